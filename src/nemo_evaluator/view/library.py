@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.json_coerce import as_count, as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.status import benchmark_status
-from nemo_evaluator.runs.bundle import Bundle, newest_bundle
+from nemo_evaluator.runs.bundle import load_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.folder import BenchmarkFolder, RunFolder
 from nemo_evaluator.runs.unfinished import find_unfinished, read_checkpoint
@@ -55,7 +56,6 @@ class Library:
     def __init__(self, paths: Sequence[Path], *, registry: bool) -> None:
         self._paths, self._registry = [path.resolve() for path in paths], registry
         self._folders: dict[str, Path] = {}
-        self._known: dict[Path, tuple[int, Line]] = {}
 
     def look(self) -> dict[str, Path]:
         """The folders of runs by their keys."""
@@ -114,24 +114,15 @@ class Library:
         open_ones = {one.folder: one for one in find_unfinished(run.path)}
         for name, folder in run.benchmarks.items():
             try:
-                yield self._finished(folder) or _unfinished(folder, as_dict(sessions.get(name)), running=running)
+                if files := TaskPaths(folder.path).bundles():
+                    yield _finished(name, files[-1], files[-1].stat().st_mtime_ns)
+                else:
+                    yield _unfinished(folder, as_dict(sessions.get(name)), running=running)
             except UsageError as error:
                 yield Line(name, status=f"unreadable: {error.message}")
         for path, one in open_ones.items():
             if path.name not in run.benchmarks:
                 yield Line(one.name, status="waiting" if running else "not started")
-
-    def _finished(self, folder: BenchmarkFolder) -> Line | None:
-        """Bundles do not change once they are written: each is read once."""
-        files = TaskPaths(folder.path).bundles()
-        if not files:
-            return None
-        stamp = files[-1].stat().st_mtime_ns
-        if self._known.get(files[-1], (0, None))[0] != stamp:
-            bundle = newest_bundle(folder.path)
-            assert bundle is not None
-            self._known[files[-1]] = stamp, _line(folder.name, bundle)
-        return self._known[files[-1]][1]
 
 
 def _run_folders(root: Path) -> Iterator[Path]:
@@ -146,7 +137,10 @@ def _run_folders(root: Path) -> Iterator[Path]:
             yield task if task == root else task.parent
 
 
-def _line(name: str, bundle: Bundle) -> Line:
+@lru_cache(maxsize=10_000)
+def _finished(name: str, path: Path, stamp: int) -> Line:
+    """Bundles do not change once they are written: each is read once, and again when its time differs."""
+    bundle = load_bundle(path)
     head, cover = bundle.headline, bundle.coverage
     line = Line(name, bundle.model, bundle.status, finished=bundle.timestamp or "-", cost_usd=bundle.runtime.cost_usd)
     line = replace(line, coverage=cover.share, scored=cover.scored, failed=cover.failed, planned=cover.planned)
