@@ -65,17 +65,11 @@ def cache_sqsh(
     """
     from nemo_evaluator.executors.slurm_jobs.host import import_image  # noqa: PLC0415 - only for this command
 
-    image = _image(target, registry, tag)
+    if target in _VARIANTS and registry is None:
+        hint = f"push it somewhere first, then name that: nel cache-sqsh {target} HOST PATH -r registry.example.com/nel"
+        raise UsageError(f"{target!r} is a variant of nel's image, and --registry is not given", hint=hint)
+    image = f"{registry}:{tag}-{target}" if target in _VARIANTS else re.sub(r"^(docker|dockerd)://", "", target)
     name = filename or (f"nel-{target}.sqsh" if target in _VARIANTS else f"{re.sub('[/:#]', '-', image)}.sqsh")
     path = f"{output_path.rstrip('/')}/{name}"
     said = import_image(image, path, None if host in _HERE else host, dry_run=dry_run)
     click.echo(said if dry_run else f"{said.strip()}\nimage: {path}")
-
-
-def _image(target: str, registry: str | None, tag: str) -> str:
-    if target not in _VARIANTS:
-        return re.sub(r"^(docker|dockerd)://", "", target)
-    if registry is None:
-        hint = f"push it somewhere first, then name that: nel cache-sqsh {target} HOST PATH -r registry.example.com/nel"
-        raise UsageError(f"{target!r} is a variant of nel's image, and --registry is not given", hint=hint)
-    return f"{registry}:{tag}-{target}"

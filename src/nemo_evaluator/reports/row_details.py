@@ -90,10 +90,14 @@ def read_details(results: Path) -> RowDetails | None:
         binary = binary and row.reward in (None, 0, 1)
         if kind and len(examples[kind]) < EXAMPLES_OF_A_KIND:
             examples[kind].append(_example(kind, row))
-    shown = _with_calls([example for kind in examples.values() for example in kind], TaskPaths(results.parent))
+    shown = [example for kind in examples.values() for example in kind]
+    # The tools that they called, where these are in ``trajectories.jsonl``.
+    wanted = {(one.problem_idx, one.repeat) for one in shown if not one.calls}
+    found = {row.key: _calls(row) for row in trajectories_of(TaskPaths(results.parent).trajectories, wanted)}
+    whole = tuple(replace(one, calls=one.calls or found.get((one.problem_idx, one.repeat), ())) for one in shown)
     known = dict(outcomes), dict(causes.most_common()), binary
     times, lengths = (histogram(np.asarray(values)) for values in (latency, tokens))
-    return RowDetails(rows, times, lengths, shown, unreadable, *known)
+    return RowDetails(rows, times, lengths, whole, unreadable, *known)
 
 
 def _kind(row: Row) -> str | None:
@@ -119,13 +123,6 @@ def _example(kind: str, row: Row) -> Example:
         calls=_calls(row),
         judges=tuple(_judges(row.scoring_details)),
     )
-
-
-def _with_calls(examples: list[Example], task: TaskPaths) -> tuple[Example, ...]:
-    """The examples with the tools they called, where these are in ``trajectories.jsonl``."""
-    wanted = {(one.problem_idx, one.repeat) for one in examples if not one.calls}
-    found = {row.key: _calls(row) for row in trajectories_of(task.trajectories, wanted)}
-    return tuple(replace(one, calls=one.calls or found.get((one.problem_idx, one.repeat), ())) for one in examples)
 
 
 def _calls(row: Row) -> tuple[str, ...]:
