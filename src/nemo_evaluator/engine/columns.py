@@ -9,6 +9,7 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -223,7 +224,7 @@ def write_views(
     columns = Columns(planned=len(plan))
     # It speaks of the earlier rows; it is written again with the bundle.
     (task.root / SUMS).unlink(missing_ok=True)
-    rows_file, turns_file = _Replacing(task.results), _Replacing(task.trajectories)
+    rows_file, turns_file = (_replacing(path, columns.digests) for path in (task.results, task.trajectories))
     with rows_file as results, turns_file as trajectories:
         for problem in _in_order(plan):
             rows = 0
@@ -246,7 +247,6 @@ def write_views(
                 results(dumps(row) + b"\n")
                 trajectories(dumps(trajectory_row(answer, outcome, row, turns, category)) + b"\n")
             columns.samples += rows > 0
-    columns.digests = {file.path: file.digest for file in (rows_file, turns_file)}
     return columns
 
 
@@ -280,26 +280,17 @@ class _Hashed(io.FileIO):
         return written
 
 
-class _Replacing:
-    """A file that replaces its predecessor only when it was written whole; what is written is hashed on the way."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._temporary = path.with_name(f".{path.name}.writing")
-        self.digest = ""
-
-    def __enter__(self) -> Callable[[bytes], int]:
-        self._raw = _Hashed(self._temporary, "wb")
-        self._file = io.BufferedWriter(self._raw, 1 << 18)
-        return self._file.write
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self.digest = self._raw.hash.hexdigest()
-            if kind is None:
-                self._temporary.replace(self.path)
-        finally:
-            self._temporary.unlink(missing_ok=True)
+@contextmanager
+def _replacing(path: Path, digests: dict[Path, str]) -> Iterator[Callable[[bytes], int]]:
+    """Write a file that replaces its predecessor only when it was written whole; its digest is made on the way."""
+    temporary = path.with_name(f".{path.name}.writing")
+    raw = _Hashed(temporary, "wb")
+    try:
+        with io.BufferedWriter(raw, 1 << 18) as file:
+            yield file.write
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    digests[path] = raw.hash.hexdigest()

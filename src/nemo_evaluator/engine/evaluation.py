@@ -292,14 +292,12 @@ class _Session:
             finished=datetime.now(UTC),
             stopped=self._stopped(history),
             canaries=self._canaries,
-            extra_scores=self._extra_scores() if columns.scored else {},
         )
+        if columns.scored:
+            with boundary(Cause.SCORER):
+                facts.extra_scores = (job.aggregate or self._verifier.aggregate)(self._task.results)
         bundle = write_bundle(self._task, columns, facts)
         return Finished(bundle, halt, reuse, self._task, written=columns.written())
-
-    def _extra_scores(self) -> JsonDict:
-        with boundary(Cause.SCORER):
-            return (self._job.aggregate or self._verifier.aggregate)(self._task.results)
 
     @property
     def _ruled(self) -> bool:

@@ -80,7 +80,10 @@ class LineReader:
     def _reward(self, row: JsonDict) -> float:
         if row.get("status", "scored") != "scored":
             return math.nan
-        reward = row.get("reward") if self._scorer is None else _scorer_reward(row, self._scorer)
+        reward = row.get("reward")
+        if self._scorer is not None:
+            rewards = row.get("scorer_rewards") or {}
+            reward = rewards.get(self._scorer, rewards.get(self._scorer.removeprefix("scorer:")))
         if not isinstance(reward, int | float) or not math.isfinite(reward):
             return math.nan
         return float(reward)
@@ -124,8 +127,3 @@ def _answer_key(expected: Any) -> int:
     if type(expected) is str:
         return hash(expected)
     return 0 if expected is None else hash(repr(expected))
-
-
-def _scorer_reward(row: JsonDict, scorer: str) -> Any:
-    rewards = row.get("scorer_rewards") or {}
-    return rewards.get(scorer, rewards.get(scorer.removeprefix("scorer:")))

@@ -37,7 +37,9 @@ def find_unfinished(root: Path) -> list[Unfinished]:
             found |= {one.folder: one for one in _of_run(path.parent, read_checkpoint(path.parent))}
     for folder in task_folders(root):
         if folder not in found and not TaskPaths(folder).bundles():
-            found[folder] = _of_task(folder)
+            # A folder that was pointed at directly: the run it belongs to may know more.
+            of_run = {one.folder: one for one in _of_run(folder.parent, read_checkpoint(folder.parent))}
+            found[folder] = of_run.get(folder) or Unfinished(folder.name, folder, _STARTED)
     return [one for one in found.values() if not _merged(one.folder)]
 
 
@@ -50,12 +52,6 @@ def _of_run(folder: Path, state: JsonDict) -> Iterator[Unfinished]:
         entry = as_dict(failed.get(key))
         default = _STARTED if task.journal.is_file() else _WAITING
         yield Unfinished(key, task.root, str(entry.get("error") or default), entry.get("cause"))
-
-
-def _of_task(folder: Path) -> Unfinished:
-    """A folder that was pointed at directly: the run it belongs to may know more."""
-    of_run = _of_run(folder.parent, read_checkpoint(folder.parent))
-    return next((one for one in of_run if one.folder == folder), Unfinished(folder.name, folder, _STARTED))
 
 
 def _merged(task: Path) -> bool:
