@@ -14,6 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+pytest_plugins = ["line_coverage"]
+# How long an example takes says how busy the machine is.
+settings.register_profile("nel", deadline=None)
+settings.load_profile("nel")
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS_DIR = Path(
