@@ -8,8 +8,7 @@ from nemo_evaluator.adapters.base import Interceptor, log
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models.stream import Stream
-from nemo_evaluator.models.types import ModelReply, ModelRequest, Send
+from nemo_evaluator.models.types import ModelReply, ModelRequest, Send, Stream
 
 
 class Pipeline:

@@ -18,8 +18,10 @@ from nemo_evaluator.core.errors import (
     TransportError,
 )
 from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.lazy import Lazy, lazy_pattern
 from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import ModelReply
 
@@ -45,21 +47,20 @@ def error_of(reply: ModelReply, endpoint: Endpoint) -> BoundaryError:
     status = reply.status
     said = message_of(reply)
     text = f"{endpoint.name}: HTTP {status}: {said}" if said else f"{endpoint.name}: HTTP {status}"
-    attempts = reply.attempts
+    facts: JsonDict = {"status": status, "attempts": reply.attempts}
     if status in (401, 403):
-        return AuthError(text, hint=_auth_hint(endpoint, status), status=status, attempts=attempts)
+        return AuthError(text, hint=_auth_hint(endpoint, status), **facts)
     if status == 404:
         hint = f"check model {endpoint.model!r} and the URL {endpoint.url}; a GET of /models shows what there is"
-        return NotFoundError(text, hint=hint, status=status, attempts=attempts)
+        return NotFoundError(text, hint=hint, **facts)
     if status == 429:
-        if _code(reply.body) == SESSION_BUDGET:
-            return BudgetError(said or text, status=status, attempts=attempts)
-        return RateLimitError(text, retry_after=retry_after(reply.headers), status=status, attempts=attempts)
+        if as_dict(reply.body.get("error")).get("code") == SESSION_BUDGET:
+            return BudgetError(said or text, **facts)
+        return RateLimitError(text, retry_after=retry_after(reply.headers), **facts)
     if status == 408 or status >= 500:
-        return TransportError(text, status=status, attempts=attempts)
-    if status in (400, 413, 422) and _CONTEXT.search(said):
-        return ContextExceededError(text, status=status, attempts=attempts)
-    return RequestRejectedError(text, status=status, attempts=attempts)
+        return TransportError(text, **facts)
+    too_long = status in (400, 413, 422) and _CONTEXT.search(said)
+    return (ContextExceededError if too_long else RequestRejectedError)(text, **facts)
 
 
 def _auth_hint(endpoint: Endpoint, status: int) -> str:
@@ -68,11 +69,6 @@ def _auth_hint(endpoint: Endpoint, status: int) -> str:
     if status == 403:
         return f"the key of service {endpoint.name!r} may not use model {endpoint.model!r}"
     return f"the server refused the api_key of service {endpoint.name!r}: check the variable it comes from"
-
-
-def _code(body: Mapping[str, Any]) -> Any:
-    error = body.get("error")
-    return error.get("code") if isinstance(error, dict) else None
 
 
 def message_of(reply: ModelReply) -> str:

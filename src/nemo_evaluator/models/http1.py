@@ -53,13 +53,12 @@ class Connection(asyncio.Protocol):
         self._rings_at = 0.0
         self._whole = True
         self._held = self._keep = False
-        self.gone = self.resting = False
+        self.gone = False
         self.rested_at = 0.0
         self.seen: deque[int] = deque(maxlen=8)
 
     async def exchange(self, data: bytes, waits: Timeouts) -> Answer:
         """Send one request; the answer, or WireError."""
-        self.resting = False
         self._whole = False
         self._waits = waits
         self._started = monotonic()
@@ -247,7 +246,7 @@ class Connection(asyncio.Protocol):
 
     def _rest(self) -> None:
         if self._keep and not (self.gone or self._held) and self._failure is None:
-            self.resting, self.rested_at = True, monotonic()
+            self.rested_at = monotonic()
             self._pool.give_back(self)
         else:
             self.abort()

@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-from collections import deque
 from functools import cache
 from time import monotonic
 from typing import Final
@@ -27,7 +26,8 @@ class Pool:
         self._tls = parts.scheme == "https"
         self._port = parts.port or (443 if self._tls else 80)
         self._proxy = proxy
-        self._idle: deque[Connection] = deque()
+        # The last one rested is used first.
+        self._idle: dict[Connection, None] = {}
         self._all: set[Connection] = set()
         self._closed = False
         self._opening = 0
@@ -63,26 +63,22 @@ class Pool:
         if self._closed or connection.rested_at < self._trusted_at:
             connection.abort()
         else:
-            self._idle.append(connection)
+            self._idle[connection] = None
 
     def distrust(self) -> None:
         """The server sent bytes that nobody asked for: for a while no connection is used a second time."""
         self._trusted_at = monotonic() + _DISTRUST
         while self._idle:
-            self._idle.pop().abort()
+            self._idle.popitem()[0].abort()
 
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""
         self._all.discard(connection)
-        if connection.resting:
-            try:
-                self._idle.remove(connection)
-            except ValueError:
-                return
+        self._idle.pop(connection, None)
 
     def _reusable(self) -> Connection | None:
         while self._idle:
-            connection = self._idle.pop()
+            connection, _ = self._idle.popitem()
             if not connection.gone and monotonic() - connection.rested_at < _KEEP_IDLE:
                 return connection
             connection.abort()

@@ -34,8 +34,7 @@ from nemo_evaluator.models.limiter import LONGEST_PAUSE, Limiter
 from nemo_evaluator.models.reply_check import flaw_of
 from nemo_evaluator.models.request_head import RequestHeads
 from nemo_evaluator.models.sse import StreamReader
-from nemo_evaluator.models.stream import Stream
-from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.types import ModelReply, ModelRequest, Stream
 
 
 @dataclass(slots=True)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from nemo_evaluator.core.turns import PartialAnswer, at_work
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.models.health import Health
-from nemo_evaluator.models.stream import Stream
 
 if TYPE_CHECKING:
     from nemo_evaluator.models.budget import Budget
@@ -72,6 +71,50 @@ class ModelRequest:
     def session(self) -> str | None:
         """The session the request belongs to."""
         return (self.scope.session or None) if self.scope is not None else None
+
+
+class Stream:
+    """A stream of bytes that is always let go of: read to its end, broken, or left before its first byte.
+
+    ``on_end`` is called exactly once, with the error that ended the stream, if one did.
+    """
+
+    __slots__ = ("_closes", "_source", "on_end")
+
+    def __init__(
+        self,
+        source: AsyncIterator[bytes],
+        on_end: Callable[[BaseException | None], None] | None = None,
+        *,
+        closes: Any = None,
+    ) -> None:
+        self._source, self.on_end, self._closes = source, on_end, closes
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await self._source.__anext__()
+        except StopAsyncIteration:
+            self._end(None)
+            raise
+        except BaseException as error:
+            self._end(error)
+            raise
+
+    async def aclose(self) -> None:
+        """Leave the stream; what it stands on is closed too."""
+        for inner in (self._source, self._closes):
+            close = getattr(inner, "aclose", None)
+            if close is not None:
+                await close()
+        self._end(GeneratorExit())
+
+    def _end(self, error: BaseException | None) -> None:
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            on_end(error)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from nemo_evaluator.adapters.convert.responses import RESPONSES
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import PATHS
 from nemo_evaluator.models.sse import EventParser
-from nemo_evaluator.models.stream import Stream
+from nemo_evaluator.models.types import Stream
 
 SPEECH: Final = {
     "/chat/completions": Speech(),

@@ -14,8 +14,7 @@ from nemo_evaluator.core.files import cache_folder
 from nemo_evaluator.core.hashing import canonical
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
-from nemo_evaluator.models.stream import Stream
-from nemo_evaluator.models.types import ModelReply, ModelRequest
+from nemo_evaluator.models.types import ModelReply, ModelRequest, Stream
 
 _NOTE = "cache_key"
 _SESSIONS = 4096
