@@ -6,7 +6,6 @@
     ├── UsageError               a command or a call was used wrongly
     ├── ConfigError              a config file is wrong; carries every problem found
     ├── MissingExtraError        an optional library is absent; carries the install line
-    ├── NotBuiltError            a kind that the schema knows and this version cannot run
     └── BoundaryError            something outside failed; carries a Cause of the policy table
         ├── TransportError       connection, 5xx, timeout, bad JSON        (public alias: InfraError)
         │   └── OutageError      a server that is gone, for longer than is waited for it
@@ -97,10 +96,6 @@ class MissingExtraError(NelError):
 
     def __init__(self, what: str, *, extra: str) -> None:
         super().__init__(f"{what} is not installed", hint=install_line(extra))
-
-
-class NotBuiltError(NelError):
-    """A kind that the schema knows and this version cannot run."""
 
 
 class BoundaryError(NelError):

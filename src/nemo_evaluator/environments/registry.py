@@ -11,7 +11,7 @@ from traceback import extract_tb
 from typing import Any, Final, TypeVar
 
 from nemo_evaluator.config.groups import SCHEMES
-from nemo_evaluator.core.errors import NelError, NotBuiltError, UsageError
+from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.registry import Registry, did_you_mean, find_file
@@ -65,12 +65,9 @@ def get_environment(
             known = f"known: {', '.join(f'{one}://' for one in SCHEMES)}"
             hint = did_you_mean(scheme, SCHEMES.names(), known, form="{}://")
             raise UsageError(f"unknown scheme {scheme}:// in {name!r}", hint=hint)
-        kind = SCHEMES.get(scheme)
-        if kind.missing is not None:
-            raise NotBuiltError(f"{scheme}:// benchmarks are {kind.missing} ({name})")
         given = {"num_examples": num_examples, "num_fewshot": num_fewshot}
         told = {key: value for key, value in given.items() if value is not None} | (params or {})
-        opened: EvalEnvironment = kind.builder()(name, **told)
+        opened: EvalEnvironment = SCHEMES.build(scheme, name, **told)
         return opened
     environment = environment_class(name)
     accepted = inspect.signature(environment).parameters
