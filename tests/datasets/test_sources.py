@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.errors import MissingExtraError, UsageError
 from nemo_evaluator.datasets import DatasetRef, DataSettings, configure, hub, lock, open_rows
 from nemo_evaluator.datasets.lock import read_lock
 from nemo_evaluator.datasets.mirror import Mirror, MirrorEntry, write_index
@@ -197,6 +198,13 @@ def test_offline_uses_the_cache_and_says_what_is_missing(fake_hub: FakeHub) -> N
     with pytest.raises(UsageError, match="offline") as caught:
         open_rows("hf://org/else")
     assert "mirror" in (caught.value.hint or "")
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingExtraError) as missing:
+        open_rows("hf://org/data")
+    assert missing.value.hint == 'pip install "nemo-evaluator[all]"'
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import orjson
 
-from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import replacing, safe_name
 from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.datasets.base import Rows
@@ -55,7 +55,7 @@ def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
             revision = revision or str(hub_client().HfApi().dataset_info(ref.repo, revision=ref.revision).sha)
             if not (kept := cache_path(ref, revision)).exists():
                 _write(kept, _download(ref, revision))
-        except UsageError:
+        except NelError:
             raise
         except Exception as error:
             raise explain(ref, error) from error
