@@ -69,7 +69,11 @@ class HarborSolver:
         config = self.config
         await sandbox.start()
         await writable_place(sandbox, _LOGS)
-        instruction = await self._with_skill(task.prompt, sandbox)
+        instruction = task.prompt
+        if config.skill:
+            place = f"{await writable_place(sandbox, _SKILLS)}/{config.skill}"
+            await sandbox.upload(self._skill_dir, place)
+            instruction = _READ_SKILL.format(place=place) + instruction
         limit = time_limit(task, config.run_timeout, config.timeout_strategy, config.max_agent_timeout)
         inside = sandbox.resolved_endpoint_url("MODEL_BASE_URL") or sandbox.resolve_outside_endpoint(model.url)
         key = model.api_key.reveal()
@@ -100,13 +104,6 @@ class HarborSolver:
     @property
     def _skill_dir(self) -> Path:
         return Path(self.config.skill_dir or ".").expanduser() / (self.config.skill or "")
-
-    async def _with_skill(self, prompt: str, sandbox: Sandbox) -> str:
-        if not self.config.skill:
-            return prompt
-        place = f"{await writable_place(sandbox, _SKILLS)}/{self.config.skill}"
-        await sandbox.upload(self._skill_dir, place)
-        return _READ_SKILL.format(place=place) + prompt
 
     def _job(self, task: SeedResult, sandbox: Sandbox, model: ModelAccess, instruction: str) -> JsonDict:
         name = self.config.agent

@@ -127,8 +127,15 @@ async def send_all(client: Client, requests: Sequence[PromptRequest], generation
         raise
     pairs = zip(requests, replies, strict=True)
     results = [reply.content if one.scored_from is None else json.loads(reply.content) for one, reply in pairs]
-    response = dumps(results).decode()
-    return SolveResult(response, _whole(response, replies))
+    # All replies as one. They were asked for side by side, so the slowest is how long it took.
+    whole = together(replies)
+    whole.content, whole.raw_response = dumps(results).decode(), {}
+    whole.finish_reason = "length" if any(reply.finish_reason == "length" for reply in replies) else "stop"
+    whole.attempts = max(reply.attempts for reply in replies)
+    whole.latency_ms = max(reply.latency_ms for reply in replies)
+    whole.queue_ms = max(reply.queue_ms for reply in replies)
+    whole.from_cache = all(reply.from_cache for reply in replies)
+    return SolveResult(whole.content, whole)
 
 
 async def _send(client: Client, request: PromptRequest, generation: JsonDict | None) -> ModelResponse:
@@ -143,18 +150,6 @@ async def _send(client: Client, request: PromptRequest, generation: JsonDict | N
     if ends:
         reply.content = reply.content[: min(ends)]
     return reply
-
-
-def _whole(response: str, replies: Sequence[ModelResponse]) -> ModelResponse:
-    """All replies as one. They were asked for side by side, so the slowest is how long it took."""
-    whole = together(replies)
-    whole.content, whole.raw_response = response, {}
-    whole.finish_reason = "length" if any(reply.finish_reason == "length" for reply in replies) else "stop"
-    whole.attempts = max(reply.attempts for reply in replies)
-    whole.latency_ms = max(reply.latency_ms for reply in replies)
-    whole.queue_ms = max(reply.queue_ms for reply in replies)
-    whole.from_cache = all(reply.from_cache for reply in replies)
-    return whole
 
 
 class ChatSolver(SimpleSolver):

@@ -122,7 +122,10 @@ class TrajectoryBuilder:
         if not self._steps:
             return []
         seed = f"{self._seed}{self._steps[0]['message']}"
-        document = _document(seed, self._agent, self._steps, _final_metrics(self._steps))
+        measured = [step["metrics"] for step in self._steps if "metrics" in step]
+        totals = {name: [metrics[name] for metrics in measured if name in metrics] for name in _METRICS}
+        sums = {f"total_{name}": sum(known) for name, known in totals.items() if known}
+        document = _document(seed, self._agent, self._steps, {"total_steps": len(self._steps), **sums})
         said = {key: value for key, value in {"status": status, **extra}.items() if value is not None}
         if said:
             document["extra"] = said
@@ -180,9 +183,3 @@ def _token_metrics(response: ModelResponse) -> JsonDict:
     if response.cost_usd is not None:
         metrics["cost_usd"] = response.cost_usd
     return metrics
-
-
-def _final_metrics(steps: Sequence[JsonDict]) -> JsonDict:
-    measured = [step["metrics"] for step in steps if "metrics" in step]
-    totals = {name: [metrics[name] for metrics in measured if name in metrics] for name in _METRICS}
-    return {"total_steps": len(steps), **{f"total_{name}": sum(known) for name, known in totals.items() if known}}
