@@ -34,11 +34,11 @@ class Line:
         sock.setblocking(False)
         self._sock = sock
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._number = 0
-        self.greeting: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.lost = False
-        self.gone = asyncio.Event()
+        # The warden's first word answers what was asked of the keeper.
+        self.greeting: asyncio.Future[Answer] = self._loop.create_future()
+        self._waiting = {self._number: self.greeting}
+        self._gone = asyncio.Event()
         self._loop.add_reader(sock.fileno(), self._read)
 
     def ask(self, message: dict[str, Any], fds: list[int]) -> asyncio.Future[Answer]:
@@ -52,21 +52,15 @@ class Line:
             raise SandboxError(f"the sandbox is gone: {error}") from error
         return future
 
-    def close(self) -> None:
-        """Hang up: the warden ends and takes all commands along."""
-        if self._sock.fileno() >= 0:
-            self._loop.remove_reader(self._sock.fileno())
-            self._sock.close()
-        self._lose()
-
-    async def hang_up(self) -> None:
-        """Close and wait until the warden is gone."""
-        if self._sock.fileno() >= 0 and not self.lost:
+    async def hang_up(self, patience: float = 5.0) -> None:
+        """Hang up: the warden ends and takes all commands along. Waits until it is gone."""
+        if not self._gone.is_set():
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_WR)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.gone.wait(), 5)
-        self.close()
+                await asyncio.wait_for(self._gone.wait(), patience)
+            self._lose()
+        self._sock.close()
 
     def _read(self) -> None:
         while True:
@@ -75,26 +69,22 @@ class Line:
             except BlockingIOError:
                 return
             if message is None:
-                self._loop.remove_reader(self._sock.fileno())
                 return self._lose()
             body, fds = message
-            if "id" not in body:
-                self.greeting.put_nowait(body)
-                continue
             future = self._waiting.pop(body["id"], None)
             if future is not None and not future.done():
-                future.set_result((body, fds))
+                future.set_result(message)
                 continue
             for fd in fds:
                 os.close(fd)
 
     def _lose(self) -> None:
-        self.lost = True
-        self.gone.set()
-        self.greeting.put_nowait({"error": "the sandbox process ended unexpectedly"})
+        if not self._gone.is_set():
+            self._gone.set()
+            self._loop.remove_reader(self._sock.fileno())
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(SandboxError("the sandbox ended while a command was starting"))
+                future.set_exception(SandboxError("the sandbox ended while it, or a command in it, was starting"))
         self._waiting.clear()
 
 
@@ -143,10 +133,8 @@ class KeeperClient:
         self._sock = ours
 
     async def open(self, request: dict[str, Any]) -> tuple[Line, list[str]]:
-        """Start a warden: its line and its control groups."""
-        await self.start()
-        if self._sock is None:
-            raise SandboxError("the keeper of local sandboxes is not running")
+        """Have the keeper, which was started, make a sandbox: the line to its warden, and its control groups."""
+        assert self._sock is not None
         ours, theirs = wire.pair()
         with theirs:
             try:
@@ -157,16 +145,15 @@ class KeeperClient:
         line = Line(ours)
         try:
             async with asyncio.timeout(_START):
-                message = await line.greeting.get()
-            if "error" in message:
-                raise SandboxError(f"cannot start a local sandbox: {message['error']}")
-            return line, message["groups"]
-        except TimeoutError as error:
-            line.close()
-            raise SandboxError("a local sandbox did not start in time") from error
-        except BaseException:
-            line.close()
+                answer, _fds = await line.greeting
+            if "error" in answer:
+                raise SandboxError(f"cannot start a local sandbox: {answer['error']}")
+        except BaseException as error:
+            await line.hang_up(0)
+            if isinstance(error, TimeoutError):
+                raise SandboxError("a local sandbox did not start in time") from error
             raise
+        return line, answer["groups"]
 
     async def close(self) -> None:
         """End the keeper and, through it, every sandbox that is still open."""
@@ -174,13 +161,9 @@ class KeeperClient:
             return
         self._sock.close()
         self._sock = None
-        await asyncio.to_thread(self._wait)
-
-    def _wait(self) -> None:
-        assert self._process is not None
         try:
-            self._process.wait(15)
+            await asyncio.to_thread(self._process.wait, 15)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)

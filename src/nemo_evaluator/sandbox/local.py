@@ -107,7 +107,7 @@ class LocalSandbox(Backend):
             return url
         assert self._line is not None
         address_of(url)
-        answer, fds = await self._line.ask({"op": "listen", "port": 0}, [])
+        answer, fds = await self._line.ask({"op": "listen"}, [])
         if "error" in answer:
             raise SandboxError(f"cannot open a way to the model: {answer['error']}")
         return await self._forwards.add(url, fds[0], answer["port"])
@@ -183,7 +183,7 @@ class LocalSandbox(Backend):
     def _exit(self, report: dict[str, Any], emit: Emit) -> Exit:
         if report.get("timed_out"):
             return Exit(128 + signal.SIGKILL, timed_out=True)
-        if "failed" in report:
+        if "errno" in report:
             emit("stderr", f"{report['text']}\n".encode())
             return Exit(127 if report["errno"] == errno.ENOENT else 126)
         if "error" in report:

@@ -1,6 +1,6 @@
 """Process 1 of one command: it gives up every power, starts the command, waits, and takes all along when it ends.
 
-For commands that may leave something running (``serve``) it serves many, and lives as long as the sandbox.
+For commands that may leave something running it serves many, and lives as long as the sandbox.
 
 Nothing inside can signal it (it is process 1 of its namespace) or read it (it is not dumpable, and ptrace is refused).
 """
@@ -18,71 +18,13 @@ from typing import Any, Final, NamedTuple
 
 from . import syscalls, wire
 
-
-def run(sock: socket.socket, seccomp: bytes | None) -> None:
-    """Wait for one command and run it; never returns. A warden keeps one ready, since half the cost is here."""
-    try:
-        _prepare()
-        message = wire.receive(sock)
-    except OSError:
-        message = None
-    if message is None:
-        os._exit(1)
-    request, fds = message
-    if request["background"]:
-        serve(sock, message, seccomp)
-    sock.close()
-    try:
-        answer = _run(request, fds, seccomp)
-    except OSError as error:
-        answer = {"error": f"cannot prepare the command: {error}"}
-    with contextlib.suppress(OSError):
-        os.write(fds[3], marshal.dumps(answer))
-    os._exit(0)
-
-
-def _prepare() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
-    syscalls.die_with_parent()
-    syscalls.hide_memory()
-    syscalls.set_name("nel-init")
-    syscalls.mount("proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
-    os.umask(0o022)
-
-
-def _run(request: dict[str, Any], fds: list[int], seccomp: bytes | None) -> dict[str, Any]:
-    """``fds`` are stdin, stdout, stderr and the pipe for the report."""
-    until = time.monotonic() + request["timeout"]
-    private_folders(request)
-    give_up_powers(request, seccomp)
-    for path, content in request.get("files", {}).items():
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(content)
-    started = spawn(request, fds)
-    return started if isinstance(started, dict) else _wait(started, until)
-
-
-def _wait(pid: int, until: float) -> dict[str, Any]:
-    while True:
-        left = until - time.monotonic()
-        if left <= 0:
-            return {"timed_out": True}
-        while True:
-            try:
-                done, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return {"error": "the command was lost"}
-            if done == 0:
-                break
-            if done == pid:
-                return {"status": status}
-        signal.sigtimedwait([signal.SIGCHLD], max(0.0, until - time.monotonic()))
-
-
 _ROUNDS: Final = 20
 # How long what was killed may take to be gone, in seconds.
 _DYING: Final = 1.0
+_RESET: Final = [
+    *(signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM),
+    *(signal.SIGHUP, signal.SIGXFSZ, signal.SIGQUIT),
+]
 
 
 class Running(NamedTuple):
@@ -93,38 +35,72 @@ class Running(NamedTuple):
     since: int
 
 
-def serve(sock: socket.socket, first: tuple[dict[str, Any], list[int]], seccomp: bytes | None) -> None:
-    """Run commands until the socket closes; never returns."""
-    private_folders(first[0])
-    give_up_powers(first[0], seccomp)
-    wake = syscalls.child_bell()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-    running: dict[int, Running] = {}
-    _begin(running, *first)
-    while True:
+def run(sock: socket.socket, seccomp: bytes | None) -> None:
+    """Wait for one command and run it; never returns. A warden keeps one ready, since half the cost is here. One that
+    may leave something running makes this its home: further commands are run until the socket closes."""
+    try:
+        wake = _prepare()
+        message = wire.receive(sock)
+    except OSError:
+        message = None
+    if message is None:
+        os._exit(1)
+    request, fds = message
+    try:
+        _private_folders(request)
+        _give_up_powers(request, seccomp)
+        for path, content in request.get("files", {}).items():
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_bytes(content)
+    except OSError as error:
+        _tell(fds[3], {"error": f"cannot prepare the command: {error}"})
+        os._exit(0)
+    home, running = request["background"], dict[int, Running]()
+    _begin(running, request, fds)
+    heard = [wake, sock.fileno()] if home else [wake]
+    while running or home:
         now = time.monotonic()
         left = min((job.until - now for job in running.values()), default=None)
-        ready, _, _ = select.select([sock.fileno(), wake], [], [], None if left is None else max(0.0, left))
+        ready, _, _ = select.select(heard, [], [], None if left is None else max(0.0, left))
         if wake in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(wake, 4096)
         _reap(running)
-        _enforce(running)
+        now = time.monotonic()
+        for pid, job in [(pid, job) for pid, job in running.items() if job.until <= now]:
+            del running[pid]
+            if home:
+                _kill_since(job.since, running)
+            _tell(job.report, {"timed_out": True})
         if sock.fileno() in ready:
             message = wire.receive(sock)
             if message is None:
-                os._exit(0)
+                break
             _begin(running, *message)
+    os._exit(0)
+
+
+def _prepare() -> int:
+    """What can be done ahead; gives a descriptor that can be read when a child has ended."""
+    wake = syscalls.child_bell()
+    syscalls.die_with_parent()
+    syscalls.hide_memory()
+    syscalls.set_name("nel-init")
+    syscalls.mount("proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+    os.umask(0o022)
+    return wake
 
 
 def _begin(running: dict[int, Running], request: dict[str, Any], fds: list[int]) -> None:
+    """``fds`` are stdin, stdout, stderr and the pipe for the report."""
     # A process that starts in the same tick as the command is taken for its child: deadlines may not be outrun.
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
     since = _start_time("self") if not running else now
-    started = spawn(request, fds)
+    until = time.monotonic() + request["timeout"]
+    started = _spawn(request, fds)
     if isinstance(started, dict):
         return _tell(fds[3], started)
-    running[started] = Running(time.monotonic() + request["timeout"], fds[3], max(since, _start_time(str(started))))
+    running[started] = Running(until, fds[3], max(since, _start_time(str(started))))
 
 
 def _reap(running: dict[int, Running]) -> None:
@@ -132,15 +108,6 @@ def _reap(running: dict[int, Running]) -> None:
         job = running.pop(pid, None)
         if job is not None:
             _tell(job.report, {"status": status})
-
-
-def _enforce(running: dict[int, Running]) -> None:
-    now = time.monotonic()
-    for pid, job in list(running.items()):
-        if job.until <= now:
-            del running[pid]
-            _kill_since(job.since, running)
-            _tell(job.report, {"timed_out": True})
 
 
 def _kill_since(ticks: int, running: dict[int, Running]) -> None:
@@ -180,14 +147,7 @@ def _tell(report: int, message: dict[str, Any]) -> None:
     os.close(report)
 
 
-SPAWN_FAILED: Final = "spawn"
-_RESET: Final = [
-    *(signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM),
-    *(signal.SIGHUP, signal.SIGXFSZ, signal.SIGQUIT),
-]
-
-
-def private_folders(request: dict[str, Any]) -> None:
+def _private_folders(request: dict[str, Any]) -> None:
     # This process has a mount namespace of its own: what is mounted here, no other command sees.
     if "private" in request:
         syscalls.own_ipc()
@@ -201,7 +161,7 @@ def private_folders(request: dict[str, Any]) -> None:
             syscalls.mount("none", folder, "", flags | syscalls.MS_NOSUID | syscalls.MS_NODEV)
 
 
-def give_up_powers(request: dict[str, Any], seccomp: bytes | None) -> None:
+def _give_up_powers(request: dict[str, Any], seccomp: bytes | None) -> None:
     """No capabilities, no new ones, fewer system calls, lower limits: from here on we are like the command."""
     syscalls.drop_capabilities()
     if seccomp is not None:
@@ -212,12 +172,12 @@ def give_up_powers(request: dict[str, Any], seccomp: bytes | None) -> None:
         resource.setrlimit(kind, (lower, lower))
 
 
-def spawn(request: dict[str, Any], fds: list[int]) -> int | dict[str, Any]:
+def _spawn(request: dict[str, Any], fds: list[int]) -> int | dict[str, Any]:
     """Start the command: its process id, or the report of why it could not be started."""
     try:
         os.chdir(request["cwd"])
     except OSError as error:
-        return {"failed": SPAWN_FAILED, "errno": 0, "text": f"cannot enter {request['cwd']}: {error.strerror}"}
+        return {"errno": 0, "text": f"cannot enter {request['cwd']}: {error.strerror}"}
     argv = request["argv"]
     try:
         pid = os.posix_spawnp(
@@ -230,7 +190,7 @@ def spawn(request: dict[str, Any], fds: list[int]) -> int | dict[str, Any]:
             setsigdef=_RESET,
         )
     except OSError as error:
-        return {"failed": SPAWN_FAILED, "errno": error.errno, "text": f"{argv[0]}: {error.strerror}"}
+        return {"errno": error.errno, "text": f"{argv[0]}: {error.strerror}"}
     for fd in fds[:3]:
         os.close(fd)
     return pid

@@ -86,7 +86,7 @@ class Keeper:
             embryo = self._conceive(None)
             if embryo is None or not self._hand_over(embryo, request, fds):
                 with contextlib.suppress(OSError):
-                    wire.send(sock, {"error": "its control group or its process could not be made"})
+                    wire.send(sock, {"id": 0, "error": "its control group or its process could not be made"})
 
     def _hand_over(self, embryo: Embryo, request: dict[str, Any], fds: list[int]) -> bool:
         with embryo.sock:

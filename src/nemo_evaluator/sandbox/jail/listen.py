@@ -1,5 +1,6 @@
-"""A process of a moment: enter another process's network, listen on its loopback, hand the socket over."""
+"""A listening socket of a network without a way out, handed over to whoever will accept on it outside."""
 
+import contextlib
 import os
 import socket
 import sys
@@ -7,13 +8,18 @@ import sys
 from . import syscalls, wire
 
 
-def main() -> None:
-    """``listen.py FD PID``."""
-    sock = socket.socket(fileno=int(sys.argv[1]))
+def hand_over(sock: socket.socket, number: int = 0, *, network_of: int | None = None) -> None:
+    """Listen on the loopback of our network, or of another process's, and answer with the socket and its port."""
     try:
-        fd = os.open(f"/proc/{int(sys.argv[2])}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        syscalls.setns(fd, syscalls.CLONE_NEWNET)
+        if network_of is not None:
+            syscalls.setns(os.open(f"/proc/{network_of}/ns/net", os.O_RDONLY | os.O_CLOEXEC), syscalls.CLONE_NEWNET)
         with socket.create_server(("127.0.0.1", 0), backlog=128) as server:
-            wire.send(sock, {"port": server.getsockname()[1]}, [server.fileno()])
+            wire.send(sock, {"id": number, "port": server.getsockname()[1]}, [server.fileno()])
     except OSError as error:
-        wire.send(sock, {"error": str(error)})
+        with contextlib.suppress(OSError):
+            wire.send(sock, {"id": number, "error": str(error)})
+
+
+def main() -> None:
+    """``listen.py FD PID``: a process of a moment."""
+    hand_over(socket.socket(fileno=int(sys.argv[1])), network_of=int(sys.argv[2]))

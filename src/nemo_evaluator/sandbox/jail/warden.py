@@ -10,9 +10,10 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from . import init, seccomp, syscalls, wire
+from . import init, listen, seccomp, syscalls, wire
 
 _NAMESPACES: Final = (
     ("user", syscalls.CLONE_NEWUSER),
@@ -53,9 +54,9 @@ def serve(line: socket.socket, groups: list[str], shape: dict[str, Any] | None) 
         try:
             _enter(request["shape"])
         except (OSError, ValueError) as error:
-            _answer(sock, {"error": str(error)})
+            _answer(sock, {"id": 0, "error": str(error)})
             os._exit(1)
-    _answer(sock, {"ready": True, "groups": groups})
+    _answer(sock, {"id": 0, "groups": groups})
     _serve(sock, spare or _try_spare(program), program)
 
 
@@ -67,7 +68,8 @@ def _serve(sock: socket.socket, spare: Spare | None, program: bytes | None) -> N
             os._exit(0)
         body, fds = message
         if body["op"] == "listen":
-            _listen(sock, body)
+            # A socket made here belongs to the sandbox's network; whoever accepts on it outside is its only way out.
+            listen.hand_over(sock, body["id"])
             continue
         chosen = home if body["background"] and home is not None else spare
         taken = _exec(sock, body, fds, chosen, program)
@@ -81,7 +83,7 @@ def _serve(sock: socket.socket, spare: Spare | None, program: bytes | None) -> N
         spare = spare or _try_spare(program)
 
 
-def _answer(sock: socket.socket, message: dict[str, Any], fds: list[int] | None = None) -> None:
+def _answer(sock: socket.socket, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
     with contextlib.suppress(OSError):
         wire.send(sock, message, fds)
 
@@ -128,15 +130,6 @@ def _exec(
         for fd in fds:
             os.close(fd)
     return taken
-
-
-def _listen(sock: socket.socket, body: dict[str, Any]) -> None:
-    # A socket made here belongs to the sandbox's network; whoever accepts on it outside is its only way out.
-    try:
-        with socket.create_server(("127.0.0.1", body["port"]), backlog=128) as server:
-            _answer(sock, {"id": body["id"], "port": server.getsockname()[1]}, [server.fileno()])
-    except OSError as error:
-        _answer(sock, {"id": body["id"], "error": str(error)})
 
 
 def _enter(shape: dict[str, Any]) -> None:
