@@ -1,8 +1,7 @@
 """From solving to verifying: in one sandbox, or by carrying the agent's work into a fresh one.
 
 - *stateful*: the verifier sees the sandbox as the agent left it;
-- *stateless* (the problem names a verifier's sandbox): the work is captured, carried over and applied;
-- without a spec there is none.
+- *stateless* (the problem names a verifier's sandbox): the work is captured, carried over and applied.
 
 Every step between is the harness's own: when one fails, that is a SandboxError, never a verdict.
 """
@@ -15,15 +14,17 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox import workspace
 from nemo_evaluator.sandbox._backend import run_fresh, run_judge
 from nemo_evaluator.sandbox.base import ExecResult, OutsideEndpoint, Sandbox, VolumeMount
+
+if TYPE_CHECKING:
+    from nemo_evaluator.sandbox.manager import SandboxManager
 
 log = logging.getLogger(__name__)
 OUTPUT: Final = "/output"
@@ -35,31 +36,13 @@ _PREPARE_TIMEOUT: Final = 900.0
 _BASE_COMMIT: Final = "/tmp/_nel_base_commit"
 
 
-class Keeper(Protocol):
-    """Who gives out sandboxes and takes them back."""
-
-    config: Any
-
-    def resolve(self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None) -> SandboxSpec:
-        """The spec of a problem, completed by the config."""
-
-    async def acquire(self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Sandbox:
-        """A sandbox of one's own, started."""
-
-    async def release(self, sandbox: Sandbox) -> None:
-        """Stop a sandbox."""
-
-    def warm(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
-        """One that others use as well, for walled-off programs."""
-
-
 class LazySandbox:
     """Stands for a sandbox of a session that starts when it is first used: a solver or scorer that never touches it
     costs nothing. ``after_start`` prepares it, once."""
 
     def __init__(
         self,
-        manager: Keeper,
+        manager: "SandboxManager",
         spec: SandboxSpec,
         outside_endpoints: Sequence[OutsideEndpoint] = (),
         after_start: Callable[[Sandbox], Awaitable[None]] | None = None,
@@ -160,11 +143,15 @@ class LazySandbox:
 class Session:
     """The sandboxes of one attempt: one for both parts."""
 
-    def __init__(self, agent: LazySandbox | None) -> None:
+    def __init__(
+        self, manager: "SandboxManager", seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()
+    ) -> None:
+        self._manager, self._seed = manager, seed
+        spec = self._completed(seed.sandbox_spec or seed.verify_sandbox_spec)
         # Where the solver works; it starts when it is first used.
-        self.agent = agent
+        self.agent = LazySandbox(manager, spec, outside_endpoints, self._prepare_agent)
 
-    async def for_verify(self) -> Sandbox | None:
+    async def for_verify(self) -> Sandbox:
         """Where the verifier works."""
         return self.agent
 
@@ -176,37 +163,41 @@ class Session:
 
     async def close(self) -> None:
         """Stop what is left."""
-        if self.agent is not None:
-            await self.agent.stop()
+        await self.agent.stop()
+
+    def _completed(self, spec: SandboxSpec | None) -> SandboxSpec:
+        return self._manager.resolve(spec, self._seed.metadata)
+
+    async def _prepare_agent(self, sandbox: Sandbox) -> None:
+        if self._seed.pre_agent_cmd:
+            await _must(sandbox, self._seed.pre_agent_cmd, _PREPARE_TIMEOUT, "pre_agent_cmd")
 
 
 class StatelessSession(Session):
     """A sandbox for the agent and a fresh one for the verifier, with the agent's work applied."""
 
-    def __init__(self, manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        self._manager, self._seed = manager, seed
+    def __init__(
+        self, manager: "SandboxManager", seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()
+    ) -> None:
+        super().__init__(manager, seed, outside_endpoints)
         self._capture_cmd: str | None = manager.config.capture_cmd or seed.capture_cmd
-        agent_spec = _with_folders(manager.resolve(seed.sandbox_spec or seed.verify_sandbox_spec, seed.metadata))
-        self._verify_spec = _with_folders(manager.resolve(seed.verify_sandbox_spec, seed.metadata))
-        self._started = LazySandbox(manager, agent_spec, outside_endpoints, self._prepare_agent)
         self._verifier: LazySandbox | None = None
         # What is carried from one to the other, once there is something.
         self._folder = tempfile.TemporaryDirectory(prefix="nel-carry-")
         self._carried: Path | None = None
-        super().__init__(self._started)
 
-    async def for_verify(self) -> Sandbox | None:
+    async def for_verify(self) -> Sandbox:
         """The verifier's sandbox; the agent's is captured and stopped first, if it was used."""
         if self._verifier is not None:
             return self._verifier
         await self._carry()
-        await self._started.stop()
-        self._verifier = LazySandbox(self._manager, self._verify_spec)
+        await self.agent.stop()
+        self._verifier = LazySandbox(self._manager, self._completed(self._seed.verify_sandbox_spec))
         if self._carried is not None:
             await self._verifier.upload(self._carried, INPUT)
             command = self._seed.apply_cmd
             if command is None and self._capture_cmd is None:
-                command = workspace.apply_command(self._verify_spec.workdir)
+                command = workspace.apply_command(self._verifier.spec.workdir)
             if command is not None:
                 await _must(self._verifier, command, self._manager.config.verify_timeout, "apply_cmd")
         return self._verifier
@@ -230,7 +221,7 @@ class StatelessSession(Session):
             await self._verifier.stop()
 
     async def _carry(self) -> None:
-        agent, target = self._started, Path(self._folder.name) / "output"
+        agent, target = self.agent, Path(self._folder.name) / "output"
         if self._carried is not None or not agent.started:
             return
         command = self._capture_cmd or workspace.capture_command(agent.spec.workdir)
@@ -246,7 +237,13 @@ class StatelessSession(Session):
         if self._manager.config.scrub_git_history:
             scrub = workspace.scrub_command(sandbox.spec.workdir)
             await _must(sandbox, scrub, _PREPARE_TIMEOUT, "removing git history")
-        await _pre_agent(sandbox, self._seed)
+        await super()._prepare_agent(sandbox)
+
+    def _completed(self, spec: SandboxSpec | None) -> SandboxSpec:
+        """With scratch folders for what is carried from one sandbox to the other."""
+        completed = super()._completed(spec)
+        extra = [VolumeMount(container_path=OUTPUT), VolumeMount(container_path=INPUT)]
+        return replace(completed, volumes=[*completed.volumes, *extra])
 
 
 def _pack(folder: Path, target: Path) -> None:
@@ -270,26 +267,6 @@ def _unpack(kept: Path, folder: Path) -> None:
                     (folder / Path(member.name).name).write_bytes(content.read())
     except (OSError, tarfile.TarError, EOFError) as error:
         raise SandboxError(f"the kept work of an agent cannot be read: {kept}: {error}") from error
-
-
-def open_session(manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Session:
-    """The life cycle that a problem and the config ask for."""
-    if seed.verify_sandbox_spec is not None and not manager.config.stateful:
-        return StatelessSession(manager, seed, outside_endpoints)
-    spec = manager.resolve(seed.sandbox_spec or seed.verify_sandbox_spec, seed.metadata)
-
-    return Session(LazySandbox(manager, spec, outside_endpoints, partial(_pre_agent, seed=seed)))
-
-
-async def _pre_agent(sandbox: Sandbox, seed: SeedResult) -> None:
-    if seed.pre_agent_cmd:
-        await _must(sandbox, seed.pre_agent_cmd, _PREPARE_TIMEOUT, "pre_agent_cmd")
-
-
-def _with_folders(spec: SandboxSpec) -> SandboxSpec:
-    """The same with scratch folders for what is carried from one sandbox to the other."""
-    extra = [VolumeMount(container_path=OUTPUT), VolumeMount(container_path=INPUT)]
-    return replace(spec, volumes=[*spec.volumes, *extra])
 
 
 async def _must(sandbox: Sandbox, command: str, timeout: float, what: str) -> None:

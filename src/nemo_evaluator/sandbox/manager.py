@@ -15,7 +15,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Provider, Sandbox
-from nemo_evaluator.sandbox.lifecycle import Session, open_session
+from nemo_evaluator.sandbox.lifecycle import Session, StatelessSession
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,8 @@ class SandboxManager:
         self, seed: SeedResult, *, outside_endpoints: Sequence[OutsideEndpoint] = ()
     ) -> AsyncIterator[Session]:
         """The sandboxes of one attempt at one problem."""
-        session = open_session(self, seed, outside_endpoints)
+        carries = seed.verify_sandbox_spec is not None and not self.config.stateful
+        session = (StatelessSession if carries else Session)(self, seed, outside_endpoints)
         try:
             yield session
         finally:
