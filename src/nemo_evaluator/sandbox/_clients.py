@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final, Self
 from urllib.parse import urlsplit, urlunsplit
@@ -65,74 +65,24 @@ async def call(client: Client, *, timeout: float = 120.0) -> str:
         return out.read().decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Place:
-    """One slot on one node."""
+    """One slot on one node, and the steps that are under way for the sandbox in it. A step ends with all that was
+    started in it, so what shall stay (a container, background processes) needs a step that stays."""
 
     node: str
-    slot: int
     het_group: str | None = None
+    # Steps of commands that left processes running stay until the sandbox stops.
+    kept: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _leaving: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _holder: subprocess.Popen[bytes] | None = None
+    _said: IO[bytes] | None = None
 
     def step(self, name: str) -> list[str]:
         """The start of a command that runs on the node, in a step with the given name."""
         group = [f"--het-group={self.het_group}"] if self.het_group else []
         where = ["--overlap", "--nodes=1", f"--nodelist={self.node}", "--ntasks=1", *group]
         return ["srun", *where, f"--job-name={name}"]
-
-
-class NodeSlots:
-    """The free slots. A slot in use is never given out twice."""
-
-    def __init__(self, nodes: list[str], per_node: int, het_group: str | None = None) -> None:
-        self.size = len(nodes) * per_node
-        self._free: asyncio.Queue[Place] = asyncio.Queue()
-        # Slot by slot over all nodes, so that the first sandboxes spread out.
-        for slot in range(per_node):
-            for node in nodes:
-                self._free.put_nowait(Place(node, slot, het_group))
-
-    @classmethod
-    def from_environment(cls, per_node: int) -> Self | None:
-        """The nodes that the batch script named in ``NEL_SANDBOX_NODES``; None when it named none."""
-        nodes = [name for name in os.environ.get("NEL_SANDBOX_NODES", "").split(",") if name]
-        return cls(nodes, per_node, os.environ.get("NEL_SANDBOX_HET_GROUP") or None) if nodes else None
-
-    @staticmethod
-    def require_job() -> None:
-        """Raise SandboxError outside a job: every command would wait in the queue for an allocation of its own."""
-        if "SLURM_JOB_ID" not in os.environ:
-            raise SandboxError("not inside a SLURM job", hint="run nel in the job whose nodes NEL_SANDBOX_NODES names")
-
-    async def take(self) -> Place:
-        """A free slot; waits for one."""
-        return await self._free.get()
-
-    def give(self, place: Place) -> None:
-        """Give a slot back."""
-        self._free.put_nowait(place)
-
-    @staticmethod
-    def from_node(url: str) -> str:
-        """A loopback URL of the evaluator as another node must write it."""
-        parts = urlsplit(url)
-        if parts.hostname not in _LOOPBACK:
-            return url
-        if parts.username is not None:
-            raise SandboxError("a URL with a password in it is not carried to another node")
-        host = socket.gethostname() + (f":{parts.port}" if parts.port else "")
-        return urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment))
-
-
-class Steps:
-    """Clients whose steps are under way. A step ends with all that was started in it, so what shall stay (a container,
-    background processes) needs a step that stays."""
-
-    def __init__(self) -> None:
-        self._holder: subprocess.Popen[bytes] | None = None
-        self._said: IO[bytes] | None = None
-        # Steps of commands that left processes running stay until the sandbox stops.
-        self.kept: list[subprocess.Popen[bytes]] = []
-        self._leaving: list[subprocess.Popen[bytes]] = []
 
     async def hold(self, client: Client, ready: str) -> None:
         """Start the holding step and wait until it says ``ready``."""
@@ -178,12 +128,55 @@ class Steps:
         finally:
             if self._said is not None:
                 self._said.close()
+                self._said = None
 
     def _heard(self) -> str:
         """What the holding step has said so far."""
         assert self._said is not None
         # srun writes where the file stands: read without moving it.
         return os.pread(self._said.fileno(), 1 << 16, 0).decode("utf-8", "replace").strip()
+
+
+class NodeSlots:
+    """The free slots. A slot in use is never given out twice."""
+
+    def __init__(self, nodes: list[str], per_node: int, het_group: str | None = None) -> None:
+        self.size = len(nodes) * per_node
+        self._free: asyncio.Queue[Place] = asyncio.Queue()
+        # Slot by slot over all nodes, so that the first sandboxes spread out.
+        for node in nodes * per_node:
+            self._free.put_nowait(Place(node, het_group))
+
+    @classmethod
+    def from_environment(cls, per_node: int) -> Self | None:
+        """The nodes that the batch script named in ``NEL_SANDBOX_NODES``; None when it named none."""
+        nodes = [name for name in os.environ.get("NEL_SANDBOX_NODES", "").split(",") if name]
+        return cls(nodes, per_node, os.environ.get("NEL_SANDBOX_HET_GROUP") or None) if nodes else None
+
+    @staticmethod
+    def require_job() -> None:
+        """Raise SandboxError outside a job: every command would wait in the queue for an allocation of its own."""
+        if "SLURM_JOB_ID" not in os.environ:
+            raise SandboxError("not inside a SLURM job", hint="run nel in the job whose nodes NEL_SANDBOX_NODES names")
+
+    async def take(self) -> Place:
+        """A free slot; waits for one."""
+        return await self._free.get()
+
+    def give(self, place: Place) -> None:
+        """Give a slot back."""
+        self._free.put_nowait(place)
+
+    @staticmethod
+    def from_node(url: str) -> str:
+        """A loopback URL of the evaluator as another node must write it."""
+        parts = urlsplit(url)
+        if parts.hostname not in _LOOPBACK:
+            return url
+        if parts.username is not None:
+            raise SandboxError("a URL with a password in it is not carried to another node")
+        host = socket.gethostname() + (f":{parts.port}" if parts.port else "")
+        return urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment))
 
 
 class Quiet:

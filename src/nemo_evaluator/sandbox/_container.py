@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox._backend import Emit, Job
-from nemo_evaluator.sandbox._clients import Client, NodeSlots, Place, Quiet, Steps, call, start_client
+from nemo_evaluator.sandbox._clients import Client, NodeSlots, Place, Quiet, call, start_client
 from nemo_evaluator.sandbox._pump import Pump, stdin_pipe
 from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, Rest, Trailer, WrappedSandbox, feed, killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
@@ -25,10 +25,9 @@ log = logging.getLogger(__name__)
 class ContainerSandbox(WrappedSandbox):
     """A sandbox with processes of its own, reached by starting a client per command."""
 
-    # Where it runs on a node of a SLURM job: the free places, its own, and its steps, which cannot just be left alone.
+    # Where it runs on a node of a SLURM job: the free places, and its own, whose steps cannot just be left alone.
     slots: NodeSlots | None = None
     place: Place | None = field(default=None, init=False)
-    _steps: Steps | None = field(default=None, init=False)
     _tried: bool = field(default=False, init=False)
 
     @abstractmethod
@@ -50,7 +49,7 @@ class ContainerSandbox(WrappedSandbox):
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if self.slots is not None:
-            self.place, self._steps = await self.slots.take(), Steps()
+            self.place = await self.slots.take()
         if self.reaper is not None:
             argv = self._removal().argv
             if self.place is not None:
@@ -66,8 +65,8 @@ class ContainerSandbox(WrappedSandbox):
         tried, self._tried = self._tried, False
         try:
             if tried:
-                if self._steps is not None:
-                    await self._steps.close()
+                if self.place is not None:
+                    await self.place.close()
                 await call(self._removal(), timeout=60)
         except SandboxError as error:
             # One that did not start may have left nothing to remove.
@@ -76,7 +75,7 @@ class ContainerSandbox(WrappedSandbox):
         finally:
             if tried:
                 await self._forget()
-            place, self.place, self._steps = self.place, None, None
+            place, self.place = self.place, None
             if self.slots is not None and place is not None:
                 self.slots.give(place)
 
@@ -85,23 +84,23 @@ class ContainerSandbox(WrappedSandbox):
             raise SandboxError(f"this kind of sandbox has no user {user!r}", hint="leave user out, or use docker")
 
     def _rest(self, job: Job) -> Rest:
-        return "hold" if job.background and self._steps is not None else super()._rest(job)
+        return "hold" if job.background and self.place is not None else super()._rest(job)
 
     def _dismiss(self, client: subprocess.Popen[bytes], command: Command) -> None:
         """Let go of a client that still runs."""
         stays = command.job.background and command.trailer.complete
-        if self._steps is None:
+        if self.place is None:
             with contextlib.suppress(ProcessLookupError):
                 # What may stay can be of the client's own group.
                 (os.kill if stays else os.killpg)(client.pid, signal.SIGKILL)
         elif stays:
-            self._steps.kept.append(client)
+            self.place.kept.append(client)
         else:
-            self._steps.end(client)
+            self.place.end(client)
 
     def _check_usable(self) -> None:
-        if self._steps is not None:
-            self._steps.check()
+        if self.place is not None:
+            self.place.check()
 
     def _check_begun(self, command: Command, launched: int | None) -> None:
         # Only the wrapper makes a client end with 0: a command may have taken its words out of the pipes.
@@ -111,7 +110,7 @@ class ContainerSandbox(WrappedSandbox):
             raise SandboxError(f"the sandbox did not run the command: {command.trailer.greeting[-500:] or late}")
 
     async def _run(self, job: Job, emit: Emit) -> Exit:
-        if self._steps is None:
+        if self.place is None:
             return await super()._run(job, emit)
         quiet = Quiet(emit)
         ended = await super()._run(job, quiet.take)
@@ -122,32 +121,28 @@ class ContainerSandbox(WrappedSandbox):
         # The mark goes inside: a client that carried it would be taken for a process of the command.
         argv = ["env", f"NEL_EXEC={command.token}", *command.argv]
         client = self._client(argv, command.job.env, command.job.user)
-        pump = Pump(command.trailer.take)
         process: subprocess.Popen[bytes] | None = None
         far, writer = await stdin_pipe()
         feeding = asyncio.ensure_future(feed(writer, command.seal, command.stdin))
-        try:
+        with Pump(command.trailer.take) as pump:
             try:
-                process = await asyncio.to_thread(start_client, client, [far, *pump.open(None, None)[1:]])
+                with pump.far_ends(far) as fds:
+                    process = await asyncio.to_thread(start_client, client, fds)
+                ending = asyncio.ensure_future(asyncio.to_thread(process.wait))
+                # A command may have ended although its client runs on, which is held back by what it left.
+                lingers = command.job.background or self.place is None
+                async with asyncio.timeout(command.left):
+                    while not ending.done() and not (lingers and command.trailer.complete):
+                        await asyncio.wait({ending}, timeout=0.02)
+                    await _settle(pump, command.trailer)
+                return ending.result() if ending.done() else 0
             finally:
-                os.close(far)
-            pump.close_far_ends()
-            ending = asyncio.ensure_future(asyncio.to_thread(process.wait))
-            # A command may have ended although its client runs on, which is held back by what it left.
-            lingers = command.job.background or self._steps is None
-            async with asyncio.timeout(command.left):
-                while not ending.done() and not (lingers and command.trailer.complete):
-                    await asyncio.wait({ending}, timeout=0.02)
-                await _settle(pump, command.trailer)
-            return ending.result() if ending.done() else 0
-        finally:
-            if process is not None and process.poll() is None:
-                self._dismiss(process, command)
-            feeding.cancel()
-            await asyncio.gather(feeding, return_exceptions=True)
-            writer.close()
-            pump.drain_now()
-            pump.close()
+                if process is not None and process.poll() is None:
+                    self._dismiss(process, command)
+                feeding.cancel()
+                await asyncio.gather(feeding, return_exceptions=True)
+                writer.close()
+                pump.drain_now()
 
     async def _lost(self, launched: int, token: str) -> Exit:
         ended = await self._post_mortem()
@@ -159,8 +154,8 @@ class ContainerSandbox(WrappedSandbox):
 
     async def _kill(self, token: str, keep: str) -> None:
         with contextlib.suppress(SandboxError):
-            if self._steps is not None:
-                await self._steps.settle()
+            if self.place is not None:
+                await self.place.settle()
             await call(self._client(killer(token, keep), self._env(), None), timeout=30)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Final
 
 import uvloop
@@ -42,61 +42,54 @@ class Capped:
         return f"{head}\n[... {left_out} bytes left out ...]\n{tail}"
 
 
-class Pump:
-    """Makes the pipes of a command and reads our ends of them."""
+class Pump(contextlib.AbstractContextManager["Pump"]):
+    """Makes the pipes of a command and reads our ends of them; these are closed on leaving."""
 
     def __init__(self, emit: Callable[[str, bytes], None]) -> None:
         self._emit = emit
         self._loop = asyncio.get_running_loop()
-        self._far: list[int] = []
         self._near: dict[int, str] = {}
-        self._report = bytearray()
         self._reported: asyncio.Future[None] = self._loop.create_future()
         self._drained: asyncio.Future[None] = self._loop.create_future()
+        # What the command's init said at its end; empty when it was killed.
+        self.report = b""
 
-    def open(self, stdin: bytes | IO[bytes] | None, owner: int | None) -> list[int]:
-        """The command's ends: stdin, stdout, stderr, report."""
-        self._far.append(_input(stdin, owner))
-        for name in ("stdout", "stderr", "report"):
-            near, far = os.pipe()
-            os.set_blocking(near, False)
-            if owner is not None and name != "report":
-                # So that the command may open /dev/stdout and /dev/stderr by name.
-                os.fchown(far, owner, owner)
-            self._far.append(far)
-            self._near[near] = name
-            self._loop.add_reader(near, self._ready, near)
-        return self._far
+    def __exit__(self, *_error: object) -> None:
+        for fd in list(self._near):
+            self._forget(fd)
 
-    def close_far_ends(self) -> None:
-        """Close the command's ends on our side, so that we see when it has closed its own."""
-        for fd in self._far:
-            os.close(fd)
-        self._far = []
+    @contextlib.contextmanager
+    def far_ends(self, stdin: bytes | IO[bytes] | int | None, owner: int | None = None) -> Iterator[list[int]]:
+        """The command's ends (stdin, stdout, stderr, report) to start it with. They are closed on our side afterwards,
+        so that we see when it has closed its own. ``stdin`` may be a descriptor, which becomes ours."""
+        far = [_input(stdin, owner)]
+        try:
+            for name in ("stdout", "stderr", "report"):
+                near, end = os.pipe()
+                far.append(end)
+                os.set_blocking(near, False)
+                if owner is not None and name != "report":
+                    # So that the command may open /dev/stdout and /dev/stderr by name.
+                    os.fchown(end, owner, owner)
+                self._near[near] = name
+                self._loop.add_reader(near, self._ready, near)
+            yield far
+        finally:
+            for fd in far:
+                os.close(fd)
 
-    async def report(self) -> bytes:
-        """What the command's init said at its end; empty when it was killed."""
+    async def reported(self) -> None:
+        """Wait until the command's init has said how it ended, or is gone."""
         await asyncio.shield(self._reported)
-        return bytes(self._report)
 
     async def drained(self) -> None:
         """Wait until the command and all that it started have closed their output."""
         await asyncio.shield(self._drained)
 
-    def report_now(self) -> bytes:
-        """The report as far as it came."""
-        return bytes(self._report)
-
     def drain_now(self) -> None:
         """Take what lies in the pipes without waiting for more."""
         for fd in list(self._near):
             self._ready(fd)
-
-    def close(self) -> None:
-        """Close everything."""
-        self.close_far_ends()
-        for fd in list(self._near):
-            self._forget(fd)
 
     def _ready(self, fd: int) -> None:
         name = self._near.get(fd)
@@ -111,7 +104,7 @@ class Pump:
                 return self._forget(fd)
             if name == "report":
                 # One short write: it is here as a whole, and its writer may take a while to be gone.
-                self._report += data
+                self.report += data
                 if not self._reported.done():
                     self._reported.set_result(None)
             else:
@@ -127,9 +120,9 @@ class Pump:
             self._drained.set_result(None)
 
 
-def _input(stdin: bytes | IO[bytes] | None, owner: int | None) -> int:
-    if stdin is None:
-        return os.open(os.devnull, os.O_RDONLY)
+def _input(stdin: bytes | IO[bytes] | int | None, owner: int | None) -> int:
+    if stdin is None or isinstance(stdin, int):
+        return os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin
     if not isinstance(stdin, bytes):
         return os.dup(stdin.fileno())
     fd = os.memfd_create("nel-stdin", os.MFD_CLOEXEC)

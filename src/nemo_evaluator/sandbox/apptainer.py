@@ -66,12 +66,12 @@ class ApptainerSandbox(ContainerSandbox):
             bound = f"{one.host_path}:{one.container_path}:{'ro' if one.readonly else 'rw'}"
             argv += ["--bind", bound] if one.host_path else ["--scratch", one.container_path]
         argv += ["--scratch", self.spec.workdir, str(self.image_file), self.name]
-        if self._steps is None:
+        if self.place is None:
             await call(_on_host(argv), timeout=300)
         else:
             # An instance ends with the step that started it.
             hold = ["/bin/sh", "-c", '"$@" && echo nel-ready && exec sleep 2147483647', "sh", *argv]
-            await self._steps.hold(_on_host([*self._step(), *hold]), "nel-ready")
+            await self.place.hold(_on_host([*self._step(), *hold]), "nel-ready")
         self._groups = await self._memory_groups()
         await self._reach(outside_endpoints)
 

@@ -9,9 +9,8 @@ import platform
 import resource
 import shutil
 import signal
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Final, Literal
 
 from pydantic import Field
@@ -55,31 +54,32 @@ class LocalConfig(SandboxBase):
 class LocalSandbox(Backend):
     """A sandbox of namespaces: a warden process waits inside, each command gets a process space of its own."""
 
-    keeper: KeeperClient | None = None
-    _own_keeper: bool = field(default=False, init=False)
+    # Without one it has a keeper of its own.
+    keeper: InitVar[KeeperClient | None] = None
     _line: Line | None = field(default=None, init=False)
     _groups: list[str] = field(default_factory=list, init=False)
     _oom_kills: int = field(default=0, init=False)
     _forwards: Forwards = field(default_factory=Forwards, init=False)
 
+    def __post_init__(self, keeper: KeeperClient | None) -> None:
+        self._keeper, self._own_keeper = keeper or KeeperClient(), keeper is None
+
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        if self.keeper is None:
-            self.keeper, self._own_keeper = KeeperClient(), True
         if platform.machine() not in seccomp.ARCHITECTURES:
             raise SandboxError(
                 f"local sandboxes do not know this machine's architecture, {platform.machine()}",
                 hint=f"they know {', '.join(seccomp.ARCHITECTURES)}; use docker",
             )
-        await self.keeper.start()
+        await self._keeper.start()
         limits, home = self.settings, self.spec.workdir
-        argv = arguments(self.spec, limits.memory, limits.network, self.keeper.folder)
+        argv = arguments(self.spec, limits.memory, limits.network, self._keeper.folder)
         request = {
             "name": self.name,
             "run_id": self.run_id,
             "limits": {"memory": limits.memory, "pids": limits.pids + _OWN_PIDS, "cpus": limits.cpus},
-            "shape": {"bwrap": argv, "share_net": limits.network == "host", "uid": self.keeper.uid},
+            "shape": {"bwrap": argv, "share_net": limits.network == "host", "uid": self._keeper.uid},
         }
-        self._line, self._groups = await self.keeper.open(request)
+        self._line, self._groups = await self._keeper.open(request)
         self.base_env = {"PATH": PATH, "HOME": home, "LANG": "C.UTF-8", "USER": "sandbox", "TMPDIR": "/tmp"}
         await self._reach(outside_endpoints)
 
@@ -90,9 +90,8 @@ class LocalSandbox(Backend):
         await self._forwards.close()
         if line is not None:
             await line.hang_up()
-        if self._own_keeper and self.keeper is not None:
-            keeper, self.keeper = self.keeper, None
-            await keeper.close()
+        if self._own_keeper:
+            await self._keeper.close()
 
     def shell(self, command: str) -> list[str]:
         """``bash -c`` where there is a bash."""
@@ -118,24 +117,18 @@ class LocalSandbox(Backend):
         line = self._line
         if line is None:
             raise SandboxError("Sandbox not started")
-        pump, pidfd = Pump(emit), -1
-        try:
-            fds = pump.open(job.stdin, self.keeper.uid if self.keeper else None)
-            try:
+        with Pump(emit) as pump:
+            with pump.far_ends(job.stdin, self._keeper.uid) as fds:
                 started = line.ask(self._request(job), fds)
-            finally:
-                pump.close_far_ends()
             answer, received = await started
             if "error" in answer:
                 raise SandboxError(f"cannot start a command: {answer['error']}")
-            pidfd = received[0]
-            report = await self._await_end(job, pump, pidfd, time.monotonic() + job.timeout)
-        finally:
-            pump.close()
-            if pidfd >= 0:
+            try:
+                report = await self._await_end(job, pump, received[0])
+            finally:
                 if not job.background:
-                    _kill(pidfd)
-                os.close(pidfd)
+                    _kill(received[0])
+                os.close(received[0])
         return self._exit(report, emit)
 
     def _out_of_memory(self) -> bool:
@@ -145,11 +138,10 @@ class LocalSandbox(Backend):
 
     def _request(self, job: Job) -> dict[str, Any]:
         rlimits = [(resource.RLIMIT_CORE, 0)]
-        controllers = self.keeper.controllers if self.keeper else []
-        memory = job.memory or (0 if "memory" in controllers else self.settings.memory)
+        memory = job.memory or (0 if "memory" in self._keeper.controllers else self.settings.memory)
         if memory:
             rlimits.append((resource.RLIMIT_AS, memory))
-        if "pids" not in controllers:
+        if "pids" not in self._keeper.controllers:
             rlimits.append((resource.RLIMIT_NPROC, self.settings.pids))
         request: dict[str, Any] = {key: getattr(job, key) for key in ("argv", "cwd", "env", "timeout", "background")}
         request |= {"op": "exec", "rlimits": rlimits}
@@ -160,14 +152,14 @@ class LocalSandbox(Backend):
             request["files"] = {f"{self.spec.workdir}/{name}": data for name, data in job.private.items()}
         return request
 
-    async def _await_end(self, job: Job, pump: Pump, pidfd: int, deadline: float) -> dict[str, Any]:
+    async def _await_end(self, job: Job, pump: Pump, pidfd: int) -> dict[str, Any]:
         """Wait for the report; the command's own init enforces the deadline, and so do we."""
         # A home of background processes kills what is late itself, and all of them go when it is killed instead: on a
         # busy machine it may take its time, as long as it is not lost.
-        slack = 10.0 if job.background else 0.05
+        slack, report = 10.0 if job.background else 0.05, dict[str, Any]()
         try:
-            async with asyncio.timeout(max(0.0, deadline - time.monotonic()) + slack):
-                data = await pump.report()
+            async with asyncio.timeout(job.timeout + slack):
+                await pump.reported()
                 if not job.background:
                     await pump.drained()
         except TimeoutError:
@@ -175,10 +167,9 @@ class LocalSandbox(Backend):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE):
                     await pump.drained()
-            data = pump.report_now() or marshal.dumps({"timed_out": True})
+            report = {"timed_out": True}
         pump.drain_now()
-        report: dict[str, Any] = marshal.loads(data) if data else {}
-        return report
+        return marshal.loads(pump.report) if pump.report else report
 
     def _exit(self, report: dict[str, Any], emit: Emit) -> Exit:
         if report.get("timed_out"):

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,23 +67,19 @@ class UnsafeSandbox(Backend):
             return await self._spawn(job, emit, folder)
 
     async def _spawn(self, job: Job, emit: Emit, cwd: str) -> Exit:
-        pump, until = Pump(emit), time.monotonic() + job.timeout
-        try:
-            fds = pump.open(job.stdin, None)
+        with Pump(emit) as pump:
             try:
-                stdin, out, err = fds[:3]
-                process = subprocess.Popen(
-                    job.argv, stdin=stdin, stdout=out, stderr=err, cwd=cwd, env=job.env, start_new_session=True
-                )
+                with pump.far_ends(job.stdin) as (stdin, out, err, _report):
+                    process = subprocess.Popen(
+                        job.argv, stdin=stdin, stdout=out, stderr=err, cwd=cwd, env=job.env, start_new_session=True
+                    )
             except OSError as error:
                 emit("stderr", f"{job.argv[0]}: {error.strerror}\n".encode())
                 return Exit(127 if isinstance(error, FileNotFoundError) else 126)
-            finally:
-                pump.close_far_ends()
             waiting = asyncio.ensure_future(asyncio.to_thread(process.wait))
             timed_out = False
             try:
-                async with asyncio.timeout(max(0.0, until - time.monotonic())):
+                async with asyncio.timeout(job.timeout):
                     await asyncio.shield(waiting)
             except TimeoutError:
                 timed_out = True
@@ -98,8 +93,6 @@ class UnsafeSandbox(Backend):
                     await pump.drained()
             pump.drain_now()
             return Exit(128 - code if code < 0 else code, timed_out=timed_out)
-        finally:
-            pump.close()
 
 
 class LocalProvider(Provider):

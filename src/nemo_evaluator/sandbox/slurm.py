@@ -63,8 +63,8 @@ class SlurmSandbox(ContainerSandbox):
         # Not --container-workdir: it must be there, and in most images is not.
         folders = [self.spec.workdir, *(mount.container_path for mount in volumes if not mount.host_path)]
         main = ["/bin/sh", "-c", _MAIN + keepalive(self.spec), "sh", ready, *folders]
-        assert self._steps is not None
-        await self._steps.hold(self._step(flags, main, self._env()), ready)
+        assert self.place is not None
+        await self.place.hold(self._step(flags, main, self._env()), ready)
 
     def _removal(self) -> Client:
         assert self.place is not None
@@ -94,8 +94,8 @@ class SlurmSandbox(ContainerSandbox):
 
     async def _kill(self, token: str, keep: str) -> None:
         with contextlib.suppress(SandboxError):
-            if self._steps is not None:
-                await self._steps.settle()
+            if self.place is not None:
+                await self.place.settle()
 
 
 class SlurmProvider(Provider):
