@@ -94,7 +94,7 @@ def test_the_v2_layout(tmp_path: Path) -> None:
     proc = _proc(tmp_path / "proc", f"cgroup2 {top} cgroup2 rw 0 0\n", "0::/user.slice/session.scope\n")
     found = cgroups.parents(proc)
     # Our own group holds processes and hands out nothing: the nearest one that does is where to go.
-    assert found == [cgroups.Parent(own.parent, ("memory", "pids", "cpu"), 2)]
+    assert found == [cgroups.Folder(own.parent, 2, ("memory", "pids", "cpu"))]
     group = cgroups.create("nel-1", found)
     folder = own.parent / "nel-1"
     (folder / "memory.swap.max").write_text("max")

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row
@@ -25,7 +26,8 @@ _CONTEXT_EXCEEDED: Final = "context_exceeded"
 
 
 def to_sample(row: Row, model_name: str) -> Any:
-    prompt = _text(row.get("prompt")) or _first_question(row) or _text(row.get("expected_answer")) or "(no prompt)"
+    asked = next((_text(step.get("message")) for step in row.steps if step.get("source") == "user"), "")
+    prompt = _text(row.get("prompt")) or asked or _text(row.get("expected_answer")) or "(no prompt)"
     failure = row.get("failure")
     usage = _usage(row)
     latency = row.get("latency_ms")
@@ -69,15 +71,12 @@ def _scores(row: Row) -> JsonDict:
     details = row.get("scoring_details") or {}
     for name, value in (row.get("scorer_rewards") or {}).items():
         if value is not None:
-            scores[score_name(name)] = _extra_score(value, answer, details.get(name))
+            # A judge or another metric, with what it said.
+            facts = as_dict(details.get(name))
+            said = next((facts[key] for key in _SAID if isinstance(facts.get(key), str)), None)
+            score = scorer.Score(value=value, answer=answer, explanation=said, metadata=facts or None)
+            scores[score_name(name)] = score
     return scores
-
-
-def _extra_score(value: Any, answer: str | None, details: Any) -> Any:
-    """The score of a judge or another metric, with what it said."""
-    facts: JsonDict = details if isinstance(details, dict) else {}
-    said = next((facts[key] for key in _SAID if isinstance(facts.get(key), str)), None)
-    return scorer.Score(value=value, answer=answer, explanation=said, metadata=facts or None)
 
 
 def _usage(row: Row) -> Any:
@@ -175,10 +174,6 @@ def _call(call: JsonDict) -> Any:
         arguments={"arguments": given} if broken else given,
         parse_error=broken,
     )
-
-
-def _first_question(row: Row) -> str:
-    return next((_text(step.get("message")) for step in row.steps if step.get("source") == "user"), "")
 
 
 def _text(value: Any) -> str:

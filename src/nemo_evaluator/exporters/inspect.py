@@ -1,22 +1,88 @@
 """``inspect``: a run as an Inspect log, which ``inspect view`` opens and ``read_eval_log`` reads."""
 
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Literal, get_args
+from typing import IO, Any, Final, Literal, get_args
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import orjson
+from pydantic_core import to_jsonable_python
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import replacing, safe_name
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters import _inspect_sample as sample
-from nemo_evaluator.exporters._inspect_file import EvalFile, JsonFile
 from nemo_evaluator.exporters._inspect_sample import log, model
 from nemo_evaluator.exporters.base import ExportBundle, require
 
 Format = Literal["eval", "json"]
+_LEVEL: Final = 5
+
+
+# A log is written row by row, in both of its forms, so that memory does not grow with the run. Inspect's own writer
+# holds every sample and compares each new one with all before it: minutes for 20,000 rows.
+class JsonFile(AbstractContextManager["JsonFile"]):
+    """``.json``: one object; the samples come last, so that a reader of headers need not pass them. Until then they are
+    an array in the file ``side``; in the other form that is one of their summaries."""
+
+    def __init__(self, out: IO[bytes], side: IO[bytes]) -> None:
+        self._out, self._side = out, side
+        self._before = b"["
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    def add(self, sample: Any) -> None:
+        self._note(_json(sample))
+
+    def finish(self, header: Any) -> None:
+        self._out.write(_json(header)[:-1] + b',"samples":')
+        self._copy_side(self._out)
+        self._out.write(b"}")
+
+    def _note(self, item: bytes) -> None:
+        self._side.write(self._before + item)
+        self._before = b","
+
+    def _copy_side(self, out: IO[bytes]) -> None:
+        self._side.write(b"[]" if self._before == b"[" else b"]")
+        self._side.seek(0)
+        shutil.copyfileobj(self._side, out)
+
+
+class EvalFile(JsonFile):
+    """``.eval``: a zip with a member a sample, their summaries, and the header."""
+
+    def __init__(self, out: IO[bytes], side: IO[bytes]) -> None:
+        super().__init__(out, side)
+        self._zip = ZipFile(out, "w", compression=ZIP_DEFLATED, compresslevel=_LEVEL)
+
+    def __exit__(self, *exc: object) -> None:
+        self._zip.close()
+
+    def add(self, sample: Any) -> None:
+        """One member, and one entry among the summaries."""
+        self._zip.writestr(f"samples/{sample.id}_epoch_{sample.epoch}.json", _json(sample))
+        self._note(_json(sample.summary()))
+
+    def finish(self, header: Any) -> None:
+        """The summaries, the header, and the start record that readers of unfinished logs look at."""
+        with self._zip.open("summaries.json", "w") as member:
+            self._copy_side(member)
+        start = {"version": header.version, "eval": header.eval, "plan": header.plan}
+        self._zip.writestr("_journal/start.json", _json(start))
+        self._zip.writestr("header.json", _json(header))
+
+
+def _json(value: Any) -> bytes:
+    """As Inspect writes it: no nulls; a number that JSON has no word for becomes null, which readers accept."""
+    plain = to_jsonable_python(value, exclude_none=True, inf_nan_mode="constants")
+    return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
 
 
 class InspectExporter:
@@ -57,42 +123,30 @@ def _folders(bundles: Sequence[ExportBundle], output_dir: Path) -> list[Path]:
 
 def write_log(bundle: ExportBundle, target: Path, kind: type[JsonFile]) -> None:
     """The rows of a bundle as samples, then what is to be said of them all."""
-    seen = _Seen()
+    count, ids, usage = 0, dict[int, None](), JsonDict()
     with replacing(target) as out, TemporaryFile(dir=target.parent) as side, kind(out, side) as file:
         for row in bundle.rows():
+            count += 1
             one = sample.to_sample(row, bundle.model)
-            seen.add(one)
+            ids[one.id] = None
+            for name, used in one.model_usage.items():
+                usage[name] = usage[name] + used if name in usage else used
             file.add(one)
-        file.finish(to_header(bundle, seen))
+        file.finish(to_header(bundle, count, list(ids), usage))
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What the header needs to know of the samples."""
-
-    count: int = 0
-    ids: dict[int, None] = field(default_factory=dict)
-    usage: JsonDict = field(default_factory=dict)
-
-    def add(self, one: Any) -> None:
-        self.count += 1
-        self.ids[one.id] = None
-        for name, used in one.model_usage.items():
-            self.usage[name] = self.usage[name] + used if name in self.usage else used
-
-
-def to_header(bundle: ExportBundle, seen: _Seen) -> Any:
-    """The bundle as an EvalLog without its samples."""
+def to_header(bundle: ExportBundle, count: int, ids: list[int], usage: JsonDict) -> Any:
+    """The bundle as an EvalLog without its samples; of these their number, their ids and what they used."""
     bench, coverage = bundle.benchmark, bundle.coverage
-    scored = seen.count if coverage.scored is None else coverage.scored
+    scored = count if coverage.scored is None else coverage.scored
     reasons = "; ".join(bundle.validity.get("reasons") or [])
-    error = bundle.document.get("error") or ((reasons or "there are no rows") if not seen.count else None)
+    error = bundle.document.get("error") or ((reasons or "there are no rows") if not count else None)
     return log.EvalLog(
         status="error" if error else "success",
-        eval=_spec(bundle, list(seen.ids)),
+        eval=_spec(bundle, ids),
         plan=log.EvalPlan(name="nel", steps=[log.EvalPlanStep(solver=_solver(bundle), params={})]),
         results=log.EvalResults(
-            total_samples=coverage.planned or seen.count,
+            total_samples=coverage.planned or count,
             completed_samples=scored,
             scores=_scores(bundle, scored, coverage.failed),
             metadata={
@@ -103,7 +157,7 @@ def to_header(bundle: ExportBundle, seen: _Seen) -> Any:
                 "validity": bundle.validity,
             },
         ),
-        stats=log.EvalStats(**_times(bundle), model_usage=seen.usage),
+        stats=log.EvalStats(**_times(bundle), model_usage=usage),
         error=sample.to_error(str(error)) if error else None,
     )
 

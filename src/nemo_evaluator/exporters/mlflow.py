@@ -84,7 +84,10 @@ class MlflowExporter:
         found = client.get_experiment_by_name(self.experiment_name)
         if found is not None:
             return str(found.experiment_id)
-        location = self.artifact_location or _beside_database(self.uri)
+        # With a SQLite file artifacts go beside it, not into the current directory.
+        database = re.fullmatch(r"sqlite:///(?P<path>.+)", self.uri)
+        beside = (Path(database["path"]).resolve().parent / "mlartifacts").as_uri() if database else None
+        location = self.artifact_location or beside
         return str(client.create_experiment(self.experiment_name, artifact_location=location))
 
     def _export_one(self, client: Any, experiment: str, bundle: ExportBundle) -> str:
@@ -170,17 +173,15 @@ class MlflowExporter:
         if self.only_required:
             chosen = [path for path in (bundle.path, bundle.results) if path.is_file()]
         else:
-            chosen = [path for path in sorted(task.rglob("*")) if path.is_file() and not self._excluded(path, task)]
+            never = (*_NEVER, *self.exclude_patterns)
+            files = [path for path in sorted(task.rglob("*")) if path.is_file()]
+            chosen = [one for one in files if not any(fnmatch.filter(one.relative_to(task).parts, p) for p in never)]
         for path in chosen:
             within = path.parent.relative_to(task).as_posix()
             client.log_artifact(run_id, str(path), target if within == "." else f"{target}/{within}")
         if self.copy_logs:
             for path in sorted((bundle.run_dir / "logs").glob("*.log")):
                 client.log_artifact(run_id, str(path), "logs")
-
-    def _excluded(self, path: Path, root: Path) -> bool:
-        parts = path.relative_to(root).parts
-        return any(fnmatch.fnmatch(part, pattern) for part in parts for pattern in (*_NEVER, *self.exclude_patterns))
 
 
 def _resolve_uri(given: str | None) -> str:
@@ -201,12 +202,6 @@ def _shown(uri: str) -> str:
     """The URI without who may use it."""
     parts = urlsplit(uri)
     return uri if parts.password is None else uri.replace(f"{parts.netloc}", parts.netloc.rpartition("@")[2], 1)
-
-
-def _beside_database(uri: str) -> str | None:
-    """Where artifacts go when the store is a SQLite file: beside it, not into the current directory."""
-    match = re.fullmatch(r"sqlite:///(?P<path>.+)", uri)
-    return (Path(match["path"]).resolve().parent / "mlartifacts").as_uri() if match else None
 
 
 def _job(bundle: ExportBundle) -> str:

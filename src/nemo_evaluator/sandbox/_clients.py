@@ -26,10 +26,10 @@ _END: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A command of the host that runs one inside; ``env`` is the client's own."""
+    """A command of the host that runs one inside; ``env`` is the client's own, by default ours."""
 
     argv: list[str]
-    env: dict[str, str]
+    env: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
 def start_client(client: Client, fds: list[int]) -> subprocess.Popen[bytes]:

@@ -15,8 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from socketserver import ThreadingMixIn
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 TOKEN = os.environ.pop("NEL_EXEC_TOKEN", "")
@@ -124,15 +123,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _known(self) -> bool:
-        return hmac.compare_digest(self.headers.get("Authorization", ""), "Bearer " + TOKEN)
-
     def do_GET(self):  # type: ignore[no-untyped-def]
         self._answer(200 if self.path == "/health" else 404, {"ok": self.path == "/health"})
 
     def do_POST(self):  # type: ignore[no-untyped-def]
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if not self._known():
+        if not hmac.compare_digest(self.headers.get("Authorization", ""), "Bearer " + TOKEN):
             self._answer(403, {"error": "wrong token"})
         elif self.path == "/exec":
             self._answer(200, once(json.loads(body)))
@@ -143,13 +139,7 @@ class Handler(BaseHTTPRequestHandler):
         """Be quiet: commands are none of the log's business."""
 
 
-class Server(ThreadingMixIn, HTTPServer):
-    """One thread per request."""
-
-    daemon_threads = True
-
-
 if __name__ == "__main__":
-    server = Server(("127.0.0.1", int(sys.argv[1])), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
     print(server.server_address[1], flush=True)
     server.serve_forever()

@@ -4,20 +4,14 @@ import asyncio
 import contextlib
 import socket
 import subprocess
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import jail
 from nemo_evaluator.sandbox.jail import wire
-
-
-def address_of(url: str) -> tuple[str, int]:
-    """Host and port of a proxy URL; only plain HTTP can be carried: a certificate would not fit the name inside."""
-    parts = urlsplit(url)
-    if parts.scheme != "http" or not parts.hostname:
-        raise SandboxError(f"{url!r} cannot be carried into a sandbox", hint="give the http:// address of the proxy")
-    return parts.hostname, parts.port or 80
 
 
 class Forwards:
@@ -32,13 +26,17 @@ class Forwards:
     def __bool__(self) -> bool:
         return bool(self._servers)
 
-    async def add(self, url: str, fd: int, port: int) -> str:
-        """Carry what comes to the listening socket ``fd`` to ``url``; the URL to use inside."""
-        address = address_of(url)
-        listening = socket.socket(fileno=fd)
+    async def add(self, url: str, listen: Callable[[], Awaitable[tuple[int, int]]]) -> str:
+        """Carry to ``url`` what comes to the socket (its descriptor and port) that ``listen`` makes inside; the URL to
+        use there. Only plain HTTP can be carried: a certificate would not fit the name inside."""
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            fix = "give the http:// address of the proxy"
+            raise SandboxError(f"{url!r} cannot be carried into a sandbox", hint=fix)
+        fd, port = await listen()
+        listening, address = socket.socket(fileno=fd), (parts.hostname, parts.port or 80)
         listening.setblocking(False)
         self._servers.append(await asyncio.start_server(partial(self._serve, address), sock=listening))
-        parts = urlsplit(url)
         self.urls[url] = urlunsplit(("http", f"127.0.0.1:{port}", parts.path, parts.query, parts.fragment))
         return self.urls[url]
 
@@ -84,7 +82,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def listen_in(pid: int) -> tuple[int, int]:
-    """(descriptor, port) of a socket that listens on the loopback of another process's network. Needs root."""
+    """A socket (its descriptor and port) on the loopback of another process's network. Needs root."""
     ours, theirs = wire.pair()
     argv = jail.command("listen", str(theirs.fileno()), str(pid))
     with ours, theirs:
@@ -92,6 +90,12 @@ def listen_in(pid: int) -> tuple[int, int]:
         theirs.close()
         message = wire.receive(ours)
         process.wait()
-    if message is None or "error" in message[0]:
-        raise SandboxError(f"cannot open a way to the model: {message[0]['error'] if message else 'no answer'}")
-    return message[1][0], message[0]["port"]
+    return listening(message or ({"error": "no answer"}, []))
+
+
+def listening(message: tuple[dict[str, Any], list[int]]) -> tuple[int, int]:
+    """The socket (its descriptor and port) that was handed over. Raises SandboxError when none was."""
+    answer, fds = message
+    if "error" in answer:
+        raise SandboxError(f"cannot open a way to the model: {answer['error']}")
+    return fds[0], answer["port"]

@@ -67,11 +67,11 @@ class ApptainerSandbox(ContainerSandbox):
             argv += ["--bind", bound] if one.host_path else ["--scratch", one.container_path]
         argv += ["--scratch", self.spec.workdir, str(self.image_file), self.name]
         if self.place is None:
-            await call(_on_host(argv), timeout=300)
+            await call(Client(argv), timeout=300)
         else:
             # An instance ends with the step that started it.
             hold = ["/bin/sh", "-c", '"$@" && echo nel-ready && exec sleep 2147483647', "sh", *argv]
-            await self.place.hold(_on_host([*self._step(), *hold]), "nel-ready")
+            await self.place.hold(Client([*self._step(), *hold]), "nel-ready")
         self._groups = await self._memory_groups()
         await self._reach(outside_endpoints)
 
@@ -81,7 +81,7 @@ class ApptainerSandbox(ContainerSandbox):
         await super()._prepare()
 
     def _removal(self) -> Client:
-        return _on_host([*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name])
+        return Client([*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name])
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """Instances share the host's network; on another node the evaluator is reached by its name."""
@@ -93,7 +93,8 @@ class ApptainerSandbox(ContainerSandbox):
         command = [*self._step(), "apptainer", "exec", "--cleanenv", "--no-eval", "--pwd", "/"]
         argv, variables = carried(argv, env)
         inside = {f"APPTAINERENV_{name}": value for name, value in variables.items()}
-        return _on_host([*command, f"instance://{self.name}", *argv], inside)
+        # What is carried goes by the environment, never by the command line.
+        return Client([*command, f"instance://{self.name}", *argv], {**os.environ, **inside})
 
     def _step(self) -> list[str]:
         return self.place.step(self.name) if self.place is not None else []
@@ -108,7 +109,7 @@ class ApptainerSandbox(ContainerSandbox):
         """Where the kernel counts what it killed in the instance; inside, nothing of it is to be seen."""
         if self.place is not None:
             return []
-        listed = await call(_on_host(["apptainer", "instance", "list", "--json", self.name]))
+        listed = await call(Client(["apptainer", "instance", "list", "--json", self.name]))
         pid = json.loads(listed)["instances"][0]["pid"]
         rows = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
         roots = {"memory": "/sys/fs/cgroup/memory", "": "/sys/fs/cgroup"}
@@ -128,7 +129,7 @@ class ApptainerProvider(Provider):
         """Ask for the version: instances behave as we need from 1.1 on."""
         if shutil.which("apptainer") is None:
             raise SandboxError("apptainer is not installed", hint="install Apptainer 1.1 or later, or use docker")
-        text = await call(_on_host(["apptainer", "--version"]), timeout=30)
+        text = await call(Client(["apptainer", "--version"]), timeout=30)
         found = re.search(r"(\d+)\.(\d+)", text)
         if found is None or (int(found[1]), int(found[2])) < _OLDEST:
             raise SandboxError(f"apptainer {text.strip()} is too old", hint="install Apptainer 1.1 or later")
@@ -163,7 +164,7 @@ class ApptainerProvider(Provider):
         await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
         part = target.with_suffix(f".part-{os.getpid()}")
         try:
-            await call(_on_host(["apptainer", "build", str(part), source]), timeout=_BUILD)
+            await call(Client(["apptainer", "build", str(part), source]), timeout=_BUILD)
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
@@ -173,11 +174,6 @@ class ApptainerProvider(Provider):
         return ApptainerSandbox(
             *(spec, self._run_id), settings=limits, image_file=file, slots=self._slots, reaper=self._reaper
         )
-
-
-def _on_host(argv: list[str], env: dict[str, str] | None = None) -> Client:
-    """A command of the host; what ``env`` adds goes by its environment, never by the command line."""
-    return Client(argv, {**os.environ, **(env or {})})
 
 
 KIND: Final = Kind(ApptainerConfig, ApptainerProvider)

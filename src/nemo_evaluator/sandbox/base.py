@@ -187,7 +187,7 @@ class Provider:
     with its settings and the id of the run, and gives one of these."""
 
     # Why images cannot be built for the kind, and what to do instead.
-    no_builds: ClassVar[tuple[str, str]] = ("this benchmark builds images, which this sandbox cannot run", "use docker")
+    no_builds: ClassVar[tuple[str, str]] = ("this benchmark builds images, which a {} sandbox cannot run", "use docker")
 
     def __init__(self, config: Any, run_id: str) -> None:
         self._config = config
@@ -204,7 +204,7 @@ class Provider:
     async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
         """Build what an environment asks for."""
         if requests:
-            raise SandboxError(self.no_builds[0], hint=self.no_builds[1])
+            raise SandboxError(self.no_builds[0].format(self._config.type), hint=self.no_builds[1])
 
     def create(self, spec: SandboxSpec) -> Sandbox:
         """A sandbox, not yet started."""

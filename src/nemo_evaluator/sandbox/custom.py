@@ -28,8 +28,6 @@ class CustomConfig(SandboxBase):
 class CustomProvider(Provider):
     """Calls ``class_path(spec, **config)`` for every sandbox. The class follows the contract in ``sandbox.base``."""
 
-    no_builds = ("this benchmark builds images, which a custom sandbox cannot run", "use docker")
-
     def __init__(self, config: CustomConfig, run_id: str) -> None:
         super().__init__(config, run_id)
         self._class = load_object(config.class_path)

@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import os
 import secrets
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -14,10 +16,11 @@ from nemo_evaluator.config.fields import Above0, Positive, Size
 from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Emit, Job, Limits, keepalive
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
-from nemo_evaluator.sandbox._forward import Forwards, address_of, listen_in
+from nemo_evaluator.sandbox._forward import Forwards, listen_in
 from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, WrappedSandbox, feed, killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 
@@ -39,6 +42,11 @@ class DockerConfig(ImageSandbox):
     read_only: bool = Field(False, description="Make the root file system read-only.")
     runtime: Literal["runc", "runsc"] | None = Field(None, description="OCI runtime; `runsc` is gVisor.")
     disk: Size = Field("20g", description="Most that a container may write to its root before it is ended.")
+
+
+def owner_label() -> str:
+    """Which process a container belongs to: host, process id, and when that process began."""
+    return f"{socket.gethostname()}:{os.getpid()}:{start_time(os.getpid())}"
 
 
 # What a package manager needs to work as root inside; none of these reaches past the container.
@@ -92,7 +100,6 @@ class DockerSandbox(WrappedSandbox):
     """A container that sleeps, and commands run in it."""
 
     api: DockerApi = field(default_factory=DockerApi)
-    labels: dict[str, str] = field(default_factory=dict)
     # False once a program of its own was ended from outside: nobody cleared up behind it.
     is_clean: bool = field(default=True, init=False)
     _id: str = field(default="", init=False)
@@ -115,7 +122,7 @@ class DockerSandbox(WrappedSandbox):
         if self.reaper is not None:
             # By name, and before it exists: a kill between the two must not leave it behind.
             await self.reaper.watch(self.name, self.api.host, f"/containers/{self.name}?force=1&v=1")
-        labels = {"nel.run_id": self.run_id, "nel.sandbox": self.name, **self.labels}
+        labels = {"nel.run_id": self.run_id, "nel.sandbox": self.name, "nel.owner": owner_label()}
         body = definition(self.spec, self.settings, {**self.base_env, **self.spec.env}, labels)
         created = await self.api.call("POST", "/containers/create", body=body, name=self.name)
         self._id = created["Id"]
@@ -181,9 +188,8 @@ class DockerSandbox(WrappedSandbox):
             return url
         if self.api.is_local and os.geteuid() == 0:
             # A socket of the container's own loopback, served from here: works without any network.
-            address_of(url)
             inside = (await self._inspect())["State"]["Pid"]
-            return await self._forwards.add(url, *await asyncio.to_thread(listen_in, inside))
+            return await self._forwards.add(url, partial(asyncio.to_thread, listen_in, inside))
         if network != "bridge":
             raise SandboxError(
                 f"with network {network!r} the model can be reached only when nel runs as root beside the engine",

@@ -4,31 +4,22 @@ import asyncio
 import contextlib
 import io
 import logging
-import os
 import shutil
-import socket
 import tarfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.core.errors import SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import cache_folder, read_json, write_json
-from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox._docker_api import DockerApi
 from nemo_evaluator.sandbox.base import ImageBuildRequest, Provider, Sandbox
 from nemo_evaluator.sandbox.docker import DockerConfig, DockerSandbox
-
-
-def owner_label() -> str:
-    """Which process a container belongs to: host, process id, and when that process began."""
-    return f"{socket.gethostname()}:{os.getpid()}:{start_time(os.getpid())}"
-
 
 log = logging.getLogger(__name__)
 _PULL: Final = 3600.0
@@ -95,9 +86,11 @@ class ImageStore:
         """Under disk pressure, remove images of ours until there is room; the engine keeps those in use."""
         removed: list[str] = []
         async with self._lock:
-            info = await self._api.call("GET", "/info")
-            for image in sorted(self._used, key=self._used.__getitem__):
-                if not self._short(info):
+            root = (await self._api.call("GET", "/info")).get("DockerRootDir")
+            seen = self._api.is_local and root and Path(root).is_dir()
+            for image in sorted(self._used, key=self._used.__getitem__) if seen else ():
+                usage = shutil.disk_usage(root)
+                if usage.free >= usage.total * self._least_free:
                     break
                 try:
                     await self._api.call("DELETE", f"/images/{image}", ok=(404,))
@@ -109,13 +102,6 @@ class ImageStore:
             if removed:
                 write_json(self._file, self._used)
         return removed
-
-    def _short(self, info: dict[str, Any]) -> bool:
-        root = info.get("DockerRootDir") or ""
-        if not self._api.is_local or not Path(root).is_dir():
-            return False
-        usage = shutil.disk_usage(root)
-        return usage.free < usage.total * self._least_free
 
 
 class DockerProvider(Provider):
@@ -158,8 +144,7 @@ class DockerProvider(Provider):
     def create(self, spec: SandboxSpec) -> DockerSandbox:
         self._images.used(spec.image)
         settings = self._settings.of_problem(spec, self._config, online="bridge")
-        labels = {"nel.owner": owner_label()}
-        return DockerSandbox(spec, self._run_id, settings=settings, api=self._api, reaper=self._reaper, labels=labels)
+        return DockerSandbox(spec, self._run_id, settings=settings, api=self._api, reaper=self._reaper)
 
     def create_shared(self, spec: SandboxSpec) -> Sandbox:
         """A container for one program after another: its root is read-only, unless files are to be put into it."""

@@ -43,7 +43,7 @@ _DISCOVERED: Final = (
 class EcsSandbox(Backend):
     """One task. Commands have ids, so that one whose answer was lost on the way is not run twice."""
 
-    tasks: "EcsProvider | None" = None
+    tasks: "EcsProvider" = field(kw_only=True)
     kind: ClassVar[str] = "ecs_fargate"
     _needs_image: ClassVar[bool] = True
     _task: str = field(default="", init=False)
@@ -52,8 +52,6 @@ class EcsSandbox(Backend):
     _session: aiohttp.ClientSession | None = field(default=None, init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        if self.tasks is None:
-            raise SandboxError("an ecs_fargate sandbox is made by its manager")
         folders = [volume for volume in volumes_of(self.spec) if volume.host_path]
         refuse_volumes("a Fargate task cannot mount a folder of this machine", folders)
         self._task = await self.tasks.run_task(self.spec, self.name, self._token)
@@ -76,7 +74,7 @@ class EcsSandbox(Backend):
         for one in closing:
             if one is not None:
                 await one.close()
-        if task and self.tasks is not None:
+        if task:
             await self.tasks.stop_task(task)
 
     def shell(self, command: str) -> list[str]:
@@ -115,7 +113,7 @@ class EcsSandbox(Backend):
                     return answer
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 last = error
-                if self.tasks is not None and not await self.tasks.is_running(self._task):
+                if (await self.tasks.describe(self._task)).get("lastStatus") != "RUNNING":
                     raise SandboxError("the task stopped while a command ran in it") from error
                 await asyncio.sleep(0.5 * 2**attempt)
         raise SandboxError(f"the exec server of the task cannot be reached: {last}")
@@ -197,7 +195,7 @@ class EcsProvider(Provider):
             async with asyncio.timeout(_START):
                 pause = 1.0
                 while True:
-                    found = await self._describe(task)
+                    found = await self.describe(task)
                     status = found.get("lastStatus")
                     if status == "RUNNING":
                         return await self._address(found)
@@ -221,10 +219,6 @@ class EcsProvider(Provider):
             raise SandboxError("the task has no network address")
         return str(details["privateIPv4Address"])
 
-    async def is_running(self, task: str) -> bool:
-        """Whether a task runs."""
-        return (await self._describe(task)).get("lastStatus") == "RUNNING"
-
     async def stop_task(self, task: str) -> None:
         """Stop a task; one that is gone already is fine."""
         with contextlib.suppress(SandboxError):
@@ -240,7 +234,8 @@ class EcsProvider(Provider):
         await tunnel.open()
         return tunnel
 
-    async def _describe(self, task: str) -> dict[str, Any]:
+    async def describe(self, task: str) -> dict[str, Any]:
+        """What ECS says of a task; nothing of one that it has forgotten."""
         answer: Any = await _call(self._ecs.describe_tasks, cluster=self._config.cluster, tasks=[task])
         found: list[dict[str, Any]] = answer["tasks"]
         return found[0] if found else {}

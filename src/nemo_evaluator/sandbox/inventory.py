@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -61,7 +62,7 @@ def sweep() -> int:
         for folder in parent.path.glob("nel-*-*"):
             keeper = folder.name.split("-")[1]
             if keeper.isdigit() and not start_time(int(keeper)):
-                group = cgroups.Group([(folder, parent)])
+                group = cgroups.Group([cgroups.Folder(folder, parent.version)])
                 group.kill()
                 removed += group.remove()
     for folder in state_root().glob("*-*"):
@@ -100,12 +101,11 @@ def _remove_watched(file: Path, record: dict[str, Any]) -> bool:
 
 
 def _remove_local(file: Path, record: dict[str, Any]) -> bool:
-    folders = [(Path(path), cgroups.Parent(Path(path).parent, (), version)) for path, version in record["groups"]]
-    group = cgroups.Group(folders)
+    group = cgroups.Group([cgroups.Folder(Path(path), version) for path, version in record["groups"]])
     # With control groups we know who is inside. Without, the number may be someone else's by now: it is left alone
     # unless it still carries our name.
     group.kill()
-    if not folders and process_name(record["pid"]) == "nel-warden":
+    if not record["groups"] and process_name(record["pid"]) == "nel-warden":
         os.kill(record["pid"], signal.SIGKILL)
     gone = group.remove()
     if gone:
@@ -116,12 +116,7 @@ def _remove_local(file: Path, record: dict[str, Any]) -> bool:
 
 def _remove_folder(folder: Path) -> None:
     if not any(folder.glob("*.json")):
-        for path in sorted(folder.rglob("*"), reverse=True):
-            if path.is_dir() and not path.is_symlink():
-                path.rmdir()
-            else:
-                path.unlink()
-        folder.rmdir()
+        shutil.rmtree(folder)
 
 
 async def _docker() -> list[Found]:
@@ -131,14 +126,13 @@ async def _docker() -> list[Found]:
     except SandboxError:
         # No engine: then it holds no sandboxes either.
         return []
-    return [_container(one) for one in listed]
-
-
-def _container(one: dict[str, Any]) -> Found:
-    labels = one["Labels"]
-    host, pid, began = labels["nel.owner"].split(":")
-    here = host == socket.gethostname()
-    orphan = here and str(start_time(int(pid))) != began
-    owner = f"pid {pid}" if here else f"pid {pid} on {host}"
-    age = time.time() - one["Created"]
-    return Found("docker", labels.get("nel.sandbox", ""), labels.get("nel.run_id", ""), owner, age, orphan, one["Id"])
+    found = []
+    for one in listed:
+        labels, age = one["Labels"], time.time() - one["Created"]
+        host, pid, began = labels["nel.owner"].split(":")
+        here = host == socket.gethostname()
+        orphan = here and str(start_time(int(pid))) != began
+        owner = f"pid {pid}" if here else f"pid {pid} on {host}"
+        name, run_id = labels.get("nel.sandbox", ""), labels.get("nel.run_id", "")
+        found.append(Found("docker", name, run_id, owner, age, orphan, one["Id"]))
+    return found

@@ -21,7 +21,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox._backend import Backend, Emit, Job
 from nemo_evaluator.sandbox._bwrap import PATH, arguments
-from nemo_evaluator.sandbox._forward import Forwards, address_of
+from nemo_evaluator.sandbox._forward import Forwards, listening
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, Line
 from nemo_evaluator.sandbox._pump import Pump
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
@@ -102,14 +102,11 @@ class LocalSandbox(Backend):
         return self._forwards.urls.get(url, url)
 
     async def _let_in(self, url: str) -> str:
-        if self.settings.network == "host":
-            return url
+        return url if self.settings.network == "host" else await self._forwards.add(url, self._listen)
+
+    async def _listen(self) -> tuple[int, int]:
         assert self._line is not None
-        address_of(url)
-        answer, fds = await self._line.ask({"op": "listen"}, [])
-        if "error" in answer:
-            raise SandboxError(f"cannot open a way to the model: {answer['error']}")
-        return await self._forwards.add(url, fds[0], answer["port"])
+        return listening(await self._line.ask({"op": "listen"}, []))
 
     async def _run(self, job: Job, emit: Emit) -> Exit:
         if job.user not in (None, "sandbox"):

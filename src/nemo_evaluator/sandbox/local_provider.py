@@ -98,8 +98,6 @@ class UnsafeSandbox(Backend):
 class LocalProvider(Provider):
     """Makes local sandboxes: each shows this machine's own system, or a folder that is given as its image."""
 
-    no_builds = ("this benchmark builds images, which a local sandbox cannot run", "use docker")
-
     def __init__(self, config: LocalConfig, run_id: str) -> None:
         super().__init__(config, run_id)
         self._keeper = KeeperClient()

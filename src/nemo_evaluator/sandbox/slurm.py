@@ -69,7 +69,7 @@ class SlurmSandbox(ContainerSandbox):
     def _removal(self) -> Client:
         assert self.place is not None
         remove = ["--export=PATH", "/bin/sh", "-c", _REMOVE, "sh", self.name]
-        return Client([*self.place.step(self.name), *remove], dict(os.environ))
+        return Client([*self.place.step(self.name), *remove])
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """From a node the evaluator is reached by its name."""
@@ -114,7 +114,7 @@ class SlurmProvider(Provider):
         if shutil.which("srun") is None:
             hint = "slurm sandboxes run inside a SLURM job; use docker or local"
             raise SandboxError("srun is not installed", hint=hint)
-        text = await call(Client(["srun", "--help"], dict(os.environ)), timeout=30)
+        text = await call(Client(["srun", "--help"]), timeout=30)
         if "--container-image" not in text:
             raise SandboxError("this SLURM has no Pyxis", hint="install the Pyxis plugin, or use apptainer")
         if self._slots is None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import PATHS
@@ -22,8 +21,14 @@ from nemo_evaluator.services.base import Launch, Say
 
 if TYPE_CHECKING:
     import aiohttp
+else:
+    # Most runs have no server to ask.
+    aiohttp = Lazy("aiohttp")
 
+E = TypeVar("E", bound=TransportError)
 _POLL_FIRST, _POLL_LAST = 0.05, 1.0
+# Seconds for a question about health.
+_ASK: Final = 5.0
 _SAY_EVERY: Final = 10.0
 _TAIL_LINES: Final = 15
 _TAIL_BYTES: Final = 64 << 10
@@ -107,7 +112,7 @@ class Server(ABC):
     async def _wait_ready(self, say: Say, started: float) -> None:
         launch, pause = self.launch, _POLL_FIRST
         deadline, next_word, healthy = started + launch.startup_timeout, started + _SAY_EVERY, False
-        async with health_session() as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ASK)) as session:
             while True:
                 if self._exit_code() is not None:
                     raise self._crashed()
@@ -118,8 +123,8 @@ class Server(ABC):
                     return
                 now = time.monotonic()
                 if now >= deadline:
-                    what = "healthy, but answered no token," if healthy else "not ready"
-                    raise self._failed(f"was {what} after {launch.startup_timeout:g} s (startup_timeout)")
+                    what = "was healthy, but answered no token," if healthy else "was not ready"
+                    raise self._failed(f"{what} after {launch.startup_timeout:g} s (startup_timeout)", TransportError)
                 if now >= next_word:
                     say(f"{self.name}: still starting after {now - started:.0f} s; log: {self.log_path}")
                     next_word = now + max(_SAY_EVERY, now - started)
@@ -131,44 +136,30 @@ class Server(ABC):
         return self._crashed() if self._exit_code() is not None else None
 
     def _crashed(self) -> CrashError:
-        error = self._failed(f"exited with code {self._exit_code()}")
-        return CrashError(error.message, hint=error.hint)
+        return self._failed(f"exited with code {self._exit_code()}", CrashError)
 
-    def _failed(self, what: str) -> TransportError:
-        tail = "\n".join(f"  | {line}" for line in self._tail()) or "  (the log is empty)"
-        return TransportError(f"service {self.name!r} {what}; last lines:\n{tail}", hint=f"full log: {self.log_path}")
-
-    def _tail(self) -> list[str]:
-        if not self.log_path.is_file():
-            return []
-        with self.log_path.open("rb") as log:
-            log.seek(max(0, self.log_path.stat().st_size - _TAIL_BYTES))
-            lines = log.read().decode("utf-8", "replace").splitlines()
-        return [scrub(line.rstrip())[-_TAIL_WIDTH:] for line in deque(lines, maxlen=_TAIL_LINES)]
+    def _failed(self, what: str, kind: type[E]) -> E:
+        lines: list[str] = []
+        if self.log_path.is_file():
+            with self.log_path.open("rb") as log:
+                log.seek(max(0, self.log_path.stat().st_size - _TAIL_BYTES))
+                lines = log.read().decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
+        tail = "\n".join(f"  | {scrub(line.rstrip())[-_TAIL_WIDTH:]}" for line in lines) or "  (the log is empty)"
+        return kind(f"service {self.name!r} {what}; last lines:\n{tail}", hint=f"full log: {self.log_path}")
 
 
 def _headers(key: Secret | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {key.reveal()}"} if key else {}
 
 
-def health_session() -> aiohttp.ClientSession:
-    """A session whose requests are short. The library loads here: most runs have no server to ask."""
-    session: aiohttp.ClientSession = load_object("aiohttp:ClientSession")(
-        timeout=load_object("aiohttp:ClientTimeout")(total=5.0)
-    )
-    return session
-
-
 async def answers(session: aiohttp.ClientSession, urls: Sequence[str], key: Secret | None) -> bool:
     """Whether one of the URLs answers 200."""
-    headers = _headers(key)
-    client_error: type[Exception] = load_object("aiohttp:ClientError")
     for url in urls:
         try:
-            async with session.get(url, headers=headers, proxy=proxy_url(url)) as response:
+            async with session.get(url, headers=_headers(key), proxy=proxy_url(url)) as response:
                 if response.status == 200:
                     return True
-        except (client_error, TimeoutError, OSError):
+        except (aiohttp.ClientError, TimeoutError, OSError):
             return False
     return False
 
@@ -177,17 +168,15 @@ async def answers_a_token(session: aiohttp.ClientSession, launch: Launch, bound:
     """Whether the model gives one token; True at once for a server that is no model."""
     if launch.model is None:
         return True
-    body: JsonDict = {"model": launch.model}
-    body |= _ONE_TOKEN[launch.protocol]
-    url = f"{launch.url}{PATHS[launch.protocol]}"
-    timeout = load_object("aiohttp:ClientTimeout")(total=bound)
+    body = {"model": launch.model, **_ONE_TOKEN[launch.protocol]}
+    url, timeout = f"{launch.url}{PATHS[launch.protocol]}", aiohttp.ClientTimeout(total=bound)
     try:
         async with session.post(
             url, json=body, headers=_headers(launch.api_key), proxy=proxy_url(url), timeout=timeout
         ) as response:
             # Anything but "not ready" and "broken" is the server's word on the request: the run will say it better.
             return response.status < 500 and response.status not in (404, 408, 425, 429)
-    except (load_object("aiohttp:ClientError"), TimeoutError, OSError):
+    except (aiohttp.ClientError, TimeoutError, OSError):
         return False
 
 
@@ -196,7 +185,7 @@ async def expect_external(name: str, url: str, health_path: str, key: Secret | N
     parts = urlsplit(url)
     health_url = f"{parts.scheme}://{parts.netloc}/{health_path.lstrip('/')}"
     deadline = time.monotonic() + _EXTERNAL_WAIT
-    async with health_session() as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ASK)) as session:
         while not await answers(session, [health_url], key):
             if time.monotonic() >= deadline:
                 raise TransportError(

@@ -80,7 +80,7 @@ class ManagedServer(Server):
         else:
             container = f"nel-{safe_name(self.name)}-{secrets.token_hex(4)}"
             # Loaded by name: most servers are no containers.
-            owner = load_object("nemo_evaluator.sandbox.docker_provider:owner_label")
+            owner = load_object("nemo_evaluator.sandbox.docker:owner_label")
             labels = [f"nel.owner={owner()}", f"nel.sandbox=service {self.name}"]
             argv, told = docker_argv(launch, container, "/dev/fd/{secret_fd}", labels), env_file_text(launch.env)
             env["NEL_GUARD_CONTAINER"] = container

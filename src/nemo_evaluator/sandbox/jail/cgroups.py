@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -13,25 +13,25 @@ _PERIOD: Final = 100_000
 
 
 @dataclass(frozen=True)
-class Parent:
-    """A folder in which groups for some controllers can be made."""
+class Folder:
+    """A control group of one hierarchy, with the controllers that limit it; or where such groups can be made."""
 
     path: Path
-    controllers: tuple[str, ...]
     version: int
+    controllers: tuple[str, ...] = ()
 
 
 @dataclass
 class Group:
     """The control groups of one sandbox: one folder per hierarchy."""
 
-    folders: list[tuple[Path, Parent]] = field(default_factory=list)
+    folders: list[Folder] = field(default_factory=list)
 
     def limit(self, *, memory: int = 0, pids: int = 0, cpus: float = 0.0) -> None:
         """Set the limits; 0 means: none. One that cannot be set is an OSError."""
         quota = max(1000, int(cpus * _PERIOD))
-        for folder, parent in self.folders:
-            one, used = parent.version == 1, parent.controllers
+        for group in self.folders:
+            folder, one, used = group.path, group.version == 1, group.controllers
             if "memory" in used and memory:
                 (folder / ("memory.limit_in_bytes" if one else "memory.max")).write_text(str(memory))
                 swap = folder / ("memory.memsw.limit_in_bytes" if one else "memory.swap.max")
@@ -47,23 +47,23 @@ class Group:
 
     def join(self, pid: int = 0) -> None:
         """Put a process (0: this one) into the group."""
-        for folder, _parent in self.folders:
-            (folder / "cgroup.procs").write_text(str(pid))
+        for folder in self.folders:
+            (folder.path / "cgroup.procs").write_text(str(pid))
 
     def members(self) -> set[int]:
         """The processes inside."""
         found: set[int] = set()
-        for folder, _parent in self.folders:
+        for folder in self.folders:
             with contextlib.suppress(OSError):
-                found.update(int(line) for line in (folder / "cgroup.procs").read_text().split())
+                found.update(int(line) for line in (folder.path / "cgroup.procs").read_text().split())
         return found
 
     def kill(self) -> None:
         """SIGKILL everything inside."""
-        for folder, parent in self.folders:
-            if parent.version == 2:
+        for folder in self.folders:
+            if folder.version == 2:
                 with contextlib.suppress(OSError):
-                    (folder / "cgroup.kill").write_text("1")
+                    (folder.path / "cgroup.kill").write_text("1")
         for pid in self.members():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -72,20 +72,20 @@ class Group:
         """Remove the folders, waiting for the last processes to go; False when some folder is left."""
         until = time.monotonic() + patience
         while True:
-            for folder, parent in list(self.folders):
+            for folder in list(self.folders):
                 try:
-                    folder.rmdir()
+                    folder.path.rmdir()
                 except FileNotFoundError:
                     pass
                 except OSError:
                     continue
-                self.folders.remove((folder, parent))
+                self.folders.remove(folder)
             if not self.folders or time.monotonic() > until:
                 return not self.folders
             time.sleep(0.01)
 
 
-def parents(proc: Path = Path("/proc")) -> list[Parent]:
+def parents(proc: Path = Path("/proc")) -> list[Folder]:
     """Where groups for memory, pids and cpu can be made by this process."""
     mounts: dict[str, list[tuple[Path, set[str]]]] = {"cgroup": [], "cgroup2": []}
     for line in (proc / "mounts").read_text().splitlines():
@@ -96,26 +96,26 @@ def parents(proc: Path = Path("/proc")) -> list[Parent]:
     for line in (proc / "self/cgroup").read_text().splitlines():
         _number, listed, path = line.split(":", 2)
         own |= dict.fromkeys(listed.split(","), path)
-    found, left = list[Parent](), set(CONTROLLERS)
+    found, left = list[Folder](), set(CONTROLLERS)
     for point, names in mounts["cgroup"]:
         wanted = tuple(name for name in CONTROLLERS if name in names and name in left)
         folder = _inside(point, own.get(wanted[0], "/")) if wanted else point
         if wanted and _can_make_groups(folder):
-            found.append(Parent(folder, wanted, 1))
+            found.append(Folder(folder, 1, wanted))
             left -= set(wanted)
     for point, _names in mounts["cgroup2"]:
         found += _unified(_inside(point, own.get("", "/")), point, left) if left else []
     return found
 
 
-def create(name: str, where: list[Parent]) -> Group:
+def create(name: str, where: list[Folder]) -> Group:
     """Make the group ``name`` in every hierarchy, as yet without limits."""
     group = Group()
     try:
         for parent in where:
-            folder = parent.path / name
-            folder.mkdir()
-            group.folders.append((folder, parent))
+            folder = replace(parent, path=parent.path / name)
+            folder.path.mkdir()
+            group.folders.append(folder)
     except OSError:
         group.remove(0)
         raise
@@ -153,7 +153,7 @@ def _can_make_groups(folder: Path) -> bool:
         return _can_join(probe / "cgroup.procs")
     finally:
         # Its one member may take a moment to be gone.
-        Group([(probe, Parent(folder, (), 1))]).remove(1.0)
+        Group([Folder(probe, 1)]).remove(1.0)
 
 
 def _can_join(procs: Path) -> bool:
@@ -166,14 +166,14 @@ def _can_join(procs: Path) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def _unified(folder: Path, top: Path, wanted: set[str]) -> list[Parent]:
+def _unified(folder: Path, top: Path, wanted: set[str]) -> list[Folder]:
     # A v2 group that holds processes cannot hand out controllers: the nearest ancestor that does is the place.
     while True:
         with contextlib.suppress(OSError):
             enabled = set((folder / "cgroup.subtree_control").read_text().split())
             names = tuple(name for name in CONTROLLERS if name in enabled and name in wanted)
             if names and _can_make_groups(folder):
-                return [Parent(folder, names, 2)]
+                return [Folder(folder, 2, names)]
         if folder == top or folder == folder.parent:
             return []
         folder = folder.parent

@@ -102,7 +102,7 @@ class Keeper:
             "started": time.time(),
             "keeper": os.getpid(),
             "owner": self._owner,
-            "groups": [[str(folder), parent.version] for folder, parent in embryo.group.folders],
+            "groups": [[str(folder.path), folder.version] for folder in embryo.group.folders],
         }
         with contextlib.suppress(OSError):
             self._wardens[embryo.pid][1].write_text(json.dumps(record))
@@ -116,7 +116,7 @@ class Keeper:
             os.setsid()
             self._sock.close()
             group.join()
-            warden.serve(line, [str(folder) for folder, _ in group.folders], shape)
+            warden.serve(line, [str(folder.path) for folder in group.folders], shape)
         finally:
             os._exit(1)
 

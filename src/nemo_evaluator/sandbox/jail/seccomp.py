@@ -6,11 +6,12 @@ io_uring, exotic socket families) and lets the rest pass; namespaces and dropped
 
 import errno
 import json
+import platform
 import struct
 from pathlib import Path
 from typing import Final
 
-from .syscalls import NAMESPACES, machine
+from .syscalls import NAMESPACES
 
 _LOAD: Final = 0x20
 _JEQ: Final = 0x15
@@ -57,7 +58,7 @@ def _when(nr: int, body: bytes) -> bytes:
 
 def build_filter(arch: str | None = None) -> bytes | None:
     """The BPF program for an architecture; None for one that we have no table for."""
-    arch = arch or machine()
+    arch = arch or platform.machine()
     if arch not in _AUDIT_ARCH:
         return None
     program = _op(_LOAD, _AT_ARCH) + _op(_JEQ, _AUDIT_ARCH[arch], 1, 0) + _op(_RET, _KILL) + _op(_LOAD, _AT_NR)

@@ -7,6 +7,7 @@ import platform
 import signal
 import struct
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 CLONE_NEWNS: Final = 0x00020000
@@ -65,16 +66,11 @@ def ended_children() -> Iterator[tuple[int, int]]:
             yield ended
 
 
-def machine() -> str:
-    """The architecture, as the kernel calls it."""
-    return platform.machine()
-
-
 def clone(flags: int) -> tuple[int, int]:
     """Fork into new namespaces: (pid, pidfd) in the parent, (0, -1) in the child. For a process with one thread."""
     pidfd = ctypes.c_int(-1)
     pid = _libc.syscall(
-        ctypes.c_long(_CLONE_NR[machine()]),
+        ctypes.c_long(_CLONE_NR[platform.machine()]),
         ctypes.c_ulong(flags | CLONE_PIDFD | _SIGCHLD),
         ctypes.c_ulong(0),
         ctypes.byref(pidfd),
@@ -110,19 +106,12 @@ def _prctl(option: int, value: int, what: str) -> None:
         raise _fail(what)
 
 
-def die_with_parent() -> None:
-    """Ask for SIGKILL when the parent dies. Call it after changes of credentials: they clear it."""
-    _prctl(_PR_SET_PDEATHSIG, 9, "PR_SET_PDEATHSIG")
-
-
-def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent died, so that they can be reaped at once."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
-
-
-def hide_memory() -> None:
-    """Keep processes of the same user from looking into this one."""
-    _prctl(_PR_SET_DUMPABLE, 0, "PR_SET_DUMPABLE")
+# Ask for SIGKILL when the parent dies. Call it after changes of credentials: they clear it.
+die_with_parent = partial(_prctl, _PR_SET_PDEATHSIG, signal.SIGKILL, "PR_SET_PDEATHSIG")
+# Become the parent of descendants whose own parent died, so that they can be reaped at once.
+adopt_orphans = partial(_prctl, _PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
+# Keep processes of the same user from looking into this one.
+hide_memory = partial(_prctl, _PR_SET_DUMPABLE, 0, "PR_SET_DUMPABLE")
 
 
 def set_name(name: str) -> None:
@@ -142,7 +131,7 @@ def drop_capabilities() -> None:
     """Give up every capability, for this process and all that it will start."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1, "PR_SET_NO_NEW_PRIVS")
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
-    if _libc.syscall(ctypes.c_long(_CAPSET_NR[machine()]), header, bytes(24)) != 0:
+    if _libc.syscall(ctypes.c_long(_CAPSET_NR[platform.machine()]), header, bytes(24)) != 0:
         raise _fail("capset")
 
 
