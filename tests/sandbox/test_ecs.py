@@ -91,7 +91,7 @@ async def test_a_task_is_run_used_and_stopped(manager: SandboxManager, tmp_path:
     await sandbox.upload(b"data", "f")
     await sandbox.download("f", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == b"data"
-    assert (await sandbox.run_fresh(["cat", "x"], {"x": b"fresh"})).stdout == "fresh"
+    assert (await sandbox.run_judge(["cat"], b"tests")).stdout == "tests"
     ecs = aws_client("ecs", REGION)
     (arn,) = ecs.list_tasks(cluster="boxes")["taskArns"]
     task = ecs.describe_tasks(cluster="boxes", tasks=[arn], include=["TAGS"])["tasks"][0]

@@ -119,9 +119,9 @@ async def test_no_more_at_once_than_allowed_and_warm_ones_are_used_again() -> No
             async with manager.session(SeedResult("p", "a")) as session:
                 verifier = await session.for_verify()
                 assert verifier is not None
-                return (await verifier.run_fresh(["echo", str(number)], {})).stdout
+                return (await verifier.run_judge(["cat"], str(number).encode())).stdout
 
-        assert await asyncio.gather(*map(run, range(10))) == [f"{n}\n" for n in range(10)]
+        assert await asyncio.gather(*map(run, range(10))) == [str(n) for n in range(10)]
         assert 1 <= manager.live <= 2
     finally:
         await manager.close()
@@ -192,7 +192,7 @@ async def test_custom_sandboxes_come_from_a_class(monkeypatch: pytest.MonkeyPatc
     async with manager.session(SeedResult("p", "a")) as session:
         assert session.agent is not None
         assert (await session.agent.exec("x")).stdout == "hi"
-        assert (await session.agent.run_fresh(["x"], {})).stdout == "hi"
+        assert (await session.agent.run_judge(["x"], b"")).stdout == "hi"
     await manager.close()
     with pytest.raises(UsageError, match="not a sandbox"):
         SandboxManager(CustomSandbox(type="custom", class_path="pathlib:Path"), "run")
@@ -211,7 +211,7 @@ async def test_a_machine_that_cannot_isolate_refuses_unless_told_otherwise(monke
         await session.agent.upload(b"x", "f")
         result = await session.agent.exec("cat f; sleep 30", timeout=0.5)
         assert (result.stdout, result.timed_out) == ("x", True)
-        assert (await session.agent.run_fresh(["cat", "g"], {"g": b"fresh"})).stdout == "fresh"
+        assert (await session.agent.run_judge(["sh", "-c", "ls; cat"], b"judge")).stdout == "judge"
     await unsafe.close()
 
 

@@ -1,7 +1,6 @@
 from nemo_evaluator.core.types import SandboxSpec as SandboxSpec
 from nemo_evaluator.sandbox._backend import Backend as Backend
 from nemo_evaluator.sandbox._backend import Job as Job
-from nemo_evaluator.sandbox._backend import run_fresh as run_fresh
 from nemo_evaluator.sandbox._backend import run_judge as run_judge
 from nemo_evaluator.sandbox.base import ExecResult as ExecResult
 from nemo_evaluator.sandbox.base import Exit as Exit

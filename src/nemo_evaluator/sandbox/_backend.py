@@ -1,10 +1,8 @@
 """What all backends share: commands, output, environment and transfers on top of one primitive, ``_run``."""
 
 import contextlib
-import io
 import re
 import shlex
-import tarfile
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -19,7 +17,6 @@ from nemo_evaluator.sandbox import _transfer
 from nemo_evaluator.sandbox._pump import Capped
 from nemo_evaluator.sandbox._reaper import Reaper
 from nemo_evaluator.sandbox.base import ExecResult, Exit, OnOutput, OutsideEndpoint, Sandbox
-from nemo_evaluator.sandbox.workspace import script
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _FACTOR: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -77,20 +74,10 @@ class Job:
     stdin: bytes | IO[bytes] | None = None
     user: str | None = None
     background: bool = False
-    memory: int | None = None
     # One of ours that carries files in or out.
     transfer: bool = False
-    # For a run of its own: the files that it finds in its private working directory.
-    private: dict[str, bytes] | None = None
-
-    def prepared(self) -> tuple[list[str], bytes | IO[bytes] | None]:
-        """(argument list, stdin) with its memory limit and its private folder, if it has these."""
-        argv, stdin = self.argv, self.stdin
-        if self.memory is not None:
-            argv = ["sh", "-c", f'ulimit -v {self.memory // 1024} && exec "$@"', "sh", *argv]
-        if self.private is not None and stdin is None:
-            return as_command(argv, self.private)
-        return argv, stdin
+    # Where it can be: with a working directory and scratch folders of its own, which are gone afterwards.
+    private: bool = False
 
 
 Emit = Callable[[str, bytes], None]
@@ -176,22 +163,9 @@ class Backend(ABC):
         job = Job(argv, timeout, cwd, self._env(env), stdin, user, background)
         return await self._collect(job, max_output_bytes, on_output)
 
-    async def run_fresh(
-        self,
-        command: Sequence[str],
-        files: Mapping[str, bytes],
-        *,
-        timeout: float = 30.0,
-        max_output_bytes: int = 1_000_000,
-        memory: int | None = None,
-    ) -> ExecResult:
-        """Run a command in a folder of its own; see the contract."""
-        job = Job(list(command), timeout, self.spec.workdir, self._env(), memory=memory, private=dict(files))
-        return await self._collect(job, max_output_bytes)
-
     async def run_judge(self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0) -> ExecResult:
         """Run a command that watches over a program; see the contract."""
-        job = Job(list(command), timeout, self.spec.workdir, self._env(), stdin, self._root_user, private={})
+        job = Job(list(command), timeout, self.spec.workdir, self._env(), stdin, self._root_user, private=True)
         return await self._collect(job)
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:
@@ -280,27 +254,6 @@ def keepalive(spec: SandboxSpec) -> str:
     if spec.entrypoint is None:
         return "while :; do sleep 2147483647 & wait $!; done"
     return spec.entrypoint if isinstance(spec.entrypoint, str) else shlex.join(spec.entrypoint)
-
-
-def as_command(command: Sequence[str], files: Mapping[str, bytes]) -> tuple[list[str], bytes]:
-    """(argument list, stdin) that run ``command`` among ``files``; exit code 125 means that it was not run."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            info.size, info.mode = len(data), 0o644
-            tar.addfile(info, io.BytesIO(data))
-    return ["sh", "-c", script("fresh"), "sh", *command], buffer.getvalue()
-
-
-async def run_fresh(
-    sandbox: Sandbox, command: Sequence[str], files: Mapping[str, bytes], *, memory: int | None = None, **options: Any
-) -> ExecResult:
-    """``sandbox.run_fresh``, also for a class of the user's own that has no more than the five basic methods."""
-    if hasattr(sandbox, "run_fresh"):
-        return await sandbox.run_fresh(command, files, memory=memory, **options)
-    argv, stdin = as_command(command, files)
-    return await sandbox.exec(argv, stdin=stdin, **options)
 
 
 async def run_judge(sandbox: Sandbox, command: Sequence[str], stdin: bytes, **options: Any) -> ExecResult:

@@ -123,7 +123,7 @@ class ContainerSandbox(WrappedSandbox):
         client = self._client(argv, command.job.env, command.job.user)
         process: subprocess.Popen[bytes] | None = None
         far, writer = await stdin_pipe()
-        feeding = asyncio.ensure_future(feed(writer, command.seal, command.stdin))
+        feeding = asyncio.ensure_future(feed(writer, command))
         with Pump(command.trailer.take) as pump:
             try:
                 with pump.far_ends(far) as fds:

@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox._backend import Backend, Emit, Job
@@ -162,12 +162,11 @@ class Trailer:
 
 @dataclass(slots=True)
 class Command:
-    """A job on its way: the wrapped command, its stdin behind the line of the seal, and where its output goes."""
+    """A job on its way: the wrapped command, the seal whose line stands before its stdin, and where its output goes."""
 
     job: Job
     argv: list[str]
     token: str
-    stdin: bytes | IO[bytes] | None
     seal: Seal
     trailer: Trailer
     until: float
@@ -217,12 +216,11 @@ class WrappedSandbox(Backend):
         if self._killing is not None:
             await asyncio.wait({self._killing})
         self._check_usable()
-        argv, stdin = job.prepared()
         token, seal = secrets.token_hex(8), Seal()
         self._kept.add(token)
         trailer = Trailer(token, seal, emit)
-        inside = wrapped(argv, token, job.cwd, self._rest(job), self._own, stdin=stdin is not None)
-        command = Command(job, inside, token, stdin, seal, trailer, time.monotonic() + job.timeout)
+        inside = wrapped(job.argv, token, job.cwd, self._rest(job), self._own, stdin=job.stdin is not None)
+        command = Command(job, inside, token, seal, trailer, time.monotonic() + job.timeout)
         launched, timed_out = None, False
         try:
             launched = await self._launch(command)
@@ -258,10 +256,11 @@ class WrappedSandbox(Backend):
         return self._killing
 
 
-async def feed(writer: asyncio.StreamWriter, seal: Seal, stdin: bytes | IO[bytes] | None) -> None:
-    """Write it all and close; a command that ends without reading it is none of our business."""
+async def feed(writer: asyncio.StreamWriter, command: Command) -> None:
+    """Write its stdin and close; a command that ends without reading it is none of our business."""
+    stdin = command.job.stdin
     with contextlib.suppress(ConnectionError):
-        writer.write(seal.line)
+        writer.write(command.seal.line)
         if isinstance(stdin, bytes):
             writer.write(stdin)
         elif stdin is not None:

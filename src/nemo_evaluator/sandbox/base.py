@@ -151,20 +151,10 @@ class Sandbox(Protocol):
         Whatever it started dies with it, unless ``background`` is set and it ended by itself: then what it left running
         lives on until the sandbox stops."""
 
-    async def run_fresh(
-        self,
-        command: Sequence[str],
-        files: Mapping[str, bytes],
-        *,
-        timeout: float = 30.0,
-        max_output_bytes: int = 1_000_000,
-        memory: int | None = None,
-    ) -> ExecResult:
-        """Run a command in a folder of its own that holds ``files`` and nothing else, and is gone afterwards."""
-
     async def run_judge(self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0) -> ExecResult:
-        """Like ``run_fresh``, for a command that starts a program itself and must keep out of its reach. It runs as
-        root where the sandbox has one, so that it can take away from the program what it must not have."""
+        """Run a command that starts a program itself and must keep out of its reach: as root where the sandbox has one,
+        so that it can take away from the program what it must not have; elsewhere in folders that are gone afterwards.
+        """
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:
         """Put a file, a folder's content, or bytes at ``target``."""

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -203,11 +202,8 @@ class DockerSandbox(WrappedSandbox):
 
     async def _run(self, job: Job, emit: Emit) -> Exit:
         self._busy = True
-        if job.private is not None and job.stdin is None:
-            # A user that owns nothing in an image, and most likely nothing of an earlier program.
-            job.user = str(20_000 + secrets.randbelow(40_000))
         ended = await super()._run(job, emit)
-        self.is_clean = self.is_clean and (job.private is None or ended.code < _SIGNALLED)
+        self.is_clean = self.is_clean and (not job.private or ended.code < _SIGNALLED)
         if self._over_disk:
             emit("stderr", f"\n{self._broken}\n".encode())
         return ended
@@ -220,7 +216,7 @@ class DockerSandbox(WrappedSandbox):
         request |= {"User": job.user} if job.user else {}
         made = await self.api.call("POST", f"/containers/{self._id}/exec", body=request)
         async with asyncio.timeout(max(0.01, command.left)), self.api.attach(made["Id"]) as (reader, writer):
-            feeding = asyncio.ensure_future(feed(writer, command.seal, command.stdin))
+            feeding = asyncio.ensure_future(feed(writer, command))
             try:
                 async for stream, data in frames(reader):
                     command.trailer.take(stream, data)

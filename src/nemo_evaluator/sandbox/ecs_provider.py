@@ -87,10 +87,10 @@ class EcsSandbox(Backend):
         return self._tunnel.inside(url) if self._tunnel is not None else url
 
     async def _run(self, job: Job, emit: Emit) -> Exit:
-        argv, stdin = job.prepared()
+        stdin = job.stdin
         data = stdin if stdin is None or isinstance(stdin, bytes) else await asyncio.to_thread(stdin.read)
-        request = {key: getattr(job, key) for key in ("cwd", "env", "timeout", "user", "background")}
-        request |= {"id": uuid.uuid4().hex, "argv": argv, "max_bytes": _CAP}
+        request = {key: getattr(job, key) for key in ("argv", "cwd", "env", "timeout", "user", "background")}
+        request |= {"id": uuid.uuid4().hex, "max_bytes": _CAP}
         request["stdin"] = base64.b64encode(data).decode() if data else ""
         answer = await self._post(request, job.timeout + 30)
         for stream in ("stdout", "stderr"):

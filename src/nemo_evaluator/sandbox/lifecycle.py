@@ -11,8 +11,7 @@ import logging
 import shlex
 import tarfile
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox import workspace
-from nemo_evaluator.sandbox._backend import run_fresh, run_judge
+from nemo_evaluator.sandbox._backend import run_judge
 from nemo_evaluator.sandbox.base import ExecResult, OutsideEndpoint, Sandbox, VolumeMount
 
 if TYPE_CHECKING:
@@ -79,14 +78,12 @@ class LazySandbox:
         """Run a command; see the contract."""
         return await (await self._get()).exec(command, timeout=options.pop("timeout_sec", timeout), **options)
 
-    async def run_fresh(self, command: Sequence[str], files: Mapping[str, bytes], **options: Any) -> ExecResult:
-        """Run a program that needs nothing of this sandbox."""
-        async with self._any() as sandbox:
-            return await run_fresh(sandbox, command, files, **options)
-
     async def run_judge(self, command: Sequence[str], stdin: bytes, **options: Any) -> ExecResult:
-        """Run a judge."""
-        async with self._any() as sandbox:
+        """Run a judge in a warm sandbox, unless this one is up already."""
+        if self._real is not None:
+            return await run_judge(self._real, command, stdin, **options)
+        self._check()
+        async with self._manager.warm(self.spec) as sandbox:
             return await run_judge(sandbox, command, stdin, **options)
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:
@@ -111,13 +108,6 @@ class LazySandbox:
     def resolved_endpoint_url(self, env_var: str) -> str | None:
         """The address inside of a registered endpoint; known once the sandbox is up."""
         return self._real.resolved_endpoint_url(env_var) if self._real is not None else None
-
-    def _any(self) -> AbstractAsyncContextManager[Sandbox]:
-        """A warm sandbox, unless this one is up already."""
-        if self._real is not None:
-            return nullcontext(self._real)
-        self._check()
-        return self._manager.warm(self.spec)
 
     async def _get(self) -> Sandbox:
         async with self._lock:

@@ -135,18 +135,16 @@ class LocalSandbox(Backend):
 
     def _request(self, job: Job) -> dict[str, Any]:
         rlimits = [(resource.RLIMIT_CORE, 0)]
-        memory = job.memory or (0 if "memory" in self._keeper.controllers else self.settings.memory)
-        if memory:
-            rlimits.append((resource.RLIMIT_AS, memory))
+        if "memory" not in self._keeper.controllers:
+            rlimits.append((resource.RLIMIT_AS, self.settings.memory))
         if "pids" not in self._keeper.controllers:
             rlimits.append((resource.RLIMIT_NPROC, self.settings.pids))
         request: dict[str, Any] = {key: getattr(job, key) for key in ("argv", "cwd", "env", "timeout", "background")}
         request |= {"op": "exec", "rlimits": rlimits}
         request["read_only"] = [self.spec.workdir] if self.settings.read_only and not job.transfer else []
-        if job.private is not None:
+        if job.private:
             request["private"] = [self.spec.workdir, "/tmp", "/dev/shm"]
             request["private_size"] = min(_PRIVATE_SIZE, self.settings.memory // 2)
-            request["files"] = {f"{self.spec.workdir}/{name}": data for name, data in job.private.items()}
         return request
 
     async def _await_end(self, job: Job, pump: Pump, pidfd: int) -> dict[str, Any]:

@@ -59,11 +59,9 @@ class UnsafeSandbox(Backend):
     async def _run(self, job: Job, emit: Emit) -> Exit:
         if job.user is not None:
             raise SandboxError("a sandbox without isolation has no other user")
-        if job.private is None:
+        if not job.private:
             return await self._spawn(job, emit, self._absolute(job.cwd))
-        with tempfile.TemporaryDirectory(prefix="nel-fresh-") as folder:
-            for name, data in job.private.items():
-                Path(folder, name).write_bytes(data)
+        with tempfile.TemporaryDirectory(prefix="nel-judge-") as folder:
             return await self._spawn(job, emit, folder)
 
     async def _spawn(self, job: Job, emit: Emit, cwd: str) -> Exit:

@@ -137,7 +137,7 @@ class SandboxManager:
 
     @asynccontextmanager
     async def warm(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
-        """A sandbox in which others ran before and will run after; for ``run_fresh`` alone, which walls them off."""
+        """A sandbox in which others ran before and will run after; for ``run_judge`` alone, which walls them off."""
         key = digest([spec.image, spec.workdir, spec.env, spec.files, spec.entrypoint, list(map(str, spec.volumes))])
         await self._make_ready(spec)
         sandbox: Sandbox | None = None

@@ -49,9 +49,6 @@ def run(sock: socket.socket, seccomp: bytes | None) -> None:
     try:
         _private_folders(request)
         _give_up_powers(request, seccomp)
-        for path, content in request.get("files", {}).items():
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).write_bytes(content)
     except OSError as error:
         _tell(fds[3], {"error": f"cannot prepare the command: {error}"})
         os._exit(0)
