@@ -20,7 +20,7 @@ from nemo_evaluator.cli.main import nel
 from nemo_evaluator.config.groups import EXPORTERS
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.decisions.calibrate.report import calibrate
-from nemo_evaluator.exporters.registry import export_bundles
+from nemo_evaluator.exporters import export_bundles
 from nemo_evaluator.reports.formats import RENDERERS, render
 from nemo_evaluator.reports.model import load_report
 from nemo_evaluator.runs.bundle import Bundle, load_bundle, newest_bundle

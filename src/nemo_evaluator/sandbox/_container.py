@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import subprocess
+import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,11 +42,6 @@ class ContainerSandbox(WrappedSandbox):
     @abstractmethod
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
         """The client that runs ``argv`` inside. Values of ``env`` may be secrets: not for its arguments."""
-
-    async def _post_mortem(self) -> Exit | None:
-        """Asked when a command ended without its last words: None when the sandbox lives, else how the command ended.
-        Raises SandboxError when the sandbox was lost for another reason than what the command did."""
-        return None
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if self.slots is not None:
@@ -145,9 +141,6 @@ class ContainerSandbox(WrappedSandbox):
                 pump.drain_now()
 
     async def _lost(self, launched: int, token: str) -> Exit:
-        ended = await self._post_mortem()
-        if ended is not None:
-            return ended
         # The command killed its own wrapper; what it left goes too.
         await self._kill_later(token)
         return Exit(launched if launched > 0 else SIGKILL)
@@ -161,11 +154,8 @@ class ContainerSandbox(WrappedSandbox):
 
 async def _settle(pump: Pump, trailer: Trailer) -> None:
     """Output may trail behind the end of the client."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(1.0):
-            while not trailer.complete:
-                try:
-                    async with asyncio.timeout(0.02):
-                        return await pump.drained()
-                except TimeoutError:
-                    continue
+    until = time.monotonic() + 1.0
+    while not trailer.complete and time.monotonic() < until:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.02):
+                return await pump.drained()

@@ -22,20 +22,16 @@ _HINT: Final = "is the engine running, and is DOCKER_HOST right? without one, us
 class DockerApi:
     """Calls one engine: the one of ``DOCKER_HOST``, else the usual socket."""
 
-    def __init__(self, host: str | None = None) -> None:
+    def __init__(self) -> None:
         usual = next((path for path in _DEFAULT if os.path.exists(path)), _DEFAULT[0])  # noqa: PTH110
-        self.host = host or os.environ.get("DOCKER_HOST") or f"unix://{usual}"
+        self.host = os.environ.get("DOCKER_HOST") or f"unix://{usual}"
         parts = urlsplit(self.host)
         if parts.scheme not in ("unix", "tcp", "http"):
             raise SandboxError(f"DOCKER_HOST {self.host!r} cannot be used", hint="give a unix:// or tcp:// address")
+        # With a socket the engine runs on this machine, as far as its address tells.
         self.socket = parts.path if parts.scheme == "unix" else None
         self._base = f"http://{'docker' if self.socket else parts.netloc}"
         self._session: aiohttp.ClientSession | None = None
-
-    @property
-    def is_local(self) -> bool:
-        """True when the engine runs on this machine, as far as its address tells."""
-        return self.socket is not None
 
     def _request(
         self, method: str, path: str, query: dict[str, Any], data: Any, timeout: float, kind: str

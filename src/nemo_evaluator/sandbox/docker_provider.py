@@ -87,7 +87,7 @@ class ImageStore:
         removed: list[str] = []
         async with self._lock:
             root = (await self._api.call("GET", "/info")).get("DockerRootDir")
-            seen = self._api.is_local and root and Path(root).is_dir()
+            seen = self._api.socket and root and Path(root).is_dir()
             for image in sorted(self._used, key=self._used.__getitem__) if seen else ():
                 usage = shutil.disk_usage(root)
                 if usage.free >= usage.total * self._least_free:

@@ -56,7 +56,7 @@ class GVisorSandbox(ContainerSandbox):
                 shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    async def _post_mortem(self) -> Exit | None:
+    async def _lost(self, launched: int, token: str) -> Exit:
         # Its memory limit is that of the whole: where Linux would kill one process, gVisor ends altogether.
         groups = [f"/sys/fs/cgroup/memory/{self.name}", f"/sys/fs/cgroup/{self.name}"]
         if cgroups.oom_kills(groups):
@@ -64,7 +64,7 @@ class GVisorSandbox(ContainerSandbox):
             return Exit(137, out_of_memory=True)
         state = await call(self._runsc("state", self.name), timeout=30)
         if json.loads(state)["status"] == "running":
-            return None
+            return await super()._lost(launched, token)
         self.started = False
         raise SandboxError("the gVisor sandbox ended while a command ran in it")
 

@@ -45,10 +45,10 @@ class Group:
             elif "cpu" in used and cpus:
                 (folder / "cpu.max").write_text(f"{quota} {_PERIOD}")
 
-    def join(self, pid: int = 0) -> None:
-        """Put a process (0: this one) into the group."""
+    def join(self) -> None:
+        """Put this process into the group."""
         for folder in self.folders:
-            (folder.path / "cgroup.procs").write_text(str(pid))
+            (folder.path / "cgroup.procs").write_text("0")
 
     def members(self) -> set[int]:
         """The processes inside."""
