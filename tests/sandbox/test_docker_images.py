@@ -100,7 +100,7 @@ async def test_an_unknown_runtime_is_refused_before_the_first_problem() -> None:
     manager = SandboxManager(DockerSandbox(type="docker", image=BASE, runtime="runc"), "run")
     await manager.check()
     manager._provider._settings = type("S", (), {"runtime": "nope"})()  # type: ignore[attr-defined]
-    manager._ready = None
+    manager._tasks.clear()
     with pytest.raises(SandboxError, match="no runtime 'nope'"):
         await manager.check()
     await manager.close()

@@ -3,15 +3,15 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from nemo_evaluator.config import SandboxConfig
 from nemo_evaluator.config.groups import SANDBOXES
 from nemo_evaluator.config.kinds import default_kind
-from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Provider, Sandbox
@@ -51,8 +51,8 @@ class SandboxManager:
         self._room = asyncio.Semaphore(self._provider.concurrency)
         self._live: set[Sandbox] = set()
         self._idle: dict[str, deque[Sandbox]] = {}
-        self._ready: asyncio.Task[None] | None = None
-        self._images: dict[str, asyncio.Task[None]] = {}
+        # What is done once: the check, and one pull an image.
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._expiries: dict[Sandbox, asyncio.TimerHandle] = {}
         self._stopping: set[asyncio.Task[None]] = set()
 
@@ -87,20 +87,11 @@ class SandboxManager:
 
     async def check(self) -> None:
         """Raise SandboxError when sandboxes of this kind cannot be had here."""
-        if self._ready is None:
-            self._ready = asyncio.ensure_future(self._provider.check())
-        try:
-            await asyncio.shield(self._ready)
-        except SandboxError:
-            self._ready = None
-            raise
+        await self._once("", self._provider.check)
 
     async def ensure_image(self, image: str) -> None:
-        """Have an image ready; those who ask at the same time wait for one pull."""
-        task = self._images.get(image)
-        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            task = self._images[image] = asyncio.ensure_future(self._provider.ensure_image(image))
-        await asyncio.shield(task)
+        """Have an image ready."""
+        await self._once(image, partial(self._provider.ensure_image, image))
 
     def resolve(self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None) -> SandboxSpec:
         """The spec of a problem, completed by the config: image, template and environment."""
@@ -162,9 +153,16 @@ class SandboxManager:
         """Stop every sandbox."""
         self._idle.clear()
         await asyncio.gather(*(self._stop(sandbox) for sandbox in list(self._live)), *self._stopping)
-        for task in [*self._images.values(), *([self._ready] if self._ready else [])]:
+        for task in self._tasks.values():
             task.cancel()
         await self._provider.close()
+
+    async def _once(self, key: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Those who ask at the same time wait for one; what failed is tried again."""
+        task = self._tasks.get(key)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._tasks[key] = asyncio.ensure_future(work())
+        await asyncio.shield(task)
 
     async def _make_ready(self, spec: SandboxSpec) -> None:
         """Have what a sandbox needs, and room for it, which is to be given back."""
