@@ -19,7 +19,7 @@ from nemo_evaluator.core.errors import MissingExtraError, UsageError
 from nemo_evaluator.core.kinds import Kinds
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.exporters import EXPORTERS, ExportBundle, ExportError, export_bundles, get_exporter
-from nemo_evaluator.exporters import registry as registry_module
+from nemo_evaluator.exporters import base as exporters_base
 
 
 class Recorder:
@@ -52,7 +52,7 @@ def exporters(monkeypatch: pytest.MonkeyPatch) -> Kinds:
         fresh.add(name, EXPORTERS.get(name))
     fresh.add("recorder", Recorder)
     fresh.add("breaks", Breaks)
-    monkeypatch.setattr(registry_module, "EXPORTERS", fresh)
+    monkeypatch.setattr(exporters_base, "EXPORTERS", fresh)
     monkeypatch.setattr(Recorder, "seen", [])
     return fresh
 
@@ -66,13 +66,13 @@ def test_an_exporter_gets_bundles_rows_and_the_output_dir(run_dir: Path) -> None
 
 
 def test_trajectories_are_joined_to_rows_whatever_their_order(run_dir: Path) -> None:
-    bundle = registry_module.read_bundle(next((run_dir / "agents").glob("eval-*.json")))
+    bundle = exporters_base.read_bundle(next((run_dir / "agents").glob("eval-*.json")))
     steps = [len(row["trajectory"][0]["steps"]) for row in bundle.rows()]
     assert steps == [4, 4]
 
 
 def test_metrics_have_bounds_shares_and_runtime(run_dir: Path) -> None:
-    bundle = registry_module.read_bundle(next((run_dir / "gsm8k").glob("eval-*.json")))
+    bundle = exporters_base.read_bundle(next((run_dir / "gsm8k").glob("eval-*.json")))
     metrics = bundle.metrics()
     assert metrics["pass@1"] == 0.5
     assert metrics["pass@1/ci_upper"] == 0.9
