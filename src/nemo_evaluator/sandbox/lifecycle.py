@@ -12,18 +12,16 @@ import shlex
 import tarfile
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox import workspace
 from nemo_evaluator.sandbox._backend import run_judge
 from nemo_evaluator.sandbox.base import ExecResult, OutsideEndpoint, Sandbox, VolumeMount
-
-if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.manager import SandboxManager
 
 log = logging.getLogger(__name__)
 OUTPUT: Final = "/output"
@@ -35,13 +33,31 @@ _PREPARE_TIMEOUT: Final = 900.0
 _BASE_COMMIT: Final = "/tmp/_nel_base_commit"
 
 
+class Keeper(Protocol):
+    """Who gives out sandboxes and takes them back: the manager."""
+
+    config: Any
+
+    def resolve(self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None) -> SandboxSpec:
+        """The spec of a problem, completed by the config."""
+
+    async def acquire(self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Sandbox:
+        """A sandbox of one's own, started."""
+
+    async def release(self, sandbox: Sandbox) -> None:
+        """Stop a sandbox."""
+
+    def warm(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
+        """One that others use as well, for walled-off programs."""
+
+
 class LazySandbox:
     """Stands for a sandbox of a session that starts when it is first used: a solver or scorer that never touches it
     costs nothing. ``after_start`` prepares it, once."""
 
     def __init__(
         self,
-        manager: "SandboxManager",
+        manager: Keeper,
         spec: SandboxSpec,
         outside_endpoints: Sequence[OutsideEndpoint] = (),
         after_start: Callable[[Sandbox], Awaitable[None]] | None = None,
@@ -133,9 +149,7 @@ class LazySandbox:
 class Session:
     """The sandboxes of one attempt: one for both parts."""
 
-    def __init__(
-        self, manager: "SandboxManager", seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()
-    ) -> None:
+    def __init__(self, manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         self._manager, self._seed = manager, seed
         spec = self._completed(seed.sandbox_spec or seed.verify_sandbox_spec)
         # Where the solver works; it starts when it is first used.
@@ -166,9 +180,7 @@ class Session:
 class StatelessSession(Session):
     """A sandbox for the agent and a fresh one for the verifier, with the agent's work applied."""
 
-    def __init__(
-        self, manager: "SandboxManager", seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()
-    ) -> None:
+    def __init__(self, manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         super().__init__(manager, seed, outside_endpoints)
         self._capture_cmd: str | None = manager.config.capture_cmd or seed.capture_cmd
         self._verifier: LazySandbox | None = None
