@@ -85,50 +85,30 @@ def permutation_test(
     if k == 0 or np.ptp(sizes) == 0.0:
         p_value = _exact_binomial(int((moved > 0).sum()), k, alternative)
     elif k <= _ENUMERATED:
-        sums = _all_sums(sizes)
-        p_value = _extreme(sums, observed, alternative, _slack(sizes)) / len(sums)
+        sums = np.zeros(1)
+        for size in sizes.tolist():
+            sums = np.concatenate([sums - size, sums + size])
+        p_value = _extreme(sums, observed, alternative, sizes) / len(sums)
     elif k * n_permutations > _MOST_CELLS:
-        method, p_value = "permutation_limit", _tail(observed / math.sqrt(float(sizes @ sizes)), alternative)
+        below = float(normal_cdf(observed / math.sqrt(float(sizes @ sizes))))
+        tails = {"less": below, "greater": 1 - below, "two-sided": 2 * min(below, 1 - below)}
+        method, p_value = "permutation_limit", tails[alternative]
     else:
-        extreme = _count_extreme(sizes, observed, alternative, n_permutations, seed)
+        extreme, rng = 0, np.random.default_rng(seed)
+        step = max(1, _CELLS_PER_BLOCK // k)
+        for start in range(0, n_permutations, step):
+            rows = min(step, n_permutations - start)
+            bits = np.unpackbits(rng.integers(0, 256, (rows, -(-k // 8)), dtype=np.uint8), axis=1)
+            sums = 2 * (bits[:, :k] @ sizes) - float(sizes.sum())
+            extreme += _extreme(sums, observed, alternative, sizes)
         p_value = (extreme + 1) / (n_permutations + 1)
     return PairedTest(method, p_value, effect, n, k, alternative)
 
 
-def _tail(z: float, alternative: Alternative) -> float:
-    below = float(normal_cdf(z))
-    if alternative == "two-sided":
-        return 2 * min(below, 1 - below)
-    return below if alternative == "less" else 1 - below
-
-
-def _slack(sizes: Floats) -> float:
+def _extreme(sums: Floats, observed: float, alternative: Alternative, sizes: Floats) -> int:
+    """How many sums are at least as far out as the observed one."""
     # Sums that are equal on paper must not differ by rounding.
-    return 1e-12 * float(sizes.sum())
-
-
-def _all_sums(sizes: Floats) -> Floats:
-    """The sums under all choices of signs."""
-    sums = np.zeros(1)
-    for size in sizes.tolist():
-        sums = np.concatenate([sums - size, sums + size])
-    return sums
-
-
-def _count_extreme(sizes: Floats, observed: float, alternative: Alternative, draws: int, seed: int) -> int:
-    rng = np.random.default_rng(seed)
-    slack, total = _slack(sizes), float(sizes.sum())
-    step = max(1, _CELLS_PER_BLOCK // len(sizes))
-    extreme = 0
-    for start in range(0, draws, step):
-        rows = min(step, draws - start)
-        bits = np.unpackbits(rng.integers(0, 256, (rows, -(-len(sizes) // 8)), dtype=np.uint8), axis=1)
-        sums = 2 * (bits[:, : len(sizes)] @ sizes) - total
-        extreme += _extreme(sums, observed, alternative, slack)
-    return extreme
-
-
-def _extreme(sums: Floats, observed: float, alternative: Alternative, slack: float) -> int:
+    slack = 1e-12 * float(sizes.sum())
     if alternative == "less":
         return int((sums <= observed + slack).sum())
     if alternative == "greater":

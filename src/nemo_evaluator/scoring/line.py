@@ -21,8 +21,10 @@ def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
     target = str(sample.target)
     number = parse_number(target) if _PURE_NUMBER.fullmatch(target) else None
     if pattern is not None:
-        said = _by_pattern(sample.response, pattern)
-        return found(said, said is not None and _equal(said, target, number, sample))
+        text = prepare(sample.response)
+        hits = list(re.finditer(pattern, text)) or list(re.finditer(pattern, unmark(text)))
+        said = unmark(unlatex(hits[-1][1 if hits[-1].lastindex else 0])).strip() if hits else ""
+        return found(said or None, bool(said) and _equal(said, target, number, sample))
     if number is not None:
         given = extract_number(sample.response, language=language_of(sample))
         if given is not None:
@@ -34,16 +36,6 @@ def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
     right = bool(line) and _equal(line, target, number, sample)
     # A long last line that is not the target says nothing.
     return found(line if right or (line and len(line.split()) <= _LONGEST_BARE_ANSWER) else None, right)
-
-
-def _by_pattern(response: str, pattern: str) -> str | None:
-    text = prepare(response)
-    hits = list(re.finditer(pattern, text)) or list(re.finditer(pattern, unmark(text)))
-    if not hits:
-        return None
-    last = hits[-1]
-    said = last[1] if last.lastindex else last[0]
-    return unmark(unlatex(said)).strip() or None
 
 
 def _equal(said: str, target: str, number: Number | None, sample: ScorerInput) -> bool:

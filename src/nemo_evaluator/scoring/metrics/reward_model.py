@@ -95,26 +95,22 @@ class RewardModel:
 
     def _read(self, text: str) -> tuple[float, dict[str, float]]:
         if self._mode == "multi_aspect":
-            return self._of_aspects(_numbers(text))
+            pairs = _numbers(text)
+            if not pairs:
+                raise JudgeError("it names no aspect with a number")
+            if self._aspect is None:
+                return sum(pairs.values()) / len(pairs), pairs
+            if self._aspect.lower() not in pairs:
+                raise JudgeError(f"it has no aspect {self._aspect!r} (it has {', '.join(pairs)})")
+            return pairs[self._aspect.lower()], pairs
         try:
             return _finite(text), {}
         except JudgeError:
             pairs = _numbers(text)
-        for name in _ONE:
-            if name in pairs:
-                return pairs[name], {}
-        if len(pairs) == 1:
-            return next(iter(pairs.values())), {}
-        raise JudgeError("it is not one number")
-
-    def _of_aspects(self, pairs: dict[str, float]) -> tuple[float, dict[str, float]]:
-        if not pairs:
-            raise JudgeError("it names no aspect with a number")
-        if self._aspect is None:
-            return sum(pairs.values()) / len(pairs), pairs
-        if self._aspect.lower() not in pairs:
-            raise JudgeError(f"it has no aspect {self._aspect!r} (it has {', '.join(pairs)})")
-        return pairs[self._aspect.lower()], pairs
+        named = [pairs[name] for name in _ONE if name in pairs] or [*pairs.values()]
+        if len(pairs) != 1 and pairs.keys().isdisjoint(_ONE):
+            raise JudgeError("it is not one number")
+        return named[0], {}
 
 
 def _numbers(text: str) -> dict[str, float]:
