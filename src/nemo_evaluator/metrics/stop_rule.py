@@ -1,7 +1,5 @@
 """The rule that ends a run as soon as its question is answered; looking after every problem costs nothing in error."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from collections.abc import Mapping, Sequence
@@ -11,7 +9,7 @@ import numpy as np
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.metrics._scipy import t_quantile
-from nemo_evaluator.metrics.alpha_spending import ENDED, LOOKING, Reading
+from nemo_evaluator.metrics.alpha_spending import ENDED, LOOKING
 from nemo_evaluator.metrics.difference import mean_difference
 from nemo_evaluator.metrics.intervals import Interval, wilson
 from nemo_evaluator.metrics.power import MOST_PROBLEMS, first
@@ -168,15 +166,12 @@ class StopRule:
         """What all of the planned problems say, with the error that was kept for this."""
         if self.baseline is None or not self._least or self.note is not None:
             return None, None
-        least, most = self._reading(self._least), self._reading(self._most)
+        ends = (np.frombuffer(side, dtype=np.float64) for side in (self._least, self._most))
+        least, most = (ENDED.reading(values, mean_difference(values, bounded=True)) for values in ends)
         limit, alpha = -self.baseline.max_drop, (1 - self.confidence) / 2
         low, high = least.interval(self.confidence), most.interval(self.confidence)
         found = Interval(self._difference.mean, low.lower, high.upper, low.method, low.n)
         return found, self._verdict(least.p_above(limit) <= alpha, most.p_below(limit) <= alpha)
-
-    def _reading(self, differences: array[float]) -> Reading:
-        values = np.frombuffer(differences, dtype=np.float64)
-        return ENDED.reading(values, mean_difference(values, bounded=True))
 
 
 def _enough(width: float, confidence: float) -> int | None:

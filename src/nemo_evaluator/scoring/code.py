@@ -8,7 +8,7 @@ import importlib.util
 import marshal
 import re
 import secrets
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -93,14 +93,10 @@ def _closing(text: str, begin: int) -> tuple[int, int]:
     return len(text), len(text)
 
 
-@lru_cache(maxsize=256)
-def _definition(name: str) -> re.Pattern[str]:
-    name = re.escape(name)
-    return re.compile(rf"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+{name}\b|^{name}[ \t]*=", re.M)
-
-
 def _defines(code: str, name: str) -> bool:
-    return name in code and _definition(name).search(code) is not None
+    word = re.escape(name)
+    form = rf"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+{word}\b|^{word}[ \t]*="
+    return name in code and re.search(form, code, re.M) is not None
 
 
 def assemble(prompt: str, code: str, entry_point: str) -> str:

@@ -12,18 +12,19 @@ from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring._text import strip_reasoning
-from nemo_evaluator.scoring.types import Score, ScorerInput, versioned
+from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
 _FENCE: Final = lazy_pattern(r"```[ \t]*(?:json[c5]?)?[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _OPENING: Final = lazy_pattern(r"[{\[]")
 _ATTEMPTS: Final = 500
+_NOTHING: Final = "no JSON found"
 _DECODER: Final = json.JSONDecoder()
 
 
 def extract_json(text: str) -> Any:
     """The last JSON value of a response: the whole text, a fenced block, else the widest object or list; or None."""
-    found = _values(text)
-    return found[-1] if found else None
+    values = _values(text)
+    return values[-1] if values else None
 
 
 def _values(text: str) -> list[Any]:
@@ -61,11 +62,11 @@ def validate_json_schema(response: str, schema: Mapping[str, Any]) -> JsonDict:
         kind.check_schema(dict(schema))
     except SchemaError as error:
         raise ScorerError(f"the JSON schema is not valid: {error.message}") from error
-    found = _values(response)
-    if not found:
-        return {"valid": False, "extracted": None, "errors": ["no JSON found"], "score": 0.0}
-    errors = [f"{error.json_path}: {error.message}" for error in kind(schema).iter_errors(found[-1])]
-    return {"valid": not errors, "extracted": found[-1], "errors": errors, "score": 0.0 if errors else 1.0}
+    values = _values(response)
+    if not values:
+        return {"valid": False, "extracted": None, "errors": [_NOTHING], "score": 0.0}
+    errors = [f"{error.json_path}: {error.message}" for error in kind(schema).iter_errors(values[-1])]
+    return {"valid": not errors, "extracted": values[-1], "errors": errors, "score": 0.0 if errors else 1.0}
 
 
 @versioned("1")
@@ -82,7 +83,6 @@ def json_schema(sample: ScorerInput, schema: Mapping[str, Any] | None = None) ->
             "json_schema needs a schema", hint="put it into the config, the row or the target as `schema`"
         )
     checked = validate_json_schema(sample.response, wanted)
-    nothing = checked["errors"] == ["no JSON found"]
+    nothing = checked["errors"] == [_NOTHING]
     extracted = None if nothing else json.dumps(checked["extracted"], ensure_ascii=False)
-    score: Score = {"correct": checked["valid"], "extracted": extracted, "errors": checked["errors"]}
-    return {**score, "unparsed": True} if nothing else score
+    return found(extracted, checked["valid"], errors=checked["errors"])

@@ -69,16 +69,13 @@ def scorer_version(scorer: Callable[..., Any]) -> str:
     name = f"{getattr(scorer, '__module__', '')}.{getattr(scorer, '__qualname__', type(scorer).__qualname__)}"
     version = getattr(scorer, "version", None)
     if version is None:
-        version = digest_parts(_source_of(scorer))[:12]
+        try:
+            source = inspect.getsource(scorer if inspect.isroutine(scorer) else type(scorer))
+        except (OSError, TypeError):
+            code = getattr(scorer, "__code__", None)
+            source = repr((code.co_code, code.co_consts, code.co_names) if code is not None else type(scorer))
+        version = digest_parts(source)[:12]
     return f"{name}@{version}+{SCORING_VERSION}"
-
-
-def _source_of(scorer: Callable[..., Any]) -> str:
-    try:
-        return inspect.getsource(scorer if inspect.isroutine(scorer) else type(scorer))
-    except (OSError, TypeError):
-        code = getattr(scorer, "__code__", None)
-        return repr((code.co_code, code.co_consts, code.co_names)) if code is not None else repr(type(scorer))
 
 
 def found(extracted: str | None, correct: bool | float, **details: Any) -> Score:
