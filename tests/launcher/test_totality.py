@@ -14,7 +14,8 @@ from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.launcher import table
 from nemo_evaluator.launcher.compose import compose_launcher
-from nemo_evaluator.launcher.translate import Translated, translate
+from nemo_evaluator.launcher.table import Translated
+from nemo_evaluator.launcher.translate import translate
 
 _ADAPTER = "evaluation.nemo_evaluator_config.target.api_endpoint.adapter_config"
 _PARAMS = "evaluation.nemo_evaluator_config.config.params"

@@ -16,10 +16,9 @@ from nemo_evaluator.core.wording import counted
 
 def tell(error: NelError | OSError | click.ClickException) -> int:
     """Show an error that ends a command; returns the exit code."""
+    if isinstance(error, click.NoSuchOption) and (meant := same_word("options", error.option_name)) is not None:
+        error = click.UsageError(f"No such option {error.option_name!r}. Did you mean {meant!r}?", ctx=error.ctx)
     if isinstance(error, click.ClickException):
-        meant = same_word("options", error.option_name) if isinstance(error, click.NoSuchOption) else None
-        if isinstance(error, click.NoSuchOption) and meant is not None:
-            error = click.UsageError(f"No such option {error.option_name!r}. Did you mean {meant!r}?", ctx=error.ctx)
         error.show()
         return EXIT_USAGE
     told = error if isinstance(error, NelError) else storage_error(error)

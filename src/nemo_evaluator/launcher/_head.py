@@ -8,7 +8,7 @@ from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.slurm import seconds_of
 from nemo_evaluator.launcher.compose import group_defaults
-from nemo_evaluator.launcher.table import Draft, Rule, Scope, shell, table, variable
+from nemo_evaluator.launcher.table import Rule, Scope, Translated, shell, table, variable
 
 TRUST: Final = "NEMO_EVALUATOR_TRUST_PRE_CMD"
 _SPANS_NODES: Final = ("vllm", "vllm_ray", "sglang")
@@ -23,7 +23,9 @@ class Head(Scope):
 
     section: ClassVar[str] = "head"
 
-    def __init__(self, draft: Draft, config: JsonDict, *, dry: bool, service: str = "model", shown: str = "") -> None:
+    def __init__(
+        self, draft: Translated, config: JsonDict, *, dry: bool, service: str = "model", shown: str = ""
+    ) -> None:
         super().__init__(draft)
         self.config, self.dry, self.service, self.shown = config, dry, service, shown
         self.execution, self.deployment = as_dict(config.get("execution")), as_dict(config.get("deployment"))

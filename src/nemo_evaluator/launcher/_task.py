@@ -12,7 +12,7 @@ from nemo_evaluator.environments.registry import builtin_modules, environment_cl
 from nemo_evaluator.executors.slurm import seconds_of
 from nemo_evaluator.launcher._head import Head
 from nemo_evaluator.launcher.catalogue import Task
-from nemo_evaluator.launcher.table import Draft, Rule, Scope, put_in, shell, table
+from nemo_evaluator.launcher.table import Rule, Scope, Translated, put_in, shell, table
 
 _CONTAINER_ONLY: Final = "only the harness knows it; --containers runs the task in the harness's container"
 # Of a task, or of the evaluation for all tasks that have none of their own.
@@ -95,7 +95,7 @@ class TaskScope(Scope):
     def surround(self, endpoint: str) -> None:
         """Protocol, arguments, sandbox, mounts and environment that the task needs, whatever its config says."""
         head, solver = self.head, self.bench["solver"]
-        url = self.draft.out["services"]["model"].get("url")
+        url = self.draft.config["services"]["model"].get("url")
         protocol, spoken = table()["protocols"].get(endpoint), protocol_of_url(str(url)) if url else None
         if protocol is None:
             self.say("name", "refused", f"{self.task.full_name} asks a {endpoint} endpoint, which nel does not")
@@ -192,7 +192,7 @@ class Adapter(Scope):
 
     section: ClassVar[str] = "adapter"
 
-    def __init__(self, draft: Draft, fields: JsonDict, shown: str) -> None:
+    def __init__(self, draft: Translated, fields: JsonDict, shown: str) -> None:
         super().__init__(draft)
         self.fields, self.shown = {key: value for key, value in fields.items() if value is not None}, shown
         if self.fields.pop("use_reasoning", False):

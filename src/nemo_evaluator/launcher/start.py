@@ -14,7 +14,7 @@ from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.text import valid_text
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.start import start
-from nemo_evaluator.launcher.translate import Translated
+from nemo_evaluator.launcher.table import Translated
 from nemo_evaluator.store.runs import invocation_of, new_run_id, registry_dir
 
 _WIDTH: Final = 120

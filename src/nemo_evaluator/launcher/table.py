@@ -4,13 +4,14 @@ import copy
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 import yaml
 
+from nemo_evaluator.core.errors import ConfigError, Problem
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
 
@@ -85,11 +86,11 @@ def rules(section: str) -> Mapping[str, Rule]:
     return {name: Rule(**row) for name, row in table()[section].items()}
 
 
-class Draft:
-    """A config of ours in the making, and what was said of every field of theirs."""
+class Translated:
+    """A config of ours, also in the making, and what became of every field of theirs."""
 
     def __init__(self) -> None:
-        self.out: JsonDict = {}
+        self.config: JsonDict = {}
         self.report: list[Translation] = []
 
     def say(self, field: str, outcome: Outcome, detail: str) -> None:
@@ -97,6 +98,33 @@ class Draft:
         said = Translation(field, outcome, detail)
         if said not in self.report:
             self.report.append(said)
+
+    def of(self, outcome: str) -> list[Translation]:
+        return [one for one in self.report if one.outcome == outcome]
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """The launcher's fields by the paths to which they went; the first of several."""
+        return {one.detail: one.field for one in reversed(self.of("translated"))}
+
+    def blamed(self, error: ConfigError, source: str) -> ConfigError:
+        """What is wrong with the translated config, told of the launcher's fields, which the user wrote."""
+        problems = [replace(one, path=self._field(one.path), line=None, source=None) for one in error.problems]
+        return ConfigError(problems, source=source)
+
+    def _field(self, path: str) -> str:
+        words = re.split(r"(?=[.\[])", re.sub(r"^services\.model_\d+", "services.model", path))
+        above = ["".join(words[:size]) for size in range(len(words), 0, -1)]
+        field = next((self.origins[place] for place in above if place in self.origins), None)
+        if field is None and path.startswith("benchmarks["):
+            number = self.config["benchmarks"][int(words[1][1:-1])]["id"].rpartition(".")[2]
+            field = f"evaluation.tasks[{number}]"
+        return f"{field} ({path})" if field else path
+
+    def check(self, source: str | None = None) -> None:
+        """Raise a ConfigError with everything that was refused."""
+        if refused := self.of("refused"):
+            raise ConfigError([Problem(one.field, one.detail) for one in refused], source=source)
 
 
 def put_in(tree: JsonDict, path: str, value: Any) -> None:
@@ -118,7 +146,7 @@ class Scope:
 
     section: ClassVar[str]
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Translated) -> None:
         self.draft = draft
 
     def place(self, field: str) -> str:
@@ -130,7 +158,7 @@ class Scope:
 
     def put(self, field: str, path: str, value: Any) -> None:
         """Write a value where it belongs, and report it."""
-        put_in(self.draft.out, path, value)
+        put_in(self.draft.config, path, value)
         self.say(field, "translated", path)
 
     def default(self, field: str) -> Any:

@@ -2,19 +2,17 @@
 
 import copy
 import os
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from nemo_evaluator.config.compose import deep_merge
-from nemo_evaluator.core.errors import ConfigError, Problem, UsageError
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.launcher._head import Head
 from nemo_evaluator.launcher._task import TaskScope
 from nemo_evaluator.launcher.catalogue import Task, find_task
-from nemo_evaluator.launcher.table import Draft, Translation, put_in
+from nemo_evaluator.launcher.table import Translated, put_in
 
 UNLISTED: Final = "NEMO_EVALUATOR_TRUST_UNLISTED_TASKS"
 _AUXILIARY: Final = "auxiliary_deployments."
@@ -22,61 +20,27 @@ _EXTRA: Final = ("num_repeats", "num_fewshot")
 _ORDER: Final = ("services", "benchmarks", "cluster", "suite", "output")
 
 
-@dataclass(frozen=True, slots=True)
-class Translated:
-    """A config of ours, and what became of every field."""
-
-    config: JsonDict
-    report: tuple[Translation, ...]
-
-    def of(self, outcome: str) -> list[Translation]:
-        return [one for one in self.report if one.outcome == outcome]
-
-    @property
-    def origins(self) -> dict[str, str]:
-        """The launcher's fields by the paths to which they went; the first of several."""
-        return {one.detail: one.field for one in reversed(self.of("translated"))}
-
-    def blamed(self, error: ConfigError, source: str) -> ConfigError:
-        """What is wrong with the translated config, told of the launcher's fields, which the user wrote."""
-        problems = [replace(one, path=self._field(one.path), line=None, source=None) for one in error.problems]
-        return ConfigError(problems, source=source)
-
-    def _field(self, path: str) -> str:
-        words = re.split(r"(?=[.\[])", re.sub(r"^services\.model_\d+", "services.model", path))
-        above = ["".join(words[:size]) for size in range(len(words), 0, -1)]
-        field = next((self.origins[place] for place in above if place in self.origins), None)
-        if field is None and path.startswith("benchmarks["):
-            number = self.config["benchmarks"][int(words[1][1:-1])]["id"].rpartition(".")[2]
-            field = f"evaluation.tasks[{number}]"
-        return f"{field} ({path})" if field else path
-
-    def check(self, source: str | None = None) -> None:
-        """Raise a ConfigError with everything that was refused."""
-        if refused := self.of("refused"):
-            raise ConfigError([Problem(one.field, one.detail) for one in refused], source=source)
-
-
 def translate(config: JsonDict, only: Sequence[str] = (), *, containers: bool = False, dry: bool = False) -> Translated:
     """Translate a composed config; ``only`` names tasks, ``containers`` runs each in its harness's container. ``dry``:
     shell that is not trusted is translated, with a warning, because nothing is run."""
-    draft = Draft()
+    draft = Translated()
     config = _normalised(copy.deepcopy(config), draft)
     evaluation = as_dict(config.get("evaluation"))
     head = Head(draft, config, dry=dry)
-    put_in(draft.out, "services.model.type", head.type)
+    put_in(draft.config, "services.model.type", head.type)
     rest = {key: value for key, value in evaluation.items() if key not in ("tasks", "nemo_evaluator_config")}
     head.translate({**config, "evaluation": rest})
     chosen = list(_chosen(evaluation, only, draft))
     tasks = [task for place, one in enumerate(chosen) if (task := _task(head, place, *one, containers)) is not None]
     _services(head, tasks)
-    draft.out["benchmarks"] = [one.bench for one in tasks]
-    if report := as_dict(draft.out.get("output")).get("report"):
-        draft.out["output"]["report"] = list(dict.fromkeys(["markdown", *report]))
-    return Translated({key: draft.out[key] for key in _ORDER if key in draft.out}, tuple(draft.report))
+    draft.config["benchmarks"] = [one.bench for one in tasks]
+    if report := as_dict(draft.config.get("output")).get("report"):
+        draft.config["output"]["report"] = list(dict.fromkeys(["markdown", *report]))
+    draft.config = {key: draft.config[key] for key in _ORDER if key in draft.config}
+    return draft
 
 
-def _normalised(config: JsonDict, draft: Draft) -> JsonDict:
+def _normalised(config: JsonDict, draft: Translated) -> JsonDict:
     """The config in the spelling that the table of fields knows; what was moved is reported."""
     config.pop("defaults", None)
     evaluation = config["evaluation"] = as_dict(config.get("evaluation"))
@@ -91,7 +55,7 @@ def _normalised(config: JsonDict, draft: Draft) -> JsonDict:
     return config
 
 
-def _nested(owner: JsonDict, place: str, draft: Draft) -> None:
+def _nested(owner: JsonDict, place: str, draft: Translated) -> None:
     """``overrides`` (dotted), ``config`` and ``config.target`` become ``nemo_evaluator_config``."""
     inner, where = as_dict(owner.pop("nemo_evaluator_config", None)), f"{place}.nemo_evaluator_config"
     for key, value in as_dict(owner.pop("overrides", None)).items():
@@ -107,7 +71,7 @@ def _nested(owner: JsonDict, place: str, draft: Draft) -> None:
         owner["nemo_evaluator_config"] = inner
 
 
-def _chosen(evaluation: JsonDict, only: Sequence[str], draft: Draft) -> Iterator[tuple[int, JsonDict]]:
+def _chosen(evaluation: JsonDict, only: Sequence[str], draft: Translated) -> Iterator[tuple[int, JsonDict]]:
     """The tasks, or those that ``-t`` names (``ifeval``, ``simple_evals.mmlu``, ``mmlu.0``), with their numbers."""
     tasks = [as_dict(task) for task in as_list(evaluation.get("tasks"))]
     if not tasks:
@@ -156,7 +120,7 @@ def _defaults(task: Task, given: JsonDict) -> JsonDict:
 
 def _services(head: Head, tasks: list[TaskScope]) -> None:
     """One server for all tasks; those that ask it in another way than the first get a service of their own."""
-    services, ways = head.draft.out["services"], []
+    services, ways = head.draft.config["services"], []
     base = services["model"]
     for one in tasks:
         for key in ("timeouts", "retry"):

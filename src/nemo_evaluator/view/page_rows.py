@@ -43,11 +43,6 @@ class Wish:
     place: str = "any"
     metadata: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def scans(self) -> bool:
-        """Whether rows must be read to know which are meant."""
-        return bool(self.text or self.metadata)
-
     def fits(self, row: Row) -> bool:
         """Whether a row has the text and the metadata that are asked for."""
         said = {"prompt": (row.prompt,), "answer": (row.response,)}.get(self.place, (row.prompt, row.response))
@@ -153,7 +148,11 @@ def exported(folder: BenchmarkFolder, wish: Wish, kind: str) -> Iterator[bytes]:
     labels = read_labels(folder.path)
     if kind == "csv":
         yield _line([*_COLUMNS, *_MORE, "label", "note", "who"])
-    for row in rows_of(folder, wish):
+    rows = folder.rows(wish.which, order=cast(Order, wish.order))
+    if wish.text or wish.metadata:
+        # Which are meant, only the rows themselves tell.
+        rows = (found[1] for found in search(folder, wish) if not isinstance(found, dict))
+    for row in rows:
         label = labels.get(row.key)
         if kind == "csv":
             said = [label.label, label.note, label.who] if label else ["", "", ""]
@@ -162,15 +161,6 @@ def exported(folder: BenchmarkFolder, wish: Wish, kind: str) -> Iterator[bytes]:
             names = ("label", "note", "who", "when")
             human = {"human": {name: getattr(label, name) for name in names}} if label else {}
             yield scrub_json(dumps(row.data | human)) + b"\n"
-
-
-def rows_of(folder: BenchmarkFolder, wish: Wish) -> Iterator[Row]:
-    if not wish.scans:
-        yield from folder.rows(wish.which, order=cast(Order, wish.order))
-        return
-    for found in search(folder, wish):
-        if not isinstance(found, dict):
-            yield found[1]
 
 
 def _line(cells: list[object]) -> bytes:
