@@ -44,7 +44,6 @@ class Rows:
     """Values one under the other on a common axis, as dots or as bars from zero; with a ``limit``, differences."""
 
     kind: ClassVar[Kind] = "rows"
-    title: str
     marks: Sequence[Mark]
     bars: bool = False
     limit: float | None = None
@@ -86,7 +85,6 @@ class Bins:
     right: ClassVar = 492
     top: ClassVar = 26
     base: ClassVar = 150
-    title: str
     histogram: Histogram
     unit: str
     lines: Sequence[tuple[str, float]] = ()
@@ -142,7 +140,7 @@ class Bins:
     def said(self) -> str:
         """What a person hears who cannot see it."""
         known = "".join(f", {name} {value:,.0f}" for name, value in self.lines)
-        return f"{self.title}: {self.unit} of {sum(self.histogram.counts):,} rows{known}"
+        return f"{self.unit} of {sum(self.histogram.counts):,} rows{known}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,6 @@ class Shares:
     """Parts of a whole: name, count and the class of each."""
 
     kind: ClassVar[Kind] = "shares"
-    title: str
     parts: Sequence[tuple[str, int, str]]
 
     @property
@@ -176,9 +173,9 @@ class Figure:
 def rows_figure(title: str, marks: Sequence[Mark], *, bars: bool = False, limit: float | None = None) -> Figure:
     """Marks in one column where they are few, else in two with one scale, the rest folded."""
     if len(marks) <= _ONE_COLUMN:
-        return Figure(title, [Rows(title, marks, bars, limit)])
+        return Figure(title, [Rows(marks, bars, limit)])
     shown, rest = (
-        [Rows(title, half, bars, limit, marks) for half in (part[: (len(part) + 1) // 2], part[(len(part) + 1) // 2 :])]
+        [Rows(half, bars, limit, marks) for half in (part[: (len(part) + 1) // 2], part[(len(part) + 1) // 2 :])]
         for part in (marks[:_UNFOLDED], marks[_UNFOLDED:])
     )
     return Figure(title, shown, [part for part in rest if part.marks])

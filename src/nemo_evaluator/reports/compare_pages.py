@@ -104,4 +104,4 @@ def _outcomes(report: RegressionReport) -> Figure | None:
             ("got better", summary["n_improvements"], "good"),
             ("stayed wrong", summary["n_stable_wrong"], "none"),
         ]
-    return Figure("Outcomes", [Shares("Outcomes", parts)])
+    return Figure("Outcomes", [Shares(parts)])

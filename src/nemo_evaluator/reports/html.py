@@ -75,11 +75,9 @@ def figures_of(bench: BenchmarkReport) -> list[Figure]:
     if details is not None and details.latency_ms is not None:
         lines = [("P50", run.p50_ms), ("P90", run.p90_ms), ("P99", run.p99_ms)]
         known = [(name, value) for name, value in lines if value is not None]
-        title = "Latency of a step"
-        figures.append(Figure(title, [Bins(title, details.latency_ms, "ms", known)]))
+        figures.append(Figure("Latency of a step", [Bins(details.latency_ms, "ms", known)]))
     if details is not None and details.completion_tokens is not None:
-        title = "Length of an answer"
-        figures.append(Figure(title, [Bins(title, details.completion_tokens, "tokens")]))
+        figures.append(Figure("Length of an answer", [Bins(details.completion_tokens, "tokens")]))
     return figures
 
 
@@ -101,7 +99,7 @@ def _outcomes(bench: BenchmarkReport) -> Figure:
         scored = cover.scored if cover.scored is not None else max(0, bench.n_results - failed)
         parts = [("scored", scored, "ok"), ("failed", failed, "bad")]
     parts.append(("not done", max(0, (cover.planned or 0) - sum(count for _, count, _ in parts)), "gone"))
-    return Figure("Outcomes", [Shares("Outcomes", parts)])
+    return Figure("Outcomes", [Shares(parts)])
 
 
 def _groups(title: str, groups: Sequence[Group], repeats: int) -> Figure:
