@@ -82,10 +82,8 @@ def models_to_ask(data: dict[str, Any]) -> list[str]:
 _ROLES = {"model": "a model service", "gym": "a service of type gym", "agent": "a service of type nat"}
 
 
-def cross_check(data: Any) -> list[Finding]:
+def cross_check(data: dict[str, Any]) -> list[Finding]:
     """Every wrong reference of a config."""
-    if not isinstance(data, dict):
-        return []
     found = [*_named(data), *_dependencies(data), *_stop_rules(data), *_batches(data), *_anthropic(data)]
     cluster = _schema(CLUSTERS, data.get("cluster"))
     return [*found, *(cluster.findings(data) if cluster is not None else ())]  # type: ignore[attr-defined]

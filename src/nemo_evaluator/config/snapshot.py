@@ -14,7 +14,6 @@ from nemo_evaluator.config._document import Path as ConfigPath
 from nemo_evaluator.config._document import show_path
 from nemo_evaluator.config.load import LoadedConfig
 from nemo_evaluator.config.overrides import parse_override
-from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.secrets import MASK, looks_secret, scrub
 
@@ -73,10 +72,7 @@ def _mask(value: Any, path: ConfigPath, masked: list[str]) -> Any:
 
 def _mask_override(override: str) -> str:
     key, _, value = override.partition("=")
-    try:
-        parts, parsed = parse_override(override)
-    except ConfigError:
-        return scrub(override)
+    parts, parsed = parse_override(override)
     if looks_secret(parts[-1]) and "${" not in value:
         return f"{key}={MASK}"
     if isinstance(parsed, dict | list):

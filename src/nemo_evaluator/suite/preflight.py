@@ -204,8 +204,12 @@ def _said(error: NelError, path: Path, hint: str = _NO_HINT) -> Found:
 
 def _unknown(config: EvalConfig) -> Iterator[Found]:
     for number, benchmark in enumerate(config.benchmarks):
-        unknown = list(_benchmark(benchmark.name, ("benchmarks", number, "name")))
-        yield from unknown or _judge(benchmark, ("benchmarks", number, "scoring"))
+        unknown, name = list(_benchmark(benchmark.name, ("benchmarks", number, "name"))), as_uri(benchmark.name)
+        yield from unknown
+        # Those in files and behind URIs say when they are opened that they need a judge.
+        if not unknown and "://" not in name and ".py" not in name:
+            facts = environment_class(name).facts()
+            yield from _unjudged(benchmark.scoring, name, facts, ("benchmarks", number, "scoring"))
         for place, metric in enumerate(benchmark.scoring.metrics):
             if (file := getattr(metric, "rubric_file", None)) is not None:
                 path = ("benchmarks", number, "scoring", "metrics", place, "rubric_file")
@@ -227,13 +231,6 @@ def _benchmark(name: str, path: Path) -> Iterator[Found]:
         yield path, f"benchmark {name!r} is {NOT_YET}", "see `nel list` for those that are"
     elif not {name.lower(), name.lower().replace("-", "_")} & set(list_environments()):
         yield path, f"unknown benchmark {name!r}", did_you_mean(name, list_environments())
-
-
-def _judge(benchmark: BenchmarkConfig, path: Path) -> Iterator[Found]:
-    """A registered benchmark that needs a judge and has none; those in files and behind URIs say so when opened."""
-    name = as_uri(benchmark.name)
-    if "://" not in name and ".py" not in name:
-        yield from _unjudged(benchmark.scoring, name, environment_class(name).facts(), path)
 
 
 def _unjudged(scoring: ScoringConfig, name: str, facts: EnvironmentFacts, path: Path) -> Iterator[Found]:

@@ -119,9 +119,6 @@ def _finished(subject: _Subject) -> Iterator[Finding]:
         yield Finding("finished", level, why, _class_of(str(cause)) if cause else FailureClass.INFRA)
     if subject.run.document.get("error"):
         yield Finding("finished", Level.INVALID, str(subject.run.document["error"]), FailureClass.UNKNOWN)
-
-
-def _shard(subject: _Subject) -> Iterator[Finding]:
     shard = as_dict(subject.run.config.get("shard"))
     index, total = as_whole(shard.get("idx")), as_whole(shard.get("total"))
     if index is not None and total is not None and total > 1:
@@ -306,7 +303,6 @@ def _server_trouble(subject: _Subject) -> Iterator[Finding]:
 
 _LOOKS: Final[tuple[Callable[[_Subject], Iterator[Finding]], ...]] = (
     _finished,
-    _shard,
     _coverage,
     _causes,
     _tampering,

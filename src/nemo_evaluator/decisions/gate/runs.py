@@ -23,7 +23,6 @@ from nemo_evaluator.decisions.pairing import Pairing, hidden_loss, imagined, mis
 from nemo_evaluator.decisions.usability import rows_of_run, unfit
 from nemo_evaluator.metrics import ANYTIME
 from nemo_evaluator.runs.bundle import Bundle
-from nemo_evaluator.runs.row_table import RowTable
 from nemo_evaluator.runs.unfinished import find_unfinished
 
 
@@ -39,11 +38,13 @@ class _Gate:
     def __init__(self, baseline: Path, candidate: Path, policy: GatePolicy, details: bool) -> None:
         self._paths, self._policy, self._details = (baseline, candidate), policy, details
         self._alpha = (1 - policy.confidence) / 2
-        self._baseline, self._candidate = discover_bundles(_folder(baseline)), discover_bundles(_folder(candidate))
+        # A bundle file stands for its folder.
+        folders = [path.parent if path.is_file() else path for path in self._paths]
+        self._baseline, self._candidate = map(discover_bundles, folders)
         self._matched = match_bundles(self._baseline, self._candidate, by_name=True)
         self._warnings = [f"{name} is only in the baseline" for name in self._matched.only_baseline]
         self._warnings += [f"{name} is only in the candidate" for name in self._matched.only_candidate]
-        for word, folder in zip(WORDS, map(_folder, self._paths), strict=True):
+        for word, folder in zip(WORDS, folders, strict=True):
             self._warnings += [f"{word}: {one.name} did not finish: {one.reason}" for one in find_unfinished(folder)]
 
     def report(self) -> GateReport:
@@ -101,7 +102,9 @@ class _Gate:
             limits.max_drop, confidence=policy.confidence, seed=policy.seed, direction=limits.direction
         )
         scorer = limits.metric if limits.metric not in (None, *GATED_METRICS) else None
-        rows = [_rows(run, limits.metric, scorer, terms.better) for run in (left, right)]
+        rows = [rows_of_run(run, scorer=scorer, better=terms.better) for run in (left, right)]
+        for side in rows if limits.metric == "pass@1" else ():
+            side.reward = np.where(side.scored, side.reward > 0, np.nan)
         if scorer is not None and not any(side.scored.any() for side in rows):
             entry.reasons.append(f"no row has a reward of {scorer!r}")
             return None
@@ -215,15 +218,3 @@ def _unfit(compared: Comparison, limits: PolicyDefaults) -> list[str]:
         share, most = f"{answers.mean():.1%}", f"{limits.max_truncated:.0%}"
         reasons.append(f"{share} of the candidate's answers are cut off, at most {most} may be")
     return reasons
-
-
-def _rows(run: Bundle, metric: str | None, scorer: str | None, better: float) -> RowTable:
-    rows = rows_of_run(run, scorer=scorer, better=better)
-    if metric == "pass@1":
-        rows.reward = np.where(rows.scored, rows.reward > 0, np.nan)
-    return rows
-
-
-def _folder(path: Path) -> Path:
-    """A bundle file stands for its folder."""
-    return path.parent if path.is_file() else path
