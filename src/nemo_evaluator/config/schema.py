@@ -20,17 +20,18 @@ from nemo_evaluator.config.sandbox_base import SandboxBase
 from nemo_evaluator.config.scoring import MetricBase
 from nemo_evaluator.config.service_base import ServiceBase
 from nemo_evaluator.config.solver_base import SolverBase
+from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secrets import Secret
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _NOT_TEXT = ("integer", "number", "boolean")
-_COMPOSITION = Path(__file__).parent / "data" / "composition.yaml"
+_DATA = Path(__file__).parent / "data"
 
 
 def config_schema() -> dict[str, Any]:
     """What a config file may hold, composition keys and ``${...}`` references included."""
     schema = EvalConfig.model_json_schema(mode="validation")
-    more = yaml.safe_load(_COMPOSITION.read_text(encoding="utf-8"))
+    more = yaml.safe_load((_DATA / "composition.yaml").read_text(encoding="utf-8"))
     _allow_references(schema, more["reference"])
     benchmark = schema["$defs"]["BenchmarkConfig"]
     # A file that builds on others need not hold everything itself.
@@ -75,17 +76,16 @@ _ROOMS = (
     *("config.solver_base", "solvers", "config.scoring", "scoring", "config.sandbox_base", "sandbox"),
     *("config.cluster_base", "executors", "config.output"),
 )
-_HEAD = """\
-# Config reference
-
-Written by `nel config schema --markdown > docs/config-reference.md`. [How files are read](configuration.md).
-
-"""
 
 
 def reference_markdown() -> str:
     """The whole page: a section for every class of the schema, in the order in which the top level reaches them."""
-    return _HEAD + "\n".join(_section(model) for model in schema_classes()).rstrip("\n")
+    # Loaded by name: nothing else of a config needs the library.
+    made = load_object("jinja2:Environment")(trim_blocks=True, lstrip_blocks=True)
+    page = made.from_string((_DATA / "config-reference.md.j2").read_text(encoding="utf-8"))
+    words = {"title": title, "about": _about, "own_fields": _own_fields, "shared": _shared, "default": _default}
+    text: str = page.render(models=schema_classes(), type_words=lambda field: type_words(whole(field)), **words)
+    return text.rstrip("\n")
 
 
 def schema_classes() -> list[type[BaseModel]]:
@@ -122,24 +122,13 @@ def _words(model: type[BaseModel]) -> list[str]:
     return literal_words(model.model_fields["type"].annotation) if "type" in model.model_fields else []
 
 
-def _section(model: type[BaseModel]) -> str:
-    about = " ".join((model.__doc__ or "").split()).partition(". Make one with")[0].rstrip(".") + "."
-    own = [name for name in model.__annotations__ if name in model.model_fields and name != "type"]
-    rows = "\n".join(_row(name, model.model_fields[name]) for name in own)
-    table = f"| key | type | default | meaning |\n|---|---|---|---|\n{rows}\n" if rows else ""
-    links = " and ".join(_link(base) for base in _shared(model))
-    shared = f"All keys of {links}{', and:' if rows else '.'}\n\n" if links else ""
-    return f"### {title(model)}\n\n{about}\n\n{shared}{table}"
+def _about(model: type[BaseModel]) -> str:
+    return " ".join((model.__doc__ or "").split()).partition(". Make one with")[0].rstrip(".") + "."
 
 
-def _link(model: type[BaseModel]) -> str:
-    words = title(model)
-    return f"[{words}](#{words.replace('`', '').lower().replace(' ', '-')})"
-
-
-def _row(name: str, field: FieldInfo) -> str:
-    about = (field.description or "").replace("|", "\\|")
-    return f"| `{name}` | {type_words(whole(field))} | {_default(field)} | {about} |"
+def _own_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    names = [name for name in model.__annotations__ if name in model.model_fields and name != "type"]
+    return {name: model.model_fields[name] for name in names}
 
 
 def _default(field: FieldInfo) -> str:
