@@ -55,20 +55,15 @@ def submit(
     """Bring the files and submit the job, or an array of the given shards. The job's number is written down beside the
     run before we hear of it, so a run whose submitter was killed is known. Raises TransportError as sbatch says."""
     chosen = list(range(plan.shards) if shards is None else shards)
-    array = [f"--array={','.join(map(str, chosen))}"] if plan.shards else []
+    array = ",".join(map(str, chosen)) if plan.shards else ""
     folders = [f"shard_{number}/" for number in chosen] or [""]
     old = [folder + mark for folder in folders for mark in (*_MARKS, *_COUNTS)]
     old += [".nel_stop", ".merge_lock"] if plan.shards else []
     # Other shards may be running.
     old += [] if handle.job_ids else [_SUBMITTED]
-    refused = "exit 1" if handle.job_ids else f"rm -f {SECRETS}; exit 1"
-    command = f"id=$({shlex.join(['sbatch', '--parsable', *array, SCRIPT])}) || {{ {refused}; }}"
-    # Into the file first: nobody may be listening any more.
-    keep = f'echo "${{id%%;*}}" >>{_SUBMITTED}; echo "${{id%%;*}}"'
-    commands = f"rm -rf {shlex.join(old)}\n{command}\n{keep}\n"
+    commands = script("submit.sh", SCRIPT, array, "" if handle.job_ids else SECRETS, *old)
     if plan.shards and not request.resume:
-        aside = script("aside.sh", str(plan.shards), "fresh" if request.fresh else "", OWN.pattern)
-        commands = f"{aside}{commands}"
+        commands = script("aside.sh", str(plan.shards), "fresh" if request.fresh else "", OWN.pattern) + commands
     said = handle.host.put_and_run(str(plan.root), uploads, commands).strip()
     job_id = said.rpartition("\n")[2]
     if not job_id.isdecimal():
