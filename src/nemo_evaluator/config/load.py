@@ -36,18 +36,19 @@ _KEY: Final = re.compile(r'"([^"]*)"|\[(\d+)\]|([^.\[\]"]+)')
 
 @dataclass(slots=True)
 class LoadedConfig:
-    """A config and where it came from.
-
-    ``raw`` is the composed data with environment references unexpanded: what the snapshot keeps. ``document`` has
-    the same data with line numbers.
-    """
+    """A config and where it came from: ``document`` is the composed data, environment references unexpanded."""
 
     config: EvalConfig
-    raw: dict[str, Any]
+    document: Document = field(default_factory=lambda: Document({}))
     source: Path | None = None
     overrides: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
-    document: Document = field(default_factory=lambda: Document({}))
+
+    @property
+    def raw(self) -> dict[str, Any]:
+        """What the snapshot keeps."""
+        data: dict[str, Any] = self.document.value
+        return data
 
 
 class BrokenConfigError(ConfigError):
@@ -64,7 +65,7 @@ class BrokenConfigError(ConfigError):
             return self
         config, numbers = found
         known, more = [path_of(one.path) for one in self.problems], []
-        for one in look(LoadedConfig(config, {})):
+        for one in look(LoadedConfig(config)):
             path = path_of(one.path)
             if path[0] == "benchmarks" and path[1:]:
                 path = ("benchmarks", numbers[int(path[1])], *path[2:])
@@ -104,7 +105,7 @@ def load_mapping(
 ) -> LoadedConfig:
     """The config of plain data, on the same way as one from a file."""
     config_folder.set(None)
-    return _load(as_mapping(Document(copy.deepcopy(data)), None), tuple(overrides), output_dir, None, environment)
+    return _load(as_mapping(Document(data), None), tuple(overrides), output_dir, None, environment)
 
 
 def _load(
@@ -122,12 +123,12 @@ def _load(
         plain.value["output"] = {**plain.value.get("output", {}), "dir": str(output_dir)}
     document = expand_playbooks(plain, source.parent if source else Path())
     config, more = _validate(document, os.environ if environment is None else environment)
-    return LoadedConfig(config, copy.deepcopy(document.value), source, overrides, said + more, document)
+    return LoadedConfig(config, document, source, overrides, said + more)
 
 
 def parse_eval_config(data: dict[str, Any]) -> EvalConfig:
     """The config of plain data: playbooks and environment references are expanded, then everything is checked."""
-    document = expand_playbooks(as_mapping(Document(copy.deepcopy(data)), None), Path())
+    document = expand_playbooks(as_mapping(Document(data), None), Path())
     config, said = _validate(document, os.environ)
     for text in said:
         warnings.warn(text, UserWarning, stacklevel=2)
