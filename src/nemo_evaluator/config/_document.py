@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from nemo_evaluator.core.errors import ConfigError, Problem
@@ -54,6 +55,20 @@ def show_path(path: Path) -> str:
     words = [key if isinstance(key, int) or (key and "." not in key) else f'"{key}"' for key in path]
     text = "".join(f"[{word}]" if isinstance(word, int) else f".{word}" for word in words)
     return text.removeprefix(".") or WHOLE_FILE
+
+
+def name_of(path: Path) -> str:
+    """The last key of a path that is a name; of an item of a list, that of the list."""
+    return next((key for key in reversed(path) if isinstance(key, str)), "")
+
+
+def map_texts(value: Any, change: Callable[[str, Path], Any], path: Path = ()) -> Any:
+    """The value with ``change(text, path)`` in the place of every text in it."""
+    if isinstance(value, dict):
+        return {key: map_texts(item, change, (*path, key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [map_texts(item, change, (*path, number)) for number, item in enumerate(value)]
+    return change(value, path) if isinstance(value, str) else value
 
 
 def deep_merge(base: Any, over: Any) -> Any:

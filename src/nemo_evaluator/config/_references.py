@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from nemo_evaluator.config._document import Document, Path, show_path
+from nemo_evaluator.config._document import Document, Path, map_texts, show_path
 from nemo_evaluator.core.errors import ConfigError, Problem
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.secrets import remember_named
@@ -28,7 +29,7 @@ def resolve_self_references(document: Document) -> Document:
     A string that is one reference takes the value with its type.
     """
     resolver = _Resolver(document)
-    value = resolver.walk(document.value, ())
+    value = map_texts(document.value, resolver.text)
     if resolver.problems:
         raise ConfigError(resolver.problems)
     return Document(value, document.marks)
@@ -40,25 +41,15 @@ def expand_environment(document: Document, environment: Mapping[str, str]) -> tu
     A variable that is set, also to nothing, is taken as it is; what it holds is not expanded again.
     """
     expander = _Expander(document, environment)
-    return expander.walk(document.value, ()), expander.problems
+    return map_texts(document.value, expander.text), expander.problems
 
 
-class _Walker:
-    """Puts something in the place of every string of a document. ``chain`` is the references that led to a value."""
+class _Replacer:
+    """Puts something in the place of the texts of a document."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self.problems: list[Problem] = []
-
-    def walk(self, value: Any, path: Path, chain: tuple[Path, ...] = ()) -> Any:
-        if isinstance(value, dict):
-            return {key: self.walk(item, (*path, key), chain) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.walk(item, (*path, number), chain) for number, item in enumerate(value)]
-        return self.text(value, path, chain) if isinstance(value, str) else value
-
-    def text(self, text: str, path: Path, chain: tuple[Path, ...]) -> Any:
-        raise NotImplementedError
 
     def report(self, path: Path, message: str, hint: str) -> None:
         problem = self.document.problem(path, message, hint)
@@ -66,8 +57,9 @@ class _Walker:
             self.problems.append(problem)
 
 
-class _Resolver(_Walker):
-    def text(self, text: str, path: Path, chain: tuple[Path, ...]) -> Any:
+class _Resolver(_Replacer):
+    def text(self, text: str, path: Path, chain: tuple[Path, ...] = ()) -> Any:
+        """The value that a text stands for; ``chain`` is the references that led to it."""
         if "${." not in text:
             return text
         if whole := _OWN.fullmatch(text):
@@ -88,7 +80,7 @@ class _Resolver(_Walker):
             steps = " -> ".join(show_path(step) for step in (*chain, target))
             self.report(path, f"references go in a circle: {steps}", "give one of them a plain value")
             return None
-        return self.walk(value, target, (*chain, target))
+        return map_texts(value, partial(self.text, chain=(*chain, target)), target)
 
 
 def _known_there(place: Any, path: Path, word: str) -> str:
@@ -104,12 +96,12 @@ def _as_text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-class _Expander(_Walker):
+class _Expander(_Replacer):
     def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
         super().__init__(document)
         self.environment = environment
 
-    def text(self, text: str, path: Path, chain: tuple[Path, ...]) -> str:
+    def text(self, text: str, path: Path) -> str:
         if text == MISSING:
             hint = f"fill it in, or give it: -O {'.'.join(map(str, path))}=VALUE (null leaves it out)"
             self.report(path, "a value is missing (???)", hint)

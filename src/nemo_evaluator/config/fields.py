@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic import WithJsonSchema as _WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from nemo_evaluator.config._document import map_texts, name_of
 from nemo_evaluator.core.kinds import NOT_YET
 from nemo_evaluator.core.lazy import without_plugins
 from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, remember_named, scrub
@@ -68,16 +69,8 @@ def _remember_secrets(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _mask_secrets(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: _masked(name, value) for name, value in values.items()}
-
-
-def _masked(name: str, value: Any) -> Any:
-    if isinstance(value, dict):
-        return _mask_secrets(value)
-    if isinstance(value, list):
-        return [_masked(name, item) for item in value]
-    return (MASK if looks_secret(name) else scrub(value)) if isinstance(value, str) else value
+def _mask_secrets(values: dict[str, Any]) -> Any:
+    return map_texts(values, lambda text, path: MASK if looks_secret(name_of(path)) else scrub(text))
 
 
 def _regex(value: str) -> str:

@@ -4,14 +4,14 @@ import os
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from nemo_evaluator._version import __version__
 from nemo_evaluator.config._document import Path as ConfigPath
-from nemo_evaluator.config._document import show_path
+from nemo_evaluator.config._document import map_texts, name_of, show_path
 from nemo_evaluator.config.load import LoadedConfig
 from nemo_evaluator.config.overrides import parse_override
 from nemo_evaluator.core.files import write_atomic
@@ -35,7 +35,7 @@ def write_snapshot(
 def snapshot_text(loaded: LoadedConfig, *, run_id: str | None = None, command: Sequence[str] = ()) -> str:
     """The text of the snapshot: a header of comments, then the config with environment references unexpanded."""
     masked: list[str] = []
-    data = _mask(loaded.raw, (), masked)
+    data = map_texts(loaded.raw, partial(_mask, masked=masked))
     facts = {
         "version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -52,16 +52,9 @@ def snapshot_text(loaded: LoadedConfig, *, run_id: str | None = None, command: S
     return "\n".join(lines) + "\n" + body
 
 
-def _mask(value: Any, path: ConfigPath, masked: list[str]) -> Any:
+def _mask(value: str, path: ConfigPath, masked: list[str]) -> str:
     """Literal secrets become ``***``; ``${VARIABLE}`` stays, it is no secret."""
-    if isinstance(value, dict):
-        return {key: _mask(item, (*path, key), masked) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_mask(item, (*path, number), masked) for number, item in enumerate(value)]
-    if not isinstance(value, str):
-        return value
-    name = next((key for key in reversed(path) if isinstance(key, str)), "")
-    if looks_secret(name) and value and "${" not in value:
+    if looks_secret(name_of(path)) and value and "${" not in value:
         masked.append(show_path(path))
         return MASK
     shown = scrub(value)
@@ -76,7 +69,7 @@ def _mask_override(override: str) -> str:
     if looks_secret(parts[-1]) and "${" not in value:
         return f"{key}={MASK}"
     if isinstance(parsed, dict | list):
-        return f"{key}={_mask(parsed, (), [])}"
+        return f"{key}={map_texts(parsed, partial(_mask, masked=[]))}"
     return scrub(override)
 
 
