@@ -136,6 +136,8 @@ class Executor(ABC):
     def logs(self, run: RunMeta, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
         """The lines of a run's log, or the last of them; with ``follow`` until the run ends."""
         path = Path(run.output_dir) / LOG
+        while follow and not path.is_file() and self.life(run) is not None:
+            time.sleep(_LOOK)  # It has only just been started.
         if not path.is_file():
             raise UsageError(f"{path} does not exist", hint="the run has not logged anything yet")
         with path.open(encoding="utf-8", errors="replace") as file:
