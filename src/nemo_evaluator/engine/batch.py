@@ -1,34 +1,48 @@
 """Benchmarks that run themselves: an environment that runs all problems at once, its rows journalled as they come."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from nemo_evaluator.core.errors import BoundaryError, InterruptedRunError, SeedError, boundary
+from nemo_evaluator.core.errors import BoundaryError, InterruptedRunError, SeedError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import Step
-from nemo_evaluator.engine.agents import real_cause
+from nemo_evaluator.engine.agents import endpoints_of, real_cause
 from nemo_evaluator.engine.halt import Halt, HaltKind
-from nemo_evaluator.engine.job import StepContext
+from nemo_evaluator.engine.job import Evaluation, StepContext
+from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.environments.base import BatchJob, RunsFirst, WholeRun
 
-if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import AgentDoor, AgentSession
-    from nemo_evaluator.models.types import CallScope
+# Seconds for a benchmark that is one command, where nobody said how many.
+_WHOLE_TIMEOUT: Final = 3600.0
 
 
-async def run_whole(
-    environment: RunsFirst, door: AgentDoor, scope: CallScope, halt: Halt, plan: Callable[[AgentSession], WholeRun]
-) -> None:
+async def run_whole(job: Evaluation, environment: RunsFirst) -> None:
     """Let a benchmark run that knows its problems only afterwards. Raises what went wrong, the model's fault first."""
+    door, sandboxes, settings = job.door, job.sandboxes, getattr(job.solver, "settings", None)
+    if door is None or sandboxes is None or not isinstance(settings, dict):
+        raise UsageError(f"{job.name} runs itself, in a sandbox", hint="use solver: {type: container, service: ...}")
+    halt = job.halt = job.halt if job.halt is not None else Halt()
+    scopes = Scopes(job.name, job.budgets, job.step_limits, job.traffic, lambda: halt.interrupted)
+    scope = scopes.enter(Step(0, 0), "whole")
     await door.start()
     with door.session(scope) as session:
-        run = plan(session)
+        run = WholeRun(
+            model=session.access,
+            endpoints=endpoints_of(session),
+            protocol=str(job.service.get("protocol", "")),
+            sandboxes=sandboxes,
+            folder=job.task_dir / "batch",
+            settings=settings,
+            identity={"service": job.service, "solver": job.solver_settings},
+            timeout=job.timeout or _WHOLE_TIMEOUT,
+            max_problems=job.max_problems,
+            repeats=job.repeats,
+            resume=job.resume,
+        )
         try:
             done = await _until_halt(environment.run_first(run), halt)
         except BoundaryError as error:

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from nemo_evaluator.core.errors import BoundaryError, UsageError, boundary
+from nemo_evaluator.core.errors import BoundaryError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, replace
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.engine.agents import endpoints_of
 from nemo_evaluator.engine.batch import run_batch, run_whole
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation, StepContext, open_steps
@@ -24,10 +23,9 @@ from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
 from nemo_evaluator.engine.plan import ASK, REUSE, VERIFY, Plan, ReusePlan, chosen_problems, make_plan
 from nemo_evaluator.engine.pool import Ledger, Pool
 from nemo_evaluator.engine.resume import Reuse, adopt_answers
-from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.engine.tally import Tally
-from nemo_evaluator.environments.base import RunsFirst, WholeRun
+from nemo_evaluator.environments.base import RunsFirst
 from nemo_evaluator.models.types import CallScope, call_scope
 from nemo_evaluator.runs.index import kept_index, settle_index
 from nemo_evaluator.store.index import History, StepIndex
@@ -37,7 +35,6 @@ from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.records import RUN
 
 if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import AgentSession
     from nemo_evaluator.runs.row_table import WrittenRows
 
 _log = logging.getLogger(__name__)
@@ -45,8 +42,6 @@ _log = logging.getLogger(__name__)
 _SHOWN: Final = 20
 # How many steps are announced to the environment at a time.
 _AHEAD: Final = 64
-# Seconds for a benchmark that is one command, where nobody said how many.
-_WHOLE_TIMEOUT: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +62,7 @@ async def evaluate(job: Evaluation, pool: Pool | None = None) -> Finished:
     """Run one benchmark, in this process or in those of a pool. Raises only when nothing at all could be measured."""
     if isinstance(job.environment, RunsFirst):
         with folder_lock(TaskPaths(job.task_dir).root, say=job.say):
-            await _run_first(job, job.environment)
+            await run_whole(job, job.environment)
     plan = make_plan(
         await job.environment.dataset_size(),
         repeats=job.repeats,
@@ -88,32 +83,6 @@ async def evaluate(job: Evaluation, pool: Pool | None = None) -> Finished:
             return await _Session(job, plan, task, journal).run(pool)
         finally:
             journal.close()
-
-
-async def _run_first(job: Evaluation, environment: RunsFirst) -> None:
-    """Let a benchmark run whose problems are known only afterwards."""
-    door, sandboxes, settings = job.door, job.sandboxes, getattr(job.solver, "settings", None)
-    if door is None or sandboxes is None or not isinstance(settings, dict):
-        raise UsageError(f"{job.name} runs itself, in a sandbox", hint="use solver: {type: container, service: ...}")
-    halt = job.halt = job.halt if job.halt is not None else Halt()
-
-    def plan(session: AgentSession) -> WholeRun:
-        return WholeRun(
-            model=session.access,
-            endpoints=endpoints_of(session),
-            protocol=str(job.service.get("protocol", "")),
-            sandboxes=sandboxes,
-            folder=job.task_dir / "batch",
-            settings=settings,
-            identity={"service": job.service, "solver": job.solver_settings},
-            timeout=job.timeout or _WHOLE_TIMEOUT,
-            max_problems=job.max_problems,
-            repeats=job.repeats,
-            resume=job.resume,
-        )
-
-    scopes = Scopes(job.name, job.budgets, job.step_limits, job.traffic, lambda: halt.interrupted)
-    await run_whole(environment, door, scopes.enter(Step(0, 0), "whole"), halt, plan)
 
 
 class _Session:
@@ -213,15 +182,9 @@ class _Session:
         """Before anything is asked: a judge that says yes to everything is not worth a single answer."""
         if not self._verifier.judged:
             return {}
-        token = call_scope.set(
-            CallScope(
-                "canary",
-                self._name,
-                budgets=self._job.budgets,
-                interrupted=lambda: self._halt.interrupted,
-                health=self._tally.health,
-            )
-        )
+        of = self._ctx.scopes
+        scope = CallScope("canary", self._name, budgets=of.budgets, interrupted=of.interrupted, health=of.health)
+        token = call_scope.set(scope)
         try:
             with boundary(Cause.SEED):
                 first = await self._job.environment.seed(self._plan.problems[0])
