@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.benchmarks.ifeval.checks import CHECKS
+from nemo_evaluator.benchmarks.ifeval import CHECKS
 from nemo_evaluator.environments import get_environment
 
 ENGLISH = "the quick brown fox jumps over the lazy dog because it wants to reach the other side of the field"

@@ -195,12 +195,6 @@ def _is_date(part: str) -> bool:
     return re.fullmatch(r"\d{4}-\d\d-\d\d", part) is not None
 
 
-def european_capitals_sort(text: str, args: JsonDict) -> bool:
-    """The capitals north of 45 degrees, from north to south, separated by commas."""
-    listed = [_plain(part) for part in text.strip().split(",")]
-    return tuple(_SPELLINGS.get(name, name) for name in listed) == _CAPITALS
-
-
 def mcq_count_length(text: str, args: JsonDict) -> bool:
     """Four questions that begin with the label, five options each, each question longer than the one before."""
     blocks = re.split(r"(?m)^[\s*#_]*Question\b", text)
@@ -222,12 +216,6 @@ def reverse_newline(text: str, args: JsonDict) -> bool:
     return len(lines) >= _FEWEST_COUNTRIES and lines == sorted(lines, reverse=True) and "zimbabwe" in lines
 
 
-def sentence_alphabet(text: str, args: JsonDict) -> bool:
-    """Twenty-six sentences that begin with A to Z in order."""
-    initials = "".join(words(sentence)[0][0].lower() for sentence in sentences(text))
-    return initials == string.ascii_lowercase
-
-
 def word_reverse(text: str, args: JsonDict) -> bool:
     """The answer (the bald eagle) in reverse order of words."""
     said = lower_words(text)
@@ -239,14 +227,22 @@ CHECKS: Final[dict[str, Check]] = {
     **named("format", quote_unquote, quotes, thesis, title_case),
     **{"format:list": listed, "format:sub-bullets": sub_bullets},
     "format:no_whitespace": lambda text, args: re.search(r"\s", text.strip()) is None,
-    **named("custom", csv_quotes, csv_special_character, date_format_list, european_capitals_sort, mcq_count_length),
-    **named("custom", reverse_newline, sentence_alphabet, word_reverse),
+    **named("custom", csv_quotes, csv_special_character, date_format_list, mcq_count_length, reverse_newline),
+    **named("custom", word_reverse),
     # The answer (the bald eagle) spelled backwards.
     "custom:character_reverse": lambda text, args: (
         "bald eagle" in text[::-1].casefold() and "eagle" not in text.casefold()
     ),
     # A header of five names and seven rows.
     "custom:csv_city": lambda text, args: _is_table(_table(text, ","), ["ID", "Country", "City", "Year", "Count"], 7),
+    # The capitals north of 45 degrees, from north to south, separated by commas.
+    "custom:european_capitals_sort": lambda text, args: (
+        tuple(_SPELLINGS.get(name, name) for name in map(_plain, text.strip().split(","))) == _CAPITALS
+    ),
+    # Twenty-six sentences that begin with A to Z in order.
+    "custom:sentence_alphabet": lambda text, args: (
+        "".join(words(sentence)[0][0].lower() for sentence in sentences(text)) == string.ascii_lowercase
+    ),
     # The multiples of seven from 10 to 50 and no other number.
     "custom:multiples": lambda text, args: list(map(int, re.findall(r"\d+", text))) == [14, 21, 28, 35, 42, 49],
 }

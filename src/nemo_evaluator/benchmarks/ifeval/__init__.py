@@ -1,9 +1,172 @@
 """IFEval: prompts with instructions whose following can be checked by a program."""
 
+import json
+import re
+from collections.abc import Callable
+from typing import Final
+
 from nemo_evaluator.benchmarks._declared import builtin
-from nemo_evaluator.benchmarks._instructions import check_all, prepare, summary
-from nemo_evaluator.benchmarks.ifeval.checks import CHECKS
+from nemo_evaluator.benchmarks._instructions import Check, check_all, named, prepare, summary
+from nemo_evaluator.benchmarks.ifeval.sentences import count_capital_words, count_sentences
+from nemo_evaluator.core.lazy import optional
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring import Score, ScorerInput
+
+_SHORT_TEXT: Final = 40
+_ANSWERS: Final = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
+_POSTSCRIPTS: Final = {"P.S.": r"p\.\s?s\.", "P.P.S": r"p\.\s?p\.\s?s"}
+
+
+def _counted(limit: str, count: Callable[[str, JsonDict], int], relation: str = "relation") -> Check:
+    """``at least`` or ``less than`` so many, the two relations of the data."""
+    return lambda text, args: (count(text, args) >= args[limit]) == (args[relation] == "at least")
+
+
+def _pattern(words: str) -> re.Pattern[str]:
+    """Keywords are patterns officially; one that is none stands for itself."""
+    try:
+        return re.compile(words, re.IGNORECASE)
+    except re.error:
+        return re.compile(re.escape(words), re.IGNORECASE)
+
+
+def number_paragraphs(text: str, args: JsonDict) -> bool:
+    """So many paragraphs, separated by the divider ``***``; only the first and last may be empty."""
+    parts = [part.strip() for part in re.split(r"\s?\*\*\*\s?", text)]
+    return all(parts[1:-1]) and sum(map(bool, parts)) == args["num_paragraphs"]
+
+
+def nth_paragraph_first_word(text: str, args: JsonDict) -> bool:
+    """So many paragraphs between blank lines, and the nth begins with the word; a surplus blank line moves the nth."""
+    parts = [part.strip() for part in text.split("\n\n")]
+    count, nth = sum(map(bool, parts)), args["nth_paragraph"]
+    if count != args["num_paragraphs"] or nth > count or not parts[nth - 1]:
+        return False
+    first = parts[nth - 1].split()[0].lstrip("'").lstrip('"')
+    return bool(re.split("[.,?!'\"]", first)[0].lower() == args["first_word"].lower())
+
+
+def number_placeholders(text: str, args: JsonDict) -> bool:
+    """At least so many ``[placeholders]``, each on one line."""
+    count = 0
+    for line in text.split("\n"):
+        opened = line.find("[")
+        while opened >= 0 and (closed := line.find("]", opened)) >= 0:
+            count, opened = count + 1, line.find("[", closed)
+    return bool(count >= args["num_placeholders"])
+
+
+def postscript(text: str, args: JsonDict) -> bool:
+    """The marker of a postscript, with its full stops."""
+    marker = args["postscript_marker"].strip()
+    return re.search(_POSTSCRIPTS.get(marker) or marker.lower(), text.lower()) is not None
+
+
+def number_bullet_lists(text: str, args: JsonDict) -> bool:
+    """Exactly so many bullet points, ``*`` or ``-``; a rule of hyphens is one too, ``**bold**`` is none."""
+    stars = re.findall(r"^[^\S\n]*\*[^*].*$", text, re.MULTILINE)
+    hyphens = re.findall(r"^[^\S\n]*-", text, re.MULTILINE)
+    return bool(len(stars) + len(hyphens) == args["num_bullets"])
+
+
+def number_highlighted_sections(text: str, args: JsonDict) -> bool:
+    """At least so many ``*highlighted*`` or ``**highlighted**`` sections; ``***this***`` is both."""
+    single = sum(bool(part.strip("*").strip()) for part in re.findall(r"\*[^\n*]*\*", text))
+    double = sum(bool(part[2:-2].strip()) for part in re.findall(r"\*\*[^\n*]*\*\*", text))
+    return bool(single + double >= args["num_highlights"])
+
+
+def json_format(text: str, args: JsonDict) -> bool:
+    """The whole response is JSON, with or without a code fence."""
+    bare = text.strip()
+    for opening in ("```json", "```Json", "```JSON", "```"):
+        bare = bare.removeprefix(opening)
+    try:
+        json.loads(bare.removesuffix("```").strip())
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def title(text: str, args: JsonDict) -> bool:
+    """A title in ``<<double angular brackets>>`` on one line."""
+    for line in text.split("\n"):
+        opened, closed = line.find("<<"), line.rfind(">>")
+        if 0 <= opened < closed - 2 and line[opened : closed + 2].lstrip("<").rstrip(">").strip():
+            return True
+    return False
+
+
+def two_responses(text: str, args: JsonDict) -> bool:
+    """Two different responses, separated by six asterisks."""
+    parts = [part.strip() for part in text.split("******")]
+    filled = [part for part in parts if part]
+    return len(filled) == 2 and filled[0] != filled[1] and all(parts[1:-1])
+
+
+def _language_of(text: str) -> str:
+    """The ISO 639-1 code of the likeliest language (py3langid, loaded when it is first asked: it takes 120 MB)."""
+    return str(optional("py3langid", extra="all").classify(text)[0])
+
+
+def _is_english(text: str) -> bool:
+    letters = [sign for sign in text if sign.isalpha()]
+    if len(letters) < _SHORT_TEXT:
+        return all(sign.isascii() for sign in letters)
+    return _language_of(text.lower()) == "en"
+
+
+# The 25 kinds of instruction, each a function of the response and its arguments that follows the verdicts of the
+# official checker (instruction_following_eval). Known differences: languages are told by another library, so that
+# verdicts do not change from run to run, and a text without letters has every language.
+CHECKS: Final[dict[str, Check]] = {
+    **named("combination", two_responses),
+    **named("detectable_content", number_placeholders, postscript),
+    **named("detectable_format", json_format, number_bullet_lists, number_highlighted_sections, title),
+    **named("length_constraints", nth_paragraph_first_word, number_paragraphs),
+    # At least, or fewer than, so many words in capital letters.
+    "change_case:capital_word_frequency": _counted(
+        "capital_frequency", lambda text, args: count_capital_words(text), "capital_relation"
+    ),
+    "change_case:english_capital": lambda text, args: text.isupper() and _is_english(text),
+    "change_case:english_lowercase": lambda text, args: text.islower() and _is_english(text),
+    # The request comes first, word for word, then an answer.
+    "combination:repeat_prompt": lambda text, args: (
+        text.strip().lower().startswith(args["prompt_to_repeat"].strip().lower())
+    ),
+    # One of the three allowed answers is there, letter for letter.
+    "detectable_format:constrained_response": lambda text, args: any(answer in text for answer in _ANSWERS),
+    # At least so many sections that begin with the splitter and a number.
+    "detectable_format:multiple_sections": lambda text, args: (
+        len(re.findall(rf"{args['section_spliter'].strip()}\s?\d+", text)) >= args["num_sections"]
+    ),
+    # Every keyword occurs, in any case, also inside a longer word.
+    "keywords:existence": lambda text, args: all(_pattern(word).search(text) for word in args["keywords"]),
+    # None of the words occurs as a word.
+    "keywords:forbidden_words": lambda text, args: (
+        not any(_pattern(rf"\b{word}\b").search(text) for word in args["forbidden_words"])
+    ),
+    # The keyword occurs at least, or fewer than, so many times.
+    "keywords:frequency": _counted(
+        "frequency", lambda text, args: len(_pattern(args["keyword"].strip()).findall(text))
+    ),
+    # The letter (or sign) occurs at least, or fewer than, so many times, in any case.
+    "keywords:letter_frequency": _counted(
+        "let_frequency", lambda text, args: text.lower().count(args["letter"].strip().lower()), "let_relation"
+    ),
+    "language:response_language": lambda text, args: (
+        not any(map(str.isalpha, text)) or _language_of(text) == args["language"]
+    ),
+    "length_constraints:number_sentences": _counted("num_sentences", lambda text, args: count_sentences(text)),
+    "length_constraints:number_words": _counted("num_words", lambda text, args: len(re.findall(r"\w+", text))),
+    "punctuation:no_comma": lambda text, args: "," not in text,
+    # The response ends with the phrase and nothing after it.
+    "startend:end_checker": lambda text, args: (
+        text.strip().strip('"').lower().endswith(args["end_phrase"].strip().lower())
+    ),
+    # The whole response stands in straight double quotation marks.
+    "startend:quotation": lambda text, args: len(text.strip()) > 1 and text.strip()[0] == text.strip()[-1] == '"',
+}
 
 
 @builtin("ifeval", prepare_row=prepare, summary=summary)
