@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from nemo_evaluator.core.json_coerce import as_list, as_word
+from nemo_evaluator.core.json_coerce import as_count, as_dict, as_list, as_word
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse
 from nemo_evaluator.models.chat import answered, call_of, parse_tool_call
 from nemo_evaluator.models.completions import text_of
@@ -96,12 +96,12 @@ def chat_of_response(body: JsonDict) -> JsonDict:
         message["reasoning_content"] = "\n".join(reasoning)
     if calls:
         message["tool_calls"] = calls
-    usage = body.get("usage") or {}
-    given, made = usage.get("input_tokens") or 0, usage.get("output_tokens") or 0
+    usage = as_dict(body.get("usage"))
+    given, made = as_count(usage.get("input_tokens")) or 0, as_count(usage.get("output_tokens")) or 0
     return {
         "id": body.get("id"),
         "object": "chat.completion",
-        "created": int(body.get("created_at") or 0),
+        "created": as_count(body.get("created_at")) or 0,
         "model": body.get("model"),
         "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(body, bool(calls))}],
         "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
