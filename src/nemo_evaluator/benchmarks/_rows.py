@@ -1,7 +1,7 @@
 """Rows of benchmarks: parts (languages, tasks, subjects) as asked for, chained; columns kept; options lettered."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
@@ -32,9 +32,15 @@ def chained(
     return ChainedRows(part(name) for name in chosen)
 
 
-def labelled(uri: str, **columns: Any) -> Rows:
-    """The rows of a dataset, each with further columns."""
-    return MappedRows(open_rows(uri), lambda row, idx: {**row, **columns})
+def configs(
+    repo: str, column: str, asked: str | Sequence[str], split: str = "test", what: str = "", known: Collection[str] = ()
+) -> Rows:
+    """The rows of some configs of a hub dataset, one after another; ``column`` says which config a row is of."""
+
+    def part(name: str) -> Rows:
+        return MappedRows(open_rows(f"hf://{repo}?config={name}&split={split}"), lambda row, idx: {**row, column: name})
+
+    return chained(asked, part, what, known)
 
 
 def kept(row: JsonDict, *columns: str) -> JsonDict:

@@ -4,10 +4,10 @@ import re
 from typing import Final
 
 from nemo_evaluator.benchmarks._declared import builtin, declared
-from nemo_evaluator.benchmarks._rows import LETTERS, chained, kept, labelled
+from nemo_evaluator.benchmarks._rows import LETTERS, configs, kept
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.datasets import Rows, open_rows
+from nemo_evaluator.datasets import MappedRows, Rows, open_rows
 from nemo_evaluator.scoring import Score, ScorerInput, exact_match, found, multichoice_regex, numeric_match, readable
 from nemo_evaluator.scoring.text import claimed_texts
 
@@ -25,11 +25,8 @@ def dataset(tasks: list[str] | str, protocol: str) -> Rows:
     """The problems of some tasks, one task after another; with the worked examples where the protocol has them."""
     prompts = open_rows(WORKED) if protocol == COT else ()
     worked = {row["dataset_name"]: row["chain_of_thought_prompt"].strip() for row in prompts}
-
-    def part(task: str) -> Rows:
-        return labelled(f"hf://lukaemon/bbh?config={task}&split=test", task=task, worked=worked.get(task, ""))
-
-    return chained(tasks, part, "bbh has no task", TASKS)
+    rows = configs("lukaemon/bbh", "task", tasks, "test", "bbh has no task", TASKS)
+    return MappedRows(rows, lambda row, idx: {**row, "worked": worked.get(row["task"], "")})
 
 
 def prepare(row: JsonDict) -> JsonDict:

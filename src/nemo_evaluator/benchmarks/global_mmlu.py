@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nemo_evaluator.benchmarks._declared import builtin
-from nemo_evaluator.benchmarks._rows import LETTERS, chained, kept, labelled, lettered
+from nemo_evaluator.benchmarks._rows import LETTERS, configs, kept, lettered
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import Rows
 from nemo_evaluator.scoring import multichoice_regex
@@ -15,10 +15,7 @@ LANGUAGES: Final = ("ar", "bn", "de", "en", "es", "fr", "hi", "id", "it", "ja", 
 
 def dataset(languages: str | Sequence[str], split: str = "test") -> Rows:
     """The problems of some languages, one language after another."""
-    return chained(
-        languages,
-        lambda language: labelled(f"hf://CohereLabs/Global-MMLU?config={language}&split={split}", language=language),
-    )
+    return configs("CohereLabs/Global-MMLU", "language", languages, split)
 
 
 def prepare(row: JsonDict) -> JsonDict:

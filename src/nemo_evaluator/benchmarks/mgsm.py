@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from nemo_evaluator.benchmarks._declared import builtin, declared
-from nemo_evaluator.benchmarks._rows import chained, kept, labelled
+from nemo_evaluator.benchmarks._rows import configs, kept
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import Rows
 from nemo_evaluator.scoring import numeric_match
@@ -15,11 +15,7 @@ PROMPTS: Final[dict[str, list[str]]] = declared("mgsm")["own"]["prompts"]
 
 def dataset(languages: str | Sequence[str], split: str = "test") -> Rows:
     """The problems of some languages, one language after another."""
-
-    def part(language: str) -> Rows:
-        return labelled(f"hf://juletxara/mgsm?config={language}&split={split}", language=language)
-
-    return chained(languages, part, "mgsm has no language", PROMPTS)
+    return configs("juletxara/mgsm", "language", languages, split, "mgsm has no language", PROMPTS)
 
 
 def prepare(row: JsonDict) -> JsonDict:

@@ -3,12 +3,11 @@
 from typing import Final
 
 from nemo_evaluator.benchmarks._declared import builtin, declared
-from nemo_evaluator.benchmarks._rows import LETTERS, chained, kept, labelled, option_lines
+from nemo_evaluator.benchmarks._rows import LETTERS, configs, kept, option_lines
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import PickedRows, Rows
 from nemo_evaluator.scoring import multichoice_regex
 
-_REPO: Final = "edinburgh-dawg/mmlu-redux-2.0"
 SUBJECTS: Final = tuple(declared("mmlu_redux")["own"]["subjects"])
 
 
@@ -29,7 +28,7 @@ def key_of(row: JsonDict) -> str | None:
 
 def dataset(subjects: list[str]) -> Rows:
     """The usable questions of some subjects."""
-    rows = chained(subjects, lambda subject: labelled(f"hf://{_REPO}?config={subject}&split=test", subject=subject))
+    rows = configs("edinburgh-dawg/mmlu-redux-2.0", "subject", subjects)
     return PickedRows(rows, [number for number, row in enumerate(rows) if key_of(row) is not None])
 
 
