@@ -23,9 +23,6 @@ class Forwards:
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def __bool__(self) -> bool:
-        return bool(self._servers)
-
     async def add(self, url: str, listen: Callable[[], Awaitable[tuple[int, int]]]) -> str:
         """Carry to ``url`` what comes to the socket (its descriptor and port) that ``listen`` makes inside; the URL to
         use there. Only plain HTTP can be carried: a certificate would not fit the name inside."""

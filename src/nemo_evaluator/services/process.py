@@ -10,7 +10,6 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import TransportError
@@ -18,7 +17,7 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.processes import command_of, marked_processes, processes_of_sessions
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.services._guard import MARK
-from nemo_evaluator.services.base import Launch, Say
+from nemo_evaluator.services.base import Say
 from nemo_evaluator.services.forms import docker_argv, env_file_text
 from nemo_evaluator.services.life import Server
 
@@ -35,42 +34,15 @@ def port_is_busy(port: int, host: str = "127.0.0.1") -> bool:
 class ManagedServer(Server):
     """A server process of ours, or a container; see ``_guard.py`` for how its end is made sure."""
 
-    def __init__(self, name: str, launch: Launch, log_path: Path) -> None:
-        super().__init__(name, launch, log_path)
-        self._process: asyncio.subprocess.Process | None = None
-        self._lifeline: int | None = None
-        self._code: int | None = None
+    _process: asyncio.subprocess.Process | None = None
+    _lifeline: int | None = None
+    _code: int | None = None
 
     async def _begin(self) -> None:
         if port_is_busy(self.launch.port, self.launch.host):
             hint = f"stop what listens there, or choose another services.{self.name}.port"
             raise TransportError(f"service {self.name!r}: port {self.launch.port} is busy", hint=hint)
         self._code = None
-        await self._spawn()
-
-    def _exit_code(self) -> int | None:
-        return self._process.returncode if self._process is not None else self._code
-
-    async def _ended(self) -> None:
-        assert self._process is not None
-        await self._process.wait()
-
-    async def stop(self) -> None:
-        process, self._process = self._process, None
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-            self._lifeline = None
-        if process is None:
-            return
-        try:
-            # The guard bounds its own work; the extra seconds are for a loaded machine.
-            await asyncio.wait_for(process.wait(), self.launch.stop_grace + 60.0)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-        self._code = process.returncode
-
-    async def _spawn(self) -> None:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         lifeline, self._lifeline = os.pipe()
         launch, env = self.launch, {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -107,6 +79,28 @@ class ManagedServer(Server):
         finally:
             for fd in kept:
                 os.close(fd)
+
+    def _exit_code(self) -> int | None:
+        return self._process.returncode if self._process is not None else self._code
+
+    async def _ended(self) -> None:
+        assert self._process is not None
+        await self._process.wait()
+
+    async def stop(self) -> None:
+        process, self._process = self._process, None
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        if process is None:
+            return
+        try:
+            # The guard bounds its own work; the extra seconds are for a loaded machine.
+            await asyncio.wait_for(process.wait(), self.launch.stop_grace + 60.0)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+        self._code = process.returncode
 
 
 async def sweep_leftovers(say: Say, *, containers: bool) -> None:

@@ -30,11 +30,6 @@ class Spare(NamedTuple):
     sock: socket.socket
     pidfd: int
 
-    def close(self) -> None:
-        """Let go of our ends; the init goes on by itself."""
-        self.sock.close()
-        os.close(self.pidfd)
-
 
 def serve(line: socket.socket, groups: list[str], shape: dict[str, Any] | None) -> None:
     """Build the sandbox (now, if its shape is known), hear whom it is for, run commands for them; never returns."""
@@ -79,7 +74,9 @@ def _serve(sock: socket.socket, spare: Spare | None, program: bytes | None) -> N
         else:
             spare = None
             if taken is not None:
-                taken.close()
+                # Let go of our ends; the init goes on by itself.
+                taken.sock.close()
+                os.close(taken.pidfd)
         spare = spare or _try_spare(program)
 
 
