@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,10 @@ import pytest
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import parse_size
+from nemo_evaluator.sandbox._backend import Job, parse_size
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, state_root
 from nemo_evaluator.sandbox._pump import Capped
-from nemo_evaluator.sandbox._wrapper import Seal, Trailer, killer
+from nemo_evaluator.sandbox._wrapper import Command, killer
 from nemo_evaluator.sandbox.jail import cgroups, init, seccomp, wire
 from nemo_evaluator.sandbox.local import LocalSandbox
 
@@ -156,23 +157,26 @@ def test_output_keeps_head_and_tail() -> None:
     assert none.truncated
 
 
-def _end(seal: Seal, *numbers: int) -> bytes:
+def _command(emit: Callable[[str, bytes], None]) -> Command:
+    return Command(Job(["true"], 1.0, "/", {}), emit)
+
+
+def _end(command: Command, *numbers: int, token: str | None = None) -> bytes:
     """The last words as the wrapper would say them."""
-    factor, offset = map(int, seal.line.split())
+    factor, offset = map(int, command.secret.split())
     code, kills, left = numbers
     tag = (factor * ((code * 1024 + kills) * 1024 + left) + offset) % (2**31 - 1)
-    return b"\0NEL-END t %d %d %d %d\0\n" % (*numbers, tag)
+    return f"\0NEL-END {token or command.token} {code} {kills} {left} {tag}\0\n".encode()
 
 
 def test_the_last_words_of_a_command_are_taken_out_of_its_output() -> None:
     seen: list[tuple[str, bytes]] = []
-    seal = Seal()
-    end = _end(seal, 3, 1, 0)
-    trailer = Trailer("t", seal, lambda stream, data: seen.append((stream, data)))
-    trailer.take("stdout", b"\0NEL-BEGIN t\0\n")
+    trailer = _command(lambda stream, data: seen.append((stream, data)))
+    end, token = _end(trailer, 3, 1, 0), trailer.token.encode()
+    trailer.take("stdout", b"\0NEL-BEGIN %s\0\n" % token)
     trailer.take("stderr", b"a greeting\n\0NEL-BE")
     assert (trailer.begun, trailer.greeting) == (True, "a greeting\n\0NEL-BE")
-    trailer.take("stderr", b"GIN t\0\nwarn" + end[:6])
+    trailer.take("stderr", b"GIN %s\0\nwarn" % token + end[:6])
     trailer.take("stdout", b"a\0b")
     trailer.take("stderr", end[6:])
     assert not trailer.complete
@@ -184,18 +188,19 @@ def test_the_last_words_of_a_command_are_taken_out_of_its_output() -> None:
 
 def test_last_words_that_the_wrapper_did_not_say_are_output() -> None:
     said: list[bytes] = []
-    seal = Seal()
-    trailer = Trailer("t", seal, lambda stream, data: said.append(data))
-    trailer.take("stdout", b"\0NEL-BEGIN t\0\n")
-    true = _end(seal, 3, 0, 0)
+    trailer = _command(lambda stream, data: said.append(data))
+    mark = b"\0NEL-END %s " % trailer.token.encode()
+    trailer.take("stdout", b"\0NEL-BEGIN %s\0\n" % trailer.token.encode())
+    true = _end(trailer, 3, 0, 0)
+    other = _end(_command(lambda stream, data: None), 0, 0, 0, token=trailer.token)
     # Without a tag, with a wrong one, with that of another end, without an end, and one inside another.
-    forged = [b"\0NEL-END t 0 0 0\0\n", _end(Seal(), 0, 0, 0), true.replace(b"t 3", b"t 0"), b"\0NEL-END t " * 50]
-    for one in [*forged, b"\0NEL-END t " + b"9" * 1000]:
+    forged = [mark + b"0 0 0\0\n", other, true.replace(mark + b"3", mark + b"0"), mark * 50]
+    for one in [*forged, mark + b"9" * 1000]:
         for at in range(0, len(one), 7):
             trailer.take("stdout", one[at : at + 7])
     trailer.take("stdout", true)
     assert trailer.code == 3
-    assert b"".join(said) == b"".join(forged) + b"\0NEL-END t " + b"9" * 1000
+    assert b"".join(said) == b"".join(forged) + mark + b"9" * 1000
 
 
 @pytest.mark.parametrize(("text", "size"), [("512m", 2**29), ("4g", 2**32), ("1.5GiB", 3 * 2**29), ("1000", 1000)])

@@ -15,7 +15,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox._backend import Emit, Job
 from nemo_evaluator.sandbox._clients import Client, NodeSlots, Place, Quiet, call, start_client
 from nemo_evaluator.sandbox._pump import Pump, stdin_pipe
-from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, Rest, Trailer, WrappedSandbox, feed, killer
+from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, Rest, WrappedSandbox, killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
 from nemo_evaluator.sandbox.workspace import script
 
@@ -84,7 +84,7 @@ class ContainerSandbox(WrappedSandbox):
 
     def _dismiss(self, client: subprocess.Popen[bytes], command: Command) -> None:
         """Let go of a client that still runs."""
-        stays = command.job.background and command.trailer.complete
+        stays = command.job.background and command.complete
         if self.place is None:
             with contextlib.suppress(ProcessLookupError):
                 # What may stay can be of the client's own group.
@@ -100,10 +100,10 @@ class ContainerSandbox(WrappedSandbox):
 
     def _check_begun(self, command: Command, launched: int | None) -> None:
         # Only the wrapper makes a client end with 0: a command may have taken its words out of the pipes.
-        if not command.trailer.begun and launched != 0:
+        if not command.begun and launched != 0:
             self._check_usable()
             late = f"no answer in {command.job.timeout:g} s" if launched is None else f"exit code {launched}"
-            raise SandboxError(f"the sandbox did not run the command: {command.trailer.greeting[-500:] or late}")
+            raise SandboxError(f"the sandbox did not run the command: {command.greeting[-500:] or late}")
 
     async def _run(self, job: Job, emit: Emit) -> Exit:
         if self.place is None:
@@ -119,8 +119,8 @@ class ContainerSandbox(WrappedSandbox):
         client = self._client(argv, command.job.env, command.job.user)
         process: subprocess.Popen[bytes] | None = None
         far, writer = await stdin_pipe()
-        feeding = asyncio.ensure_future(feed(writer, command))
-        with Pump(command.trailer.take) as pump:
+        feeding = asyncio.ensure_future(command.feed(writer))
+        with Pump(command.take) as pump:
             try:
                 with pump.far_ends(far) as fds:
                     process = await asyncio.to_thread(start_client, client, fds)
@@ -128,9 +128,9 @@ class ContainerSandbox(WrappedSandbox):
                 # A command may have ended although its client runs on, which is held back by what it left.
                 lingers = command.job.background or self.place is None
                 async with asyncio.timeout(command.left):
-                    while not ending.done() and not (lingers and command.trailer.complete):
+                    while not ending.done() and not (lingers and command.complete):
                         await asyncio.wait({ending}, timeout=0.02)
-                    await _settle(pump, command.trailer)
+                    await _settle(pump, command)
                 return ending.result() if ending.done() else 0
             finally:
                 if process is not None and process.poll() is None:
@@ -152,10 +152,10 @@ class ContainerSandbox(WrappedSandbox):
             await call(self._client(killer(token, keep), self._env(), None), timeout=30)
 
 
-async def _settle(pump: Pump, trailer: Trailer) -> None:
+async def _settle(pump: Pump, command: Command) -> None:
     """Output may trail behind the end of the client."""
     until = time.monotonic() + 1.0
-    while not trailer.complete and time.monotonic() < until:
+    while not command.complete and time.monotonic() < until:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.02):
                 return await pump.drained()

@@ -6,7 +6,7 @@ import contextlib
 import secrets
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
@@ -30,38 +30,6 @@ SIGKILL: Final = 137
 _GRACE: Final = 0.2
 
 
-class Seal:
-    """Two secret numbers with which the wrapper signs a command's end; one signature says nothing about another's. The
-    token of a command stands in its environment, so anything inside can print last words with it. They count only with
-    the tag ``factor * words + offset`` (modulo a prime); a tag that was read from the output fits no other end."""
-
-    def __init__(self) -> None:
-        self._factor, self._offset = 1 + secrets.randbelow(_PRIME - 1), secrets.randbelow(_PRIME)
-
-    @property
-    def line(self) -> bytes:
-        """What the wrapper reads before the command's own stdin."""
-        return f"{self._factor} {self._offset}\n".encode()
-
-    def opened(self, words: bytes) -> tuple[int, int, int] | None:
-        """(exit code, kills for want of memory, processes left), if the wrapper said so."""
-        numbers = words.split()
-        if len(numbers) != 4 or not all(number.isdigit() for number in numbers):
-            return None
-        code, kills, left, tag = map(int, numbers)
-        value = (code * _ROOM + kills) * _ROOM + left
-        return (code, kills, left) if (self._factor * value + self._offset) % _PRIME == tag else None
-
-
-def wrapped(argv: list[str], token: str, cwd: str, rest: Rest, own: int = 3, *, stdin: bool = False) -> list[str]:
-    """The argument list that runs ``argv`` and reports its begin and its end on both streams. Its stdin must begin with
-    the line of a seal; the rest is the command's, where ``stdin`` says that it has one. ``own`` is how many processes
-    there are where a command left none: the container's (a shell and its sleep) and the wrapper. With more than those,
-    what the command left is looked for. Its own exit code says nothing: a client that sees another than 0 would add
-    remarks to the command's output."""
-    return ["/bin/sh", "-c", _WRAP, "sh", token, rest, str(own), cwd, "yes" if stdin else "no", *argv]
-
-
 def carried(argv: list[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """``argv`` so that it finds ``env`` inside, and the variables that the client must carry there for it, under names
     that nobody else sets: an image's own value, or a runtime's, would win over ours."""
@@ -76,15 +44,26 @@ def killer(token: str, keep: str) -> list[str]:
     return ["/bin/sh", "-c", _KILL, "sh", token, keep]
 
 
-class Trailer:
-    """Passes output on and takes the wrapper's first and last words out of it. What comes before the first is the
-    client's own (a runtime that greets or warns). The last stand at the end of both streams, because an engine carries
-    each at its own pace: the end is here only when both have said so."""
+class Command:
+    """A job on its way under our wrapper: the argument list to launch, and a filter that takes the wrapper's first and
+    last words out of its output. What comes before the first is the client's own (a runtime that greets or warns). The
+    last stand at the end of both streams, because an engine carries each at its own pace: the end is here only when
+    both have said so. ``own`` is how many processes there are where a command left none: the container's (a shell and
+    its sleep) and the wrapper. With more than those, what the command left is looked for.
 
-    def __init__(self, token: str, seal: Seal, emit: Callable[[str, bytes], None]) -> None:
-        self._seal = seal
-        self._first = b"\0NEL-BEGIN " + token.encode() + b"\0\n"
-        self._mark = b"\0NEL-END " + token.encode() + b" "
+    The token of a command stands in its environment, so anything inside can print last words with it. They count only
+    with the tag ``factor * words + offset`` (modulo a prime) of two secret numbers, which the wrapper reads before the
+    command's own stdin; a tag that was read from the output fits no other end."""
+
+    def __init__(self, job: Job, emit: Emit, rest: Rest = "kill", own: int = 3) -> None:
+        self.job, self.token, self.until = job, secrets.token_hex(8), time.monotonic() + job.timeout
+        # The wrapper's own exit code says nothing: a client that sees another than 0 would add remarks to the output.
+        given = "no" if job.stdin is None else "yes"
+        self.argv = ["/bin/sh", "-c", _WRAP, "sh", self.token, rest, str(own), job.cwd, given, *job.argv]
+        self._factor, self._offset = 1 + secrets.randbelow(_PRIME - 1), secrets.randbelow(_PRIME)
+        self.secret = f"{self._factor} {self._offset}\n".encode()
+        self._first = b"\0NEL-BEGIN " + self.token.encode() + b"\0\n"
+        self._mark = b"\0NEL-END " + self.token.encode() + b" "
         self._emit = emit
         self._before = {"stdout": b"", "stderr": b""}
         self._held = {"stdout": b"", "stderr": b""}
@@ -92,7 +71,12 @@ class Trailer:
         self.code: int | None = None
         self.oom_kills = 0
         # How many processes there are besides the container's own and the wrapper.
-        self.left = 0
+        self.left_behind = 0
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return max(0.0, self.until - time.monotonic())
 
     @property
     def begun(self) -> bool:
@@ -108,6 +92,20 @@ class Trailer:
     def complete(self) -> bool:
         """True when both streams have come to their end."""
         return len(self._ended) == len(self._held)
+
+    async def feed(self, writer: asyncio.StreamWriter) -> None:
+        """Write its stdin and close; a command that ends without reading it is none of our business."""
+        stdin = self.job.stdin
+        with contextlib.suppress(ConnectionError):
+            writer.write(self.secret)
+            if isinstance(stdin, bytes):
+                writer.write(stdin)
+            elif stdin is not None:
+                while data := stdin.read(1 << 18):
+                    writer.write(data)
+                    await writer.drain()
+            await writer.drain()
+            writer.write_eof()
 
     def take(self, stream: str, data: bytes) -> None:
         """More output."""
@@ -129,9 +127,9 @@ class Trailer:
             end = held.find(b"\0", begin, begin + _LONGEST)
             if end < 0 and len(held) < begin + _LONGEST:
                 break
-            ended = self._seal.opened(held[begin:end]) if end > 0 else None
+            ended = self._opened(held[begin:end]) if end > 0 else None
             if ended is not None:
-                self.code, self.oom_kills, self.left = ended
+                self.code, self.oom_kills, self.left_behind = ended
                 self._ended.add(stream)
                 self._pass(stream, held[:at])
                 self._held[stream] = b""
@@ -151,6 +149,15 @@ class Trailer:
             self._pass(stream, held)
             self._held[stream] = b""
 
+    def _opened(self, words: bytes) -> tuple[int, int, int] | None:
+        """(exit code, kills for want of memory, processes left), if the wrapper said so."""
+        numbers = words.split()
+        if len(numbers) != 4 or not all(number.isdigit() for number in numbers):
+            return None
+        code, kills, left, tag = map(int, numbers)
+        value = (code * _ROOM + kills) * _ROOM + left
+        return (code, kills, left) if (self._factor * value + self._offset) % _PRIME == tag else None
+
     def _safe(self, held: bytes) -> int:
         at = held.rfind(b"\0")
         return at if at >= 0 and self._mark.startswith(held[at : at + len(self._mark)]) else len(held)
@@ -158,23 +165,6 @@ class Trailer:
     def _pass(self, stream: str, data: bytes) -> None:
         if data:
             self._emit(stream, data)
-
-
-@dataclass(slots=True)
-class Command:
-    """A job on its way: the wrapped command, the seal whose line stands before its stdin, and where its output goes."""
-
-    job: Job
-    argv: list[str]
-    token: str
-    seal: Seal
-    trailer: Trailer
-    until: float
-
-    @property
-    def left(self) -> float:
-        """Seconds until the deadline."""
-        return max(0.0, self.until - time.monotonic())
 
 
 @dataclass(eq=False)
@@ -216,32 +206,30 @@ class WrappedSandbox(Backend):
         if self._killing is not None:
             await asyncio.wait({self._killing})
         self._check_usable()
-        token, seal = secrets.token_hex(8), Seal()
-        self._kept.add(token)
-        trailer = Trailer(token, seal, emit)
-        inside = wrapped(job.argv, token, job.cwd, self._rest(job), self._own, stdin=job.stdin is not None)
-        command = Command(job, inside, token, seal, trailer, time.monotonic() + job.timeout)
+        command = Command(job, emit, self._rest(job), self._own)
+        self._kept.add(command.token)
         launched, timed_out = None, False
         try:
             launched = await self._launch(command)
         except TimeoutError:
             timed_out = True
         except asyncio.CancelledError:
-            self._kill_later(token)
+            self._kill_later(command.token)
             raise
         finally:
-            if not (job.background and trailer.complete):
-                self._kept.discard(token)
+            if not (job.background and command.complete):
+                self._kept.discard(command.token)
         if timed_out:
-            await asyncio.wait({self._kill_later(token)}, timeout=max(0.0, command.until + _GRACE - time.monotonic()))
+            grace = max(0.0, command.until + _GRACE - time.monotonic())
+            await asyncio.wait({self._kill_later(command.token)}, timeout=grace)
         self._check_begun(command, launched)
-        trailer.flush()
+        command.flush()
         if timed_out:
             return Exit(SIGKILL, timed_out=True)
-        if trailer.code is None:
-            return await self._lost(launched, token)
+        if command.code is None:
+            return await self._lost(launched, command.token)
         self._over(command)
-        return Exit(trailer.code, out_of_memory=trailer.code != 0 and trailer.oom_kills > 0)
+        return Exit(command.code, out_of_memory=command.code != 0 and command.oom_kills > 0)
 
     def _kill_later(self, token: str) -> asyncio.Task[None]:
         """Kill what a command left, behind the caller's back; the next command waits for it."""
@@ -254,18 +242,3 @@ class WrappedSandbox(Backend):
 
         self._killing = asyncio.ensure_future(kill())
         return self._killing
-
-
-async def feed(writer: asyncio.StreamWriter, command: Command) -> None:
-    """Write its stdin and close; a command that ends without reading it is none of our business."""
-    stdin = command.job.stdin
-    with contextlib.suppress(ConnectionError):
-        writer.write(command.seal.line)
-        if isinstance(stdin, bytes):
-            writer.write(stdin)
-        elif stdin is not None:
-            while data := stdin.read(1 << 18):
-                writer.write(data)
-                await writer.drain()
-        await writer.drain()
-        writer.write_eof()

@@ -20,7 +20,7 @@ from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Emit, Job, Limits, keepalive
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
 from nemo_evaluator.sandbox._forward import Forwards, listen_in
-from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, WrappedSandbox, feed, killer
+from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, WrappedSandbox, killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 
 _SIGNALLED: Final = 128
@@ -216,11 +216,11 @@ class DockerSandbox(WrappedSandbox):
         request |= {"User": job.user} if job.user else {}
         made = await self.api.call("POST", f"/containers/{self._id}/exec", body=request)
         async with asyncio.timeout(max(0.01, command.left)), self.api.attach(made["Id"]) as (reader, writer):
-            feeding = asyncio.ensure_future(feed(writer, command))
+            feeding = asyncio.ensure_future(command.feed(writer))
             try:
                 async for stream, data in frames(reader):
-                    command.trailer.take(stream, data)
-                    if command.trailer.complete:
+                    command.take(stream, data)
+                    if command.complete:
                         break
             finally:
                 feeding.cancel()
@@ -228,7 +228,7 @@ class DockerSandbox(WrappedSandbox):
         return str(made["Id"])
 
     def _over(self, command: Command) -> None:
-        if command.trailer.left > 0 and self._kept == {"main"}:
+        if command.left_behind > 0 and self._kept == {"main"}:
             # Somebody changed its mark to outlive its command; nobody else is here who could be hurt.
             self._kill_later(command.token)
 
