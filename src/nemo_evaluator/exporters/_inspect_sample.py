@@ -30,6 +30,7 @@ def to_sample(row: Row, model_name: str) -> Any:
     prompt = _text(row.get("prompt")) or asked or _text(row.get("expected_answer")) or "(no prompt)"
     failure = row.get("failure")
     usage = _usage(row)
+    kept = {key: row[key] for key in ("label", "attempts", "problem_hash", "cost_usd") if row.get(key) is not None}
     latency = row.get("latency_ms")
     seconds = latency / 1000 if isinstance(latency, int | float) else None
     return log.EvalSample(
@@ -40,7 +41,7 @@ def to_sample(row: Row, model_name: str) -> Any:
         messages=list(_messages(row, prompt)),
         output=_output(row, model_name, usage, seconds),
         scores=None if failure or row.get("reward") is None else _scores(row),
-        metadata=_metadata(row),
+        metadata={**(row.get("metadata") or {}), "scoring_details": row.get("scoring_details") or {}, **kept},
         model_usage=({model_name or NO_MODEL: usage} if usage else {}) | _judges(row, model_name),
         total_time=seconds,
         error=to_error(f"{failure.get('cause')}: {failure.get('message')}") if failure else None,
@@ -57,11 +58,6 @@ def score_name(name: str) -> str:
     """The name of an extra scorer; one that is called like the headline keeps its prefix."""
     short = name.removeprefix("scorer:")
     return name if short == NATIVE else short
-
-
-def _metadata(row: Row) -> JsonDict:
-    kept = {key: row[key] for key in ("label", "attempts", "problem_hash", "cost_usd") if row.get(key) is not None}
-    return {**(row.get("metadata") or {}), "scoring_details": row.get("scoring_details") or {}, **kept}
 
 
 def _scores(row: Row) -> JsonDict:
@@ -124,11 +120,10 @@ def _messages(row: Row, prompt: str) -> Iterator[Any]:
         if step.get("source") == "agent":
             calls = [_call(call) for call in step.get("tool_calls") or []]
             functions |= {call.id: call.function for call in calls}
-            yield model.ChatMessageAssistant(
-                content=_assistant(content, step.get("reasoning_content")),
-                tool_calls=calls or None,
-                model=step.get("model_name"),
-            )
+            if reasoning := step.get("reasoning_content"):
+                said = content if isinstance(content, list) else [model.ContentText(text=content)]
+                content = [model.ContentReasoning(reasoning=reasoning), *said]
+            yield model.ChatMessageAssistant(content=content, tool_calls=calls or None, model=step.get("model_name"))
         elif step.get("source") == "user":
             yield model.ChatMessageUser(content=content)
         elif content:
@@ -156,13 +151,6 @@ def _content(value: Any) -> Any:
             text = part.get("text") if isinstance(part, dict) else part
             parts.append(model.ContentText(text=_text(part if text is None else text)))
     return parts
-
-
-def _assistant(content: Any, reasoning: str | None) -> Any:
-    if not reasoning:
-        return content
-    said = content if isinstance(content, list) else [model.ContentText(text=content)]
-    return [model.ContentReasoning(reasoning=reasoning), *said]
 
 
 def _call(call: JsonDict) -> Any:

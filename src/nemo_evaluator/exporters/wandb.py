@@ -54,7 +54,10 @@ class WandbExporter:
         folder, named = Path(config["output_dir"]), dict(zip(_labels(bundles), bundles, strict=True))
         identity = digest(sorted(bundle.origin or bundle.run_id for bundle in bundles))[:16]
         if self._mode == "offline":
-            _drop_unsent(folder, identity)
+            # Earlier runs of the same bundles that were never synced: there is one run, not one an export.
+            for old in (folder / "wandb").glob(f"offline-run-*-{identity}"):
+                if not list(old.glob("*.synced")):
+                    shutil.rmtree(old)
         run = wandb.init(
             project=self.project,
             entity=self.entity,
@@ -80,13 +83,6 @@ class WandbExporter:
         finally:
             run.finish()
         return [place]
-
-
-def _drop_unsent(folder: Path, identity: str) -> None:
-    """Earlier offline runs of the same bundles that were never synced: there is one run, not one an export."""
-    for old in (folder / "wandb").glob(f"offline-run-*-{identity}"):
-        if not list(old.glob("*.synced")):
-            shutil.rmtree(old)
 
 
 def _labels(bundles: Sequence[ExportBundle]) -> list[str]:

@@ -186,7 +186,14 @@ async def planned_servers(managed: Mapping[str, Any], output_dir: Path, say: Say
             servers: list[Server] = [ManagedServer(each, plan, log_file(logs, each)) for each, plan in plans.items()]
         else:
             servers = job.servers(name, one, logs)
-        planned[name] = _group(name, one, servers, logs)
+        front: Server | None = None
+        if len(servers) > 1 and getattr(one, "balancer", "nel") == "haproxy":
+            file, each = logs / f"haproxy-{safe_name(name)}.cfg", f"{name}-haproxy"
+            logs.mkdir(parents=True, exist_ok=True)
+            behind = [server.launch for server in servers]
+            file.write_text(haproxy_config(behind, one.balancer_port))
+            front = ManagedServer(each, haproxy_launch(behind, one.balancer_port, file), log_file(logs, each))
+        planned[name] = Group(servers, front)
     if job is None:
         await sweep_leftovers(say, containers=any(getattr(one, "image", None) for one in managed.values()))
     return planned
@@ -229,17 +236,6 @@ class Group:
     def _lost(self) -> str | None:
         """Why nothing will answer any more: the last server is gone, or what stands before them."""
         return self._losses[-1] if len(self._losses) >= len(self._servers) else None
-
-
-def _group(name: str, service: Any, servers: Sequence[Server], logs: Path) -> Group:
-    plans = [server.launch for server in servers]
-    if len(plans) == 1 or getattr(service, "balancer", "nel") != "haproxy":
-        return Group(servers)
-    file, front = logs / f"haproxy-{safe_name(name)}.cfg", f"{name}-haproxy"
-    logs.mkdir(parents=True, exist_ok=True)
-    file.write_text(haproxy_config(plans, service.balancer_port))
-    launch = haproxy_launch(plans, service.balancer_port, file)
-    return Group(servers, ManagedServer(front, launch, log_file(logs, front)))
 
 
 def haproxy_config(servers: Sequence[Launch], port: int) -> str:
