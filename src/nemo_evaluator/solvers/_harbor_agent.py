@@ -20,7 +20,7 @@ from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict, SolveResult
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.solvers._folder_agent import answer_of
+from nemo_evaluator.solvers.oracle import answer_of
 
 _CHILD: Final = Path(__file__).with_name("_harbor_child.py")
 _PYTHON: Final = "NEL_HARBOR_PYTHON"

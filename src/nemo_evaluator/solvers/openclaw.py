@@ -24,8 +24,7 @@ from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
-from nemo_evaluator.solvers._folder_agent import answer_of
-from nemo_evaluator.solvers.oracle import time_limit, writable_place
+from nemo_evaluator.solvers.oracle import answer_of, time_limit, writable_place
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import ModelAccess

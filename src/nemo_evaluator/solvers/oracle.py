@@ -34,6 +34,15 @@ def time_limit(task: SeedResult, ours: float | None, strategy: TimeoutStrategy, 
     return min(chosen, cap) if cap is not None else chosen
 
 
+def answer_of(
+    response: str, details: JsonDict, late: float | None, trajectory: list[JsonDict] | None = None
+) -> SolveResult:
+    """What an agent left besides its workspace. One whose time was up (``late``, in seconds) is no failure."""
+    error = f"the agent did not end within {late:g} s" if late is not None else None
+    kind = ErrorKind.SOLVE_TIMEOUT if error else ErrorKind.NONE
+    return SolveResult(response, None, trajectory or [], error=error, error_kind=kind, scoring_details=details)
+
+
 class OracleSolverConfig(SolverBase):
     """The known solution of the task: measures the ceiling of the harness."""
 

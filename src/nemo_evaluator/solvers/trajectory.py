@@ -148,6 +148,8 @@ def _called(call: ToolCallInfo) -> JsonDict:
 
 def content_of(content: Any) -> str | list[JsonDict]:
     """An OpenAI message content as an ATIF message: text stays text, parts become text and image parts."""
+    if isinstance(content, str):
+        return content
     if isinstance(content, list):
         return [_part(part) for part in content]
     return "" if content is None else str(content)

@@ -64,31 +64,31 @@ def resolve(schema: JsonDict, schemas: JsonDict) -> JsonDict:
     named = {name: _REFERRED.findall(dumps(one).decode()) for name, one in schemas.items()}
     recursive = {name for name in schemas if name in _reached(name, named)}
     defs: JsonDict = {}
-    plain: JsonDict = _expand(schema, schemas, recursive, defs)
-    return {**plain, "$defs": defs} if defs else plain
 
+    def expand(node: Any) -> Any:
+        if isinstance(node, list):
+            return [expand(part) for part in node]
+        if not isinstance(node, dict):
+            return node
+        name = str(node.get("$ref")).removeprefix(_REF)
+        if name in schemas and node.get("$ref") == f"{_REF}{name}":
+            if name not in recursive:
+                return expand(schemas[name])
+            if name not in defs:
+                defs[name] = {}
+                defs[name] = expand(schemas[name])
+            return {"$ref": f"#/$defs/{name}"}
+        plain: JsonDict = {}
+        for key, value in node.items():
+            # `title` is a label of the generator, except where it is the name of a property.
+            if key == "properties" and isinstance(value, dict):
+                plain[key] = {own: expand(part) for own, part in value.items()}
+            elif not (key == "title" and isinstance(value, str)):
+                plain[key] = expand(value)
+        return plain
 
-def _expand(node: Any, schemas: JsonDict, recursive: set[str], defs: JsonDict) -> Any:
-    if isinstance(node, list):
-        return [_expand(part, schemas, recursive, defs) for part in node]
-    if not isinstance(node, dict):
-        return node
-    name = str(node.get("$ref")).removeprefix(_REF)
-    if name in schemas and node.get("$ref") == f"{_REF}{name}":
-        if name not in recursive:
-            return _expand(schemas[name], schemas, recursive, defs)
-        if name not in defs:
-            defs[name] = {}
-            defs[name] = _expand(schemas[name], schemas, recursive, defs)
-        return {"$ref": f"#/$defs/{name}"}
-    # `title` is a label of the generator, except where it is the name of a property.
-    return {
-        key: {name: _expand(part, schemas, recursive, defs) for name, part in value.items()}
-        if key == "properties" and isinstance(value, dict)
-        else _expand(value, schemas, recursive, defs)
-        for key, value in node.items()
-        if not (key == "title" and isinstance(value, str))
-    }
+    whole: JsonDict = expand(schema)
+    return {**whole, "$defs": defs} if defs else whole
 
 
 def _reached(start: str, named: dict[str, list[str]]) -> set[str]:
