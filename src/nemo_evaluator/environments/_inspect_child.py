@@ -64,20 +64,20 @@ def main() -> None:
             named = ", ".join(task.name for task in tasks) or "none"
             sys.exit(f"{job['task']} stands for {len(tasks)} tasks ({named}); name one: FILE.py@TASK")
         task = tasks[0]
+        # A sample without an id is called by its number, as Inspect does it.
+        ids = [number if one.id is None else one.id for number, one in enumerate(task.dataset, 1)]
         if job["do"] == "list":
-            samples = [
-                {"id": _id(task, at), "input": _text(one.input), "target": _text(one.target)}
-                for at, one in enumerate(task.dataset)
-            ]
+            told = [{"input": _text(one.input), "target": _text(one.target)} for one in task.dataset]
+            samples = [{"id": name, **one} for name, one in zip(ids, told, strict=True)]
             _say(out, {"samples": samples, "epochs": task.epochs or 1})
         elif job["do"] == "metrics":
-            _say(out, _metrics(task, job["rows"]))
+            _say(out, _metrics(task, ids, job["rows"]))
         else:
-            asyncio.run(_run(task, job, out))
+            asyncio.run(_run(task, ids, job, out))
 
 
-async def _run(task: Task, job: JsonDict, out: TextIO) -> None:
-    place = {_id(task, at): at for at in range(len(task.dataset))}
+async def _run(task: Task, ids: list[int | str], job: JsonDict, out: TextIO) -> None:
+    place = {name: at for at, name in enumerate(ids)}
     os.environ["NEL_BASE_URL"], os.environ["NEL_API_KEY"] = job["url"], job["key"]
 
     for repeat, wanted in sorted(job["repeats"].items()):
@@ -90,7 +90,7 @@ async def _run(task: Task, job: JsonDict, out: TextIO) -> None:
         await eval_async(
             task,
             model=f"openai-api/nel/{job['model']}",
-            sample_id=[_id(task, at) for at in wanted],
+            sample_id=[ids[at] for at in wanted],
             epochs=1,
             fail_on_error=False,
             log_dir=job["log_dir"],
@@ -122,9 +122,9 @@ def _row(sample: EvalSample) -> JsonDict:
     return row
 
 
-def _metrics(task: Task, rows: list[JsonDict]) -> JsonDict:
+def _metrics(task: Task, ids: list[int | str], rows: list[JsonDict]) -> JsonDict:
     """The metrics of all scorers, by Inspect's own reducers and aggregation."""
-    metadata = {_id(task, at): one.metadata for at, one in enumerate(task.dataset)}
+    metadata = {name: one.metadata for name, one in zip(ids, task.dataset, strict=True)}
     scores = [
         {
             name: SampleScore(score=Score(**score), sample_id=row["id"], sample_metadata=metadata.get(row["id"]))
@@ -134,12 +134,6 @@ def _metrics(task: Task, rows: list[JsonDict]) -> JsonDict:
     ]
     results, _ = eval_results(len(rows), scores, task.epochs_reducer, task.scorer, task.metrics)
     return {f"{one.name}/{name}": metric.value for one in results.scores for name, metric in one.metrics.items()}
-
-
-def _id(task: Task, at: int) -> int | str:
-    """A sample without an id is called by its number, as Inspect does it."""
-    given: int | str | None = task.dataset[at].id
-    return at + 1 if given is None else given
 
 
 def _text(value: Any) -> str:
