@@ -115,6 +115,7 @@ SOURCE = [{"name": "Api.run", "parameters": {"type": "dict", "properties": PROPE
         ("java", "a=myArray", ["myArray"], True), ("java", "a=MYARRAY", ["myArray"], False),
         ("java", 'l=new ArrayList<>(Arrays.asList("a, b", "c"))', [["a, b", "c"]], True),
         ("java", 'l=new ArrayList<String>() {{ add("a"); add("c"); }}', [["a", "c"]], True),
+        ("java", r'l=new ArrayList<>(Arrays.asList("a\"(", "c"))', [['a\\"(', "c"]], True),
         ("java", "l=new ArrayList<>()", [[]], True), ("java", 'l="new ArrayList<>()"', [[]], True),
         ("java", 'm=new HashMap<String, Object>() {{ put("k", 1); put("t", "x"); }}', [{"k": [1], "t": ["x"]}], True),
         ("java", 'm=new HashMap<>() {{ put("k", 2); }}', [{"k": [1]}], False),

@@ -2,6 +2,7 @@
 literal of the type that the schema names stays text, as a variable of the user's code does."""
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
@@ -26,9 +27,9 @@ _EMPTY_LIST: Final = re.compile(r"new\s+ArrayList\s*<[^()]{0,80}>\s*\(\)")
 _MAP: Final = re.compile(r"new\s+HashMap\s*<[^()]{0,80}>\s*\(\)\s*(?:\{\s*\{?)?")
 
 
-def split_source(source: str, separator: str = ",") -> list[str]:
-    """The parts of a text between separators that stand outside brackets and quotes."""
-    parts, depth, start, quote, at = [], 0, 0, "", 0
+def _outside_quotes(source: str) -> Iterator[tuple[int, str]]:
+    """The signs of a text that stand outside quotes, with their places."""
+    quote, at = "", 0
     while at < len(source):
         sign = source[at]
         if quote:
@@ -36,14 +37,22 @@ def split_source(source: str, separator: str = ",") -> list[str]:
             quote = "" if sign == quote else quote
         elif sign in _QUOTES:
             quote = sign
-        elif sign in _OPEN:
+        else:
+            yield at, sign
+        at += 1
+
+
+def split_source(source: str, separator: str = ",") -> list[str]:
+    """The parts of a text between separators that stand outside brackets and quotes."""
+    parts, depth, start = [], 0, 0
+    for at, sign in _outside_quotes(source):
+        if sign in _OPEN:
             depth += 1
         elif sign in ")]}":
             depth -= 1
         elif sign == separator and depth == 0:
             parts.append(source[start:at].strip())
             start = at + 1
-        at += 1
     return [part for part in (*parts, source[start:].strip()) if part]
 
 
@@ -92,13 +101,8 @@ def _list_of(text: str, kind: str, items: JsonDict, language: str) -> Any:
 def _balanced(inside: str) -> str:
     """Give back the closing brackets that belong to the last element."""
     missing: list[str] = []
-    quote = ""
-    for sign in inside:
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in _QUOTES:
-            quote = sign
-        elif sign in _OPEN:
+    for _, sign in _outside_quotes(inside):
+        if sign in _OPEN:
             missing.append(_OPEN[sign])
         elif sign in ")]}" and missing:
             missing.pop()
