@@ -48,7 +48,7 @@ runpy.run_path({str(NEL)!r}, run_name="__main__")
         [sys.executable, "-c", code], cwd=nel.folder, env=nel.env, capture_output=True, text=True, check=True
     )
     modules = set(ran.stdout.split())
-    assert "nemo_evaluator.engine.kept" in modules
+    assert "nemo_evaluator.engine.evaluation" in modules
     assert not modules.intersection(_HEAVY)
 
 

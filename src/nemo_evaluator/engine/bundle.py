@@ -16,7 +16,6 @@ from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.columns import Columns, Labels
-from nemo_evaluator.engine.kept import config_hash
 from nemo_evaluator.metrics import (
     breakdowns,
     category_scores,
@@ -26,7 +25,7 @@ from nemo_evaluator.metrics import (
     spending_of,
     summary_scores,
 )
-from nemo_evaluator.runs.bundle import INVALID, VALID, Bundle, calibrated
+from nemo_evaluator.runs.bundle import INVALID, VALID, Bundle, calibrated, config_hash
 from nemo_evaluator.runs.calibration import PLACE
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import record_sums

@@ -17,7 +17,6 @@ from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.batch import run_batch, run_whole
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation, StepContext, open_steps
-from nemo_evaluator.engine.kept import kept_bundle
 from nemo_evaluator.engine.loop import Loop
 from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
 from nemo_evaluator.engine.plan import ASK, REUSE, VERIFY, Plan, ReusePlan, chosen_problems, make_plan
@@ -27,6 +26,7 @@ from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.environments.base import RunsFirst
 from nemo_evaluator.models.types import CallScope, call_scope
+from nemo_evaluator.runs.bundle import kept_bundle
 from nemo_evaluator.runs.index import kept_index, settle_index
 from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.journal import Journal

@@ -1,5 +1,6 @@
 """A bundle (``eval-*.json``): the summary of one finished benchmark, whichever version or tool wrote it."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -8,10 +9,11 @@ from typing import Any, Final
 
 import orjson
 
+from nemo_evaluator._version import __version__
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import read_json, stored
-from nemo_evaluator.core.hashing import digest
+from nemo_evaluator.core.hashing import canonical, digest
 from nemo_evaluator.core.json_coerce import Field, as_dict, as_list, as_number, as_text, as_total, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.calibration import PLACE, Calibration, measured_by, read_calibration
@@ -31,7 +33,7 @@ from nemo_evaluator.runs.scores import (
 )
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.runs import load_run
-from nemo_evaluator.store.sums import verified
+from nemo_evaluator.store.sums import untouched, verified
 
 VALID: Final = "VALID"
 INVALID: Final = "INVALID"
@@ -274,3 +276,23 @@ def newest_bundle(folder: Path) -> Bundle | None:
     """The newest bundle of a task folder, by its stamp."""
     found = TaskPaths(folder).bundles()
     return load_bundle(found[-1]) if found else None
+
+
+def config_hash(config: JsonDict) -> str:
+    """The digest of a config without what happened on the way: resumed, sharded or at one go, it is the same."""
+    asked = {key: value for key, value in config.items() if key not in ("resumed", "n_shards")}
+    return f"sha256:{hashlib.sha256(canonical(asked)).hexdigest()}"
+
+
+def kept_bundle(task: TaskPaths, config: JsonDict) -> JsonDict | None:
+    """The bundle in a folder when this version made it, of this config and of all that the journal holds: a resume that
+    has nothing to do need not write it and its views again."""
+    bundles = task.bundles()
+    files = (task.results, task.trajectories, task.runtime_stats, *bundles)
+    if len(bundles) != 1 or not untouched(task.root).issuperset(files):
+        return None
+    if task.results.stat().st_mtime_ns < task.journal.stat().st_mtime_ns:
+        return None
+    document = load_bundle(bundles[0]).document
+    made = document.get("sdk_version"), document.get("config_hash"), document.get("stopped")
+    return document if made == (__version__, config_hash(config), None) else None

@@ -1,8 +1,11 @@
-"""One line of ``results.jsonl`` as numbers: what decisions need of a row, whatever wrote it."""
+"""Lines of ``results.jsonl`` as columns of numbers: what decisions need of a row, whatever wrote it."""
 
 import hashlib
 import math
 from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nemo_evaluator.core.json_coerce import as_dict, as_text
 from nemo_evaluator.core.types import JsonDict
@@ -16,28 +19,73 @@ _64_BITS: Final = (1 << 64) - 1
 _MOST: Final = (1 << 31) - 1
 
 
-class LineReader:
-    """Turns rows into tuples of numbers, and words into codes on the way."""
+# What is kept in memory per row; the narrow types are widened by numpy where a sum needs it.
+COLUMNS: Final = {
+    "problem": np.int32,
+    "repeat": np.int32,
+    "reward": np.float64,
+    "content": np.uint64,
+    "prompt": np.int64,
+    "expected": np.int64,
+    "category": np.int32,
+    "cause": np.int16,
+    "finish": np.int16,
+    "tokens": np.float32,
+    "total": np.float32,
+    "latency": np.float32,
+    "cost": np.float32,
+    "unparsed": np.bool_,
+    "refusal": np.bool_,
+    "unanswered": np.bool_,
+    "offset": np.int64,
+}
+_CHUNK: Final = 2_000
+
+
+class RowColumns:
+    """Columns that grow row by row; words become codes on the way."""
 
     def __init__(self, scorer: str | None = None) -> None:
         self._scorer = scorer
         self.categories, self.causes, self.finishes = Codes(), Codes(""), Codes()
-        self.malformed = 0
+        self.malformed = self._count = 0
+        self._rows: list[tuple[Any, ...]] = []
+        self._columns: dict[str, NDArray[Any]] = {name: np.zeros(_CHUNK, dtype) for name, dtype in COLUMNS.items()}
 
-    def numbers(self, offset: int, row: Any) -> tuple[Any, ...] | None:
-        """The numbers of a row in the order of the columns; ``None`` (and counted) for what is not a row."""
-        if type(row) is dict:
-            try:
-                return self._numbers(offset, row)
-            except (TypeError, AttributeError, ValueError, OverflowError):
-                # Rows of other writers may hold a list where we hold a text; only such rows pay for being tidied.
-                tidy = _tidy(row)
-                if tidy is not None:
-                    return self._numbers(offset, tidy)
-        self.malformed += 1
-        return None
+    def add(self, offset: int, row: Any) -> None:
+        """Take in a row; what is none is counted."""
+        if type(row) is not dict:
+            self.malformed += 1
+            return
+        try:
+            self._rows.append(self._numbers(offset, row))
+        except (TypeError, AttributeError, ValueError, OverflowError):
+            # Rows of other writers may hold a list where we hold a text; only such rows pay for being tidied.
+            tidy = _tidy(row)
+            if tidy is None:
+                self.malformed += 1
+                return
+            self._rows.append(self._numbers(offset, tidy))
+        if len(self._rows) >= _CHUNK:
+            self._take()
+
+    def columns(self) -> dict[str, Any]:
+        """What came together, by name; nothing is added after that."""
+        self._take()
+        return {name: column[: self._count] for name, column in self._columns.items()}
+
+    def _take(self) -> None:
+        end = self._count + len(self._rows)
+        for (name, dtype), values in zip(COLUMNS.items(), zip(*self._rows, strict=True), strict=False):
+            column = old = self._columns[name]
+            if len(column) < end:
+                column = self._columns[name] = np.zeros(2 * end, dtype)
+                column[: self._count] = old[: self._count]
+            column[self._count : end] = np.array(values, dtype)
+        self._rows, self._count = [], end
 
     def _numbers(self, offset: int, row: JsonDict) -> tuple[Any, ...]:
+        """The numbers of a row in the order of the columns."""
         get = row.get
         index, repeat = get("problem_idx"), get("repeat") or 0
         if (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,13 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.runs.answers import Answers
 from nemo_evaluator.runs.row_file import row_at, scan_rows
-from nemo_evaluator.runs.row_parser import NO_CATEGORY, LineReader
+from nemo_evaluator.runs.row_parser import COLUMNS, NO_CATEGORY, RowColumns
 from nemo_evaluator.store.view_rows import TRUNCATED
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Keys: TypeAlias = NDArray[np.uint64]
 Flags: TypeAlias = NDArray[np.bool_]
-
-_CHUNK: Final = 2_000
 
 
 @dataclass(slots=True)
@@ -93,7 +91,7 @@ class RowTable:
 
     def take(self, keep: Flags | Ints) -> Self:
         """The same columns, fewer rows."""
-        columns: dict[str, Any] = {name: getattr(self, name)[keep] for name in _COLUMNS}
+        columns: dict[str, Any] = {name: getattr(self, name)[keep] for name in COLUMNS}
         return replace(self, **columns, repeated=0)
 
 
@@ -104,40 +102,18 @@ class WrittenRows(NamedTuple):
     answers: Answers
 
 
-# What is kept in memory per row; the narrow types are widened by numpy where a sum needs it.
-_COLUMNS: Final = {
-    "problem": np.int32,
-    "repeat": np.int32,
-    "reward": np.float64,
-    "content": np.uint64,
-    "prompt": np.int64,
-    "expected": np.int64,
-    "category": np.int32,
-    "cause": np.int16,
-    "finish": np.int16,
-    "tokens": np.float32,
-    "total": np.float32,
-    "latency": np.float32,
-    "cost": np.float32,
-    "unparsed": np.bool_,
-    "refusal": np.bool_,
-    "unanswered": np.bool_,
-    "offset": np.int64,
-}
-
-
 def read_table(path: Path, *, scorer: str | None = None, answers: Answers | None = None) -> RowTable:
     """The columns of a ``results.jsonl``, none where it is absent; ``scorer`` takes that scorer's reward instead.
 
     A line that is not JSON is counted and left out; a file in which most lines are not is refused. ``answers`` count
     every row in passing.
     """
-    made = _Builder(path, scorer)
+    made = RowColumns(scorer)
     for offset, row in scan_rows(path) if path.is_file() else ():
         if answers is not None and isinstance(row, dict):
             answers.add(row)
         made.add(offset, row)
-    rows = made.table()
+    rows = _table(path, made)
     if rows.malformed > len(rows):
         raise UsageError(
             f"{path}: {counted(rows.malformed, 'malformed line')}", hint="was the file cut or overwritten?"
@@ -147,60 +123,24 @@ def read_table(path: Path, *, scorer: str | None = None, answers: Answers | None
 
 def table_of(results: Sequence[JsonDict], *, scorer: str | None = None) -> RowTable:
     """The same columns from rows held in memory."""
-    made = _Builder(None, scorer)
+    made = RowColumns(scorer)
     for number, row in enumerate(results):
         made.add(number, row)
-    rows = made.table()
+    rows = _table(None, made)
     rows.held = results
     return rows
 
 
-class _Builder:
-    """Columns that grow row by row."""
-
-    def __init__(self, path: Path | None, scorer: str | None = None) -> None:
-        self._path, self._reader = path, LineReader(scorer)
-        self._rows: list[tuple[Any, ...]] = []
-        self._columns: dict[str, NDArray[Any]] = {name: np.zeros(_CHUNK, dtype) for name, dtype in _COLUMNS.items()}
-        self._count = 0
-
-    def add(self, offset: int, row: Any) -> None:
-        """Take in a row; what is none is counted."""
-        numbers = self._reader.numbers(offset, row)
-        if numbers is not None:
-            self._rows.append(numbers)
-            if len(self._rows) >= _CHUNK:
-                self._take()
-
-    def table(self) -> RowTable:
-        """The columns; nothing is added after that."""
-        self._take()
-        columns: dict[str, Any] = {name: column[: self._count] for name, column in self._columns.items()}
-        reader = self._reader
-        return _last_of_each(
-            RowTable(
-                self._path,
-                **columns,
-                categories=list(reader.categories),
-                causes=list(reader.causes),
-                finishes=list(reader.finishes),
-                malformed=reader.malformed,
-            )
-        )
-
-    def _take(self) -> None:
-        end = self._count + len(self._rows)
-        for (name, dtype), values in zip(_COLUMNS.items(), zip(*self._rows, strict=True), strict=False):
-            column = old = self._columns[name]
-            if len(column) < end:
-                column = self._columns[name] = np.zeros(2 * end, dtype)
-                column[: self._count] = old[: self._count]
-            column[self._count : end] = np.array(values, dtype)
-        self._rows, self._count = [], end
-
-
-def _last_of_each(rows: RowTable) -> RowTable:
+def _table(path: Path | None, made: RowColumns) -> RowTable:
     """One row per (problem, repeat): of several the last one counts."""
+    rows = RowTable(
+        path,
+        **made.columns(),
+        categories=list(made.categories),
+        causes=list(made.causes),
+        finishes=list(made.finishes),
+        malformed=made.malformed,
+    )
     if not len(rows):
         return rows
     step = rows.problem.astype(np.int64) * (int(rows.repeat.max()) + 1) + rows.repeat
