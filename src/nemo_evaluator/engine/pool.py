@@ -16,7 +16,6 @@ from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import DRAIN, StepContext
-from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
 
 # How often somebody who waits looks whether the run was stopped.
@@ -179,7 +178,7 @@ class Ledger:
 
             context.index.set_answer(step, context.journal.append(record, counted))
         elif record["kind"] == OUTCOME:
-            context.index.set_outcome(step, context.journal.append(record, lambda: _count(tally, record)))
+            context.index.set_outcome(step, context.journal.append(record, lambda: tally.add(record)))
             self._look(step, record)
         else:
             context.journal.append(record)
@@ -196,10 +195,3 @@ class Pool(Protocol):
 
     async def __call__(self, ledger: Ledger) -> None:
         """Lease, send, take; give back what a lost worker held."""
-
-
-def _count(tally: Tally, record: JsonDict) -> None:
-    if record["status"] == "scored":
-        tally.add_scored(record["reward"])
-    else:
-        tally.failed[record["failure"]["cause"]] += 1

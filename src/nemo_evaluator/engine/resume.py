@@ -63,22 +63,21 @@ class Reuse:
         outcome = self._read(self.context.index.outcome(step))
         if answer is not None and answer["fp"] != fingerprint:
             return ASK, self._why_changed(answer)
-        alone, tally = self._stands_alone(step, answer), self.context.tally
+        alone = self._stands_alone(step, answer)
         if outcome is None:
             return (VERIFY, "answered, not yet verified") if alone else (ASK, "sandbox lost")
         if outcome["status"] == "failed":
             cause = Cause(outcome["failure"]["cause"])
             if POLICY[cause].redo is not Redo.NOTHING:
                 return VERIFY if alone else ASK, f"failed before ({cause})"
-            tally.failed[cause] += 1
         elif outcome["fp"][:VERDICT_DIGITS] != self.context.prints.verdict(fingerprint, seed):
             if answer is None:
                 return ASK, self._why_changed(outcome)
             return (VERIFY, "scorer changed") if alone else (ASK, "scorer changed, sandbox gone")
         else:
-            tally.add_scored(outcome["reward"])
             self.context.ended(step, problem, outcome["reward"], fresh=False)
-        tally.reused += 1
+        self.context.tally.add(outcome)
+        self.context.tally.reused += 1
         return REUSE, "unchanged"
 
     def _stands_alone(self, step: Step, answer: JsonDict | None) -> bool:

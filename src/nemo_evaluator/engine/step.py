@@ -312,7 +312,7 @@ class StepRunner:
         tokens = (reply.total_tokens or 0) if reply else 0
         cost = (reply.cost_usd or 0.0) if reply else 0.0
         tally = self._ctx.tally
-        offset = self._ctx.journal.append(record, lambda: tally.add(outcome, tokens, cost))
+        offset = self._ctx.journal.append(record, lambda: tally.add(record, tokens, cost))
         self._ctx.index.set_outcome(work.step, offset)
         if isinstance(outcome, Scored):
             self._crashes = 0

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 
-from nemo_evaluator.core.types import Outcome, Scored
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.models.health import Health
 
@@ -45,18 +45,14 @@ class Tally:
         """Seconds to the end at this rate."""
         return (self.planned - self.done) / self.rate if self.rate > 0 else None
 
-    def add(self, outcome: Outcome, tokens: int, cost_usd: float = 0.0) -> None:
-        """Count a step."""
-        if isinstance(outcome, Scored):
-            self.add_scored(outcome.verdict.reward)
+    def add(self, outcome: JsonDict, tokens: int = 0, cost_usd: float = 0.0) -> None:
+        """Count a step by the record of its outcome."""
+        if outcome["status"] == "scored":
+            reward = outcome["reward"]
+            self.scored += 1
+            self.reward_sum += reward
+            self.fractional = self.fractional or reward not in (0.0, 1.0)
         else:
-            self.failed[outcome.failure.cause] += 1
+            self.failed[outcome["failure"]["cause"]] += 1
         self.tokens += tokens
         self.cost_usd += cost_usd
-
-    def add_scored(self, reward: float) -> None:
-        """Count a scored row."""
-        self.scored += 1
-        self.reward_sum += reward
-        if reward not in (0.0, 1.0):
-            self.fractional = True
