@@ -57,12 +57,7 @@ class TrajectoryBuilder:
     still has one."""
 
     def __init__(
-        self,
-        *,
-        agent: str = AGENT_NAME,
-        model: str | None = None,
-        tools: Sequence[JsonDict] = (),
-        asked: Sequence[Message] = (),
+        self, *, agent: str = AGENT_NAME, model: str = "", tools: Sequence[JsonDict] = (), asked: Sequence[Message] = ()
     ) -> None:
         self._agent: JsonDict = {"name": agent, "version": __version__}
         if model:
