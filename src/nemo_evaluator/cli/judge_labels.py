@@ -16,8 +16,7 @@ from nemo_evaluator.decisions.calibrate.report import CalibrationReport, calibra
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.find import find_runs
-from nemo_evaluator.runs.label_file import read_label_file
-from nemo_evaluator.runs.labels import Label, Verdict, append_label, read_labels
+from nemo_evaluator.runs.labels import Label, Verdict, append_label, read_label_file, read_labels
 from nemo_evaluator.store.runs import find_run
 
 

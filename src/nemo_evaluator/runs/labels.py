@@ -1,4 +1,5 @@
 """What people say of rows: ``labels.jsonl`` in a benchmark's folder, append-only; of several on a row the last counts.
+People bring labels along, too: a ``.csv`` or ``.jsonl`` with a right or wrong, or a grade, per row.
 
 ::
 
@@ -7,6 +8,8 @@
 
 from __future__ import annotations
 
+import csv
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -17,11 +20,15 @@ from typing import Any, Final, Literal, get_args
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import dumps, scrub_json
+from nemo_evaluator.core.files import dumps, iter_jsonl, scrub_json
+from nemo_evaluator.core.json_coerce import as_number, as_whole
 from nemo_evaluator.store.layout import TaskPaths
 
 Verdict = Literal["right", "wrong", "unsure", ""]
 VERDICTS: Final[tuple[str, ...]] = get_args(Verdict)
+_FORM: Final = ".csv or .jsonl with problem_idx, repeat, and label (right, wrong, unsure) or grade"
+_RIGHT: Final = ("right", "correct", "true", "pass", "yes", "1", "1.0")
+_WRONG: Final = ("wrong", "incorrect", "false", "fail", "no", "0", "0.0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +105,41 @@ def _read(data: Any) -> Label | None:
     fits = all(type(number) is int for number in numbers) and all(isinstance(text, str) for text in texts)
     fits = fits and (reward is None or (type(reward) in (int, float) and 0 <= reward <= 1))
     return replace(Label(*numbers, *texts), reward=reward) if fits and texts[0] in VERDICTS else None
+
+
+def read_label_file(file: Path, scale: tuple[float, float]) -> dict[tuple[int, int], Label]:
+    """The labels of a .csv or .jsonl; ``scale`` has the grades of a reward of 0 and 1. Raises UsageError."""
+    try:
+        if file.suffix.lower() == ".csv":
+            with file.open(newline="", encoding="utf-8-sig") as text:
+                lines: list[Any] = list(csv.DictReader(text))
+        else:
+            lines = list(iter_jsonl(file))
+    except (csv.Error, UnicodeDecodeError, orjson.JSONDecodeError) as error:
+        raise UsageError(f"{file} is not a file of labels: {error}", hint=_FORM) from error
+    found = [_label(line, scale, f"{file}, entry {at}") for at, line in enumerate(lines, 1)]
+    return {label.key: label for label in found}
+
+
+def _label(line: Any, scale: tuple[float, float], where: str) -> Label:
+    data = {str(key).strip().lower(): value for key, value in line.items()} if isinstance(line, dict) else {}
+    problem = as_whole(_number_of(data.get("problem_idx")))
+    word = str(data.get("label", "")).strip().lower()
+    grade, reward = _number_of(data.get("grade")), _number_of(data.get("reward"))
+    if grade is not None:
+        reward = (grade - scale[0]) / (scale[1] - scale[0])
+    verdict: Verdict | None = "right" if word in _RIGHT else "wrong" if word in _WRONG else None
+    if verdict is None and reward is not None:
+        verdict = "right" if reward >= 0.5 else "wrong"
+    if problem is None or (verdict is None and word != "unsure") or not 0 <= (reward or 0.0) <= 1:
+        raise UsageError(f"{where} is not a label", hint=_FORM)
+    note, who, when = (str(data.get(name) or "") for name in ("note", "who", "when"))
+    return Label(problem, as_whole(_number_of(data.get("repeat"))) or 0, verdict or "unsure", note, who, when, reward)
+
+
+def _number_of(value: object) -> float | None:
+    try:
+        found = float(value) if isinstance(value, str) else as_number(value)
+    except ValueError:
+        return None
+    return None if found is None or not math.isfinite(found) else found
