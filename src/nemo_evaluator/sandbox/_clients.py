@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, Final, Self
 from urllib.parse import urlsplit, urlunsplit
 
@@ -46,8 +45,8 @@ def start_client(client: Client, fds: list[int]) -> subprocess.Popen[bytes]:
 async def call(client: Client, *, timeout: float = 120.0) -> str:
     """Run a client to its end: its stdout. A failure is a SandboxError with its stderr."""
     # Files, not pipes: a client that leaves a container behind leaves its stdout with it, and a pipe would never end.
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
-        process = await asyncio.to_thread(start_client, client, [nothing.fileno(), out.fileno(), err.fileno()])
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = await asyncio.to_thread(start_client, client, [subprocess.DEVNULL, out.fileno(), err.fileno()])
         try:
             code = await asyncio.to_thread(process.wait, timeout)
         except (subprocess.TimeoutExpired, asyncio.CancelledError) as error:
@@ -88,9 +87,8 @@ class Place:
         """Start the holding step and wait until it says ``ready``."""
         # A file, not a pipe: srun speaks up at any time, and nobody listens later.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
-        with Path(os.devnull).open("rb") as nothing:
-            fds = [nothing.fileno(), self._said.fileno(), self._said.fileno()]
-            self._holder = await asyncio.to_thread(start_client, client, fds)
+        fds = [subprocess.DEVNULL, self._said.fileno(), self._said.fileno()]
+        self._holder = await asyncio.to_thread(start_client, client, fds)
         until = time.monotonic() + _START
         while ready not in (said := self._heard()):
             ended = self._holder.poll() is not None

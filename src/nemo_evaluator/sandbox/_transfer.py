@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import shutil
+import stat
 import tarfile
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -107,34 +108,27 @@ async def download(pipe: Pipe, source: str, target: Path) -> None:
 
 
 def _pack(source: Path | str | bytes, name: str | None, archive: IO[bytes]) -> None:
-    """Write the tar with the checksum list that the receiver will check."""
+    """Write the tar with the checksum list that the receiver will check; ``name`` is that of a single file."""
     sums: list[str] = []
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
         if isinstance(source, bytes):
             _add(tar, tarfile.TarInfo(name or ""), io.BytesIO(source), sums)
-        elif name is not None:
-            with Path(source).open("rb") as file:
-                info = tarfile.TarInfo(name)
-                info.mode = Path(source).stat().st_mode & 0o777
-                _add(tar, info, file, sums)
         else:
-            _add_folder(tar, Path(source), sums)
+            root = Path(source)
+            for path in sorted(root.rglob("*")) if name is None else [root]:
+                info = tarfile.TarInfo(name or path.relative_to(root).as_posix())
+                state = path.stat(follow_symlinks=name is not None)
+                info.mode, info.mtime = state.st_mode & 0o777, int(state.st_mtime)
+                if stat.S_ISLNK(state.st_mode):
+                    info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
+                    tar.addfile(info)
+                elif path.is_dir():
+                    info.type = tarfile.DIRTYPE
+                    tar.addfile(info)
+                elif path.is_file() or name is not None:
+                    with path.open("rb") as file:
+                        _add(tar, info, file, sums)
         _add(tar, tarfile.TarInfo(_SUMS), io.BytesIO("".join(sums).encode("utf-8", "surrogateescape")), [])
-
-
-def _add_folder(tar: tarfile.TarFile, root: Path, sums: list[str]) -> None:
-    for path in sorted(root.rglob("*")):
-        info, state = tarfile.TarInfo(path.relative_to(root).as_posix()), path.lstat()
-        info.mode, info.mtime = state.st_mode & 0o777, int(state.st_mtime)
-        if path.is_symlink():
-            info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
-            tar.addfile(info)
-        elif path.is_dir():
-            info.type = tarfile.DIRTYPE
-            tar.addfile(info)
-        elif path.is_file():
-            with path.open("rb") as file:
-                _add(tar, info, file, sums)
 
 
 def _add(tar: tarfile.TarFile, info: tarfile.TarInfo, file: IO[bytes], sums: list[str]) -> None:

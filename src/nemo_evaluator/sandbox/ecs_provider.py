@@ -146,14 +146,20 @@ class EcsProvider(Provider):
     async def check(self) -> None:
         """Find the settings, and ask whether the cluster is there."""
         if self._config.region and not self._config.cluster:
-            await self._discover()
+            # What the config leaves open is taken from SSM; the config wins field by field.
+            ssm: Any = aws_client("ssm", self._config.region)
+            answer = await _call(ssm.get_parameter, Name=f"/{self._config.ssm_project}/ecs-sandbox/config")
+            found = json.loads(answer["Parameter"]["Value"])
+            missing = {key: found[key] for key in _DISCOVERED if found.get(key) and not getattr(self._config, key)}
+            given = self._config.model_dump(exclude_unset=True)
+            self._config = EcsFargateConfig(**{**missing, **given})
         config = self._config
-        missing = [name for name in ("cluster", "subnets", "ssh_sidecar") if not getattr(config, name)]
-        if missing:
+        needed = [name for name in ("cluster", "subnets", "ssh_sidecar") if not getattr(config, name)]
+        if needed:
             hint = "set them, or set region and let them be found in SSM"
-            raise SandboxError(f"an ecs_fargate sandbox needs {', '.join(missing)}", hint=hint)
-        found = await _call(self._ecs.describe_clusters, clusters=[config.cluster])
-        if not any(one["status"] == "ACTIVE" for one in found["clusters"]):
+            raise SandboxError(f"an ecs_fargate sandbox needs {', '.join(needed)}", hint=hint)
+        known = await _call(self._ecs.describe_clusters, clusters=[config.cluster])
+        if not any(one["status"] == "ACTIVE" for one in known["clusters"]):
             raise SandboxError(f"ECS has no active cluster {config.cluster!r} in {config.region}")
 
     def create(self, spec: SandboxSpec) -> Sandbox:
@@ -280,15 +286,6 @@ class EcsProvider(Provider):
         if config.ephemeral_storage_gib:
             payload["ephemeralStorage"] = {"sizeInGiB": config.ephemeral_storage_gib}
         return payload
-
-    async def _discover(self) -> None:
-        """Take what the config leaves open from SSM; the config wins field by field."""
-        ssm: Any = aws_client("ssm", self._config.region)
-        answer = await _call(ssm.get_parameter, Name=f"/{self._config.ssm_project}/ecs-sandbox/config")
-        found = json.loads(answer["Parameter"]["Value"])
-        missing = {key: found[key] for key in _DISCOVERED if found.get(key) and not getattr(self._config, key)}
-        given = self._config.model_dump(exclude_unset=True)
-        self._config = EcsFargateConfig(**{**missing, **given})
 
 
 def aws_client(service: str, region: str | None) -> Any:

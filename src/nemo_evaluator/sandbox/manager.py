@@ -112,11 +112,16 @@ class SandboxManager:
         await self._make_ready(spec)
         try:
             sandbox = await self._start(spec, outside_endpoints)
-            self._limit_life(sandbox)
-            return sandbox
         except BaseException:
             self._room.release()
             raise
+        # Not for warm ones, which serve many: there each program has its own deadline.
+        life = getattr(self.config, "timeout", None)
+        if life is not None:
+            if "timeout" not in self.config.model_fields_set:
+                life = max(life, sandbox.spec.life or 0.0)
+            self._expiries[sandbox] = asyncio.get_running_loop().call_later(float(life), self._expire, sandbox)
+        return sandbox
 
     async def release(self, sandbox: Sandbox) -> None:
         """Give a sandbox back; it is stopped."""
@@ -187,14 +192,6 @@ class SandboxManager:
             await self._stop(sandbox)
             raise
         return sandbox
-
-    def _limit_life(self, sandbox: Sandbox) -> None:
-        # Not for warm ones, which serve many: there each program has its own deadline.
-        life = getattr(self.config, "timeout", None)
-        if life is not None:
-            if "timeout" not in self.config.model_fields_set:
-                life = max(life, sandbox.spec.life or 0.0)
-            self._expiries[sandbox] = asyncio.get_running_loop().call_later(float(life), self._expire, sandbox)
 
     async def _stop(self, sandbox: Sandbox) -> None:
         self._live.discard(sandbox)

@@ -150,20 +150,16 @@ def _can_make_groups(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        return _can_join(probe / "cgroup.procs")
+        # Making a group is one right, moving a process into it another.
+        if not (probe / "cgroup.procs").exists():
+            return True
+        shell = ["sh", "-c", 'echo $$ > "$1"', "sh", str(probe / "cgroup.procs")]
+        quiet = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+        pid = os.posix_spawn("/bin/sh", shell, {}, file_actions=quiet)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     finally:
         # Its one member may take a moment to be gone.
         Group([Folder(probe, 1)]).remove(1.0)
-
-
-def _can_join(procs: Path) -> bool:
-    # Making a group is one right, moving a process into it another.
-    if not procs.exists():
-        return True
-    shell = ["sh", "-c", 'echo $$ > "$1"', "sh", str(procs)]
-    quiet = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
-    pid = os.posix_spawn("/bin/sh", shell, {}, file_actions=quiet)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def _unified(folder: Path, top: Path, wanted: set[str]) -> list[Folder]:

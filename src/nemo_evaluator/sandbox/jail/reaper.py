@@ -45,17 +45,11 @@ def _remove(message: dict[str, Any]) -> None:
             subprocess.run(message["argv"], timeout=_TIMEOUT, check=False, stdin=quiet, stdout=quiet, stderr=quiet)
             Path(message["record"]).unlink(missing_ok=True)
             return
-        connection = _connect(message["host"])
+        engine = urlsplit(message["host"])
+        connection = http.client.HTTPConnection(engine.hostname or "docker", engine.port, timeout=_TIMEOUT)
+        if engine.scheme == "unix":
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.settimeout(_TIMEOUT)
+            connection.sock.connect(engine.path)
         connection.request("DELETE", message["delete"], headers={"Host": "docker"})
         connection.getresponse().read()
-
-
-def _connect(host: str) -> http.client.HTTPConnection:
-    parts = urlsplit(host)
-    if parts.scheme != "unix":
-        return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_TIMEOUT)
-    connection = http.client.HTTPConnection("docker", timeout=_TIMEOUT)
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.settimeout(_TIMEOUT)
-    connection.sock.connect(parts.path)
-    return connection

@@ -44,9 +44,12 @@ _CAPSET_NR: Final = {"x86_64": 126, "aarch64": 91}
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _fail(what: str) -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, f"{what}: {os.strerror(number)}")
+def _must(result: int, what: str) -> int:
+    """The result of a system call. Raises OSError when it failed."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return int(result)
 
 
 def child_bell() -> int:
@@ -77,33 +80,28 @@ def clone(flags: int) -> tuple[int, int]:
         ctypes.c_ulong(0),
         ctypes.c_ulong(0),
     )
-    if pid < 0:
-        raise _fail("clone")
-    return (int(pid), pidfd.value) if pid else (0, -1)
+    return (pid, pidfd.value) if _must(pid, "clone") else (0, -1)
 
 
 def setns(fd: int, kind: int) -> None:
     """Enter the namespace that ``fd`` stands for."""
-    if _libc.setns(ctypes.c_int(fd), ctypes.c_int(kind)) != 0:
-        raise _fail("setns")
+    _must(_libc.setns(ctypes.c_int(fd), ctypes.c_int(kind)), "setns")
 
 
 def own_ipc() -> None:
     """Enter a new namespace of shared memory, semaphores and message queues."""
-    if _libc.unshare(ctypes.c_int(CLONE_NEWIPC)) != 0:
-        raise _fail("unshare")
+    _must(_libc.unshare(ctypes.c_int(CLONE_NEWIPC)), "unshare")
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
     """Mount a file system."""
-    if _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()) != 0:
-        raise _fail(f"mount {kind} on {target}")
+    words = source.encode(), target.encode(), kind.encode()
+    _must(_libc.mount(*words, ctypes.c_ulong(flags), data.encode()), f"mount {kind} on {target}")
 
 
 def _prctl(option: int, value: int, what: str) -> None:
     zero = ctypes.c_ulong(0)
-    if _libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero) != 0:
-        raise _fail(what)
+    _must(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero), what)
 
 
 # Ask for SIGKILL when the parent dies. Call it after changes of credentials: they clear it.
@@ -131,8 +129,7 @@ def drop_capabilities() -> None:
     """Give up every capability, for this process and all that it will start."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1, "PR_SET_NO_NEW_PRIVS")
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
-    if _libc.syscall(ctypes.c_long(_CAPSET_NR[platform.machine()]), header, bytes(24)) != 0:
-        raise _fail("capset")
+    _must(_libc.syscall(ctypes.c_long(_CAPSET_NR[platform.machine()]), header, bytes(24)), "capset")
 
 
 class _Program(ctypes.Structure):
@@ -142,9 +139,8 @@ class _Program(ctypes.Structure):
 def install_seccomp(program: bytes) -> None:
     """Install a BPF program as the system-call filter of this process and its children."""
     packed = _Program(len(program) // 8, program)
-    result = _libc.prctl(_PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(packed), 0, 0)
-    if result != 0:
-        raise _fail("PR_SET_SECCOMP")
+    mode = ctypes.c_ulong(_SECCOMP_MODE_FILTER)
+    _must(_libc.prctl(_PR_SET_SECCOMP, mode, ctypes.byref(packed), 0, 0), "PR_SET_SECCOMP")
 
 
 def blank_arguments() -> None:

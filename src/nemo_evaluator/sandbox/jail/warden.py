@@ -145,7 +145,10 @@ def _enter(shape: dict[str, Any]) -> None:
         os.close(fd)
     os.write(hold_in[1], b"x\n")
     if os.read(hold_out[0], 1) != b"x":
-        raise ValueError(_reason(errors[0]))
+        text, until = b"", time.monotonic() + 1
+        while time.monotonic() < until and (part := os.read(errors[0], 4096)):
+            text += part
+        raise ValueError(text.decode(errors="replace").strip() or "bubblewrap ended without a word")
     child = json.loads(os.read(info[0], 4096))["child-pid"]
     # Opened before any is entered: afterwards this /proc is out of sight.
     kinds = [(name, kind) for name, kind in _NAMESPACES if name != "net" or not shape["share_net"]]
@@ -160,11 +163,3 @@ def _enter(shape: dict[str, Any]) -> None:
     # Children are reaped by the kernel; their reports come through a pipe of their own.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     syscalls.drop_bounding_set()
-
-
-def _reason(fd: int) -> str:
-    text = b""
-    until = time.monotonic() + 1
-    while time.monotonic() < until and (part := os.read(fd, 4096)):
-        text += part
-    return text.decode(errors="replace").strip() or "bubblewrap ended without a word"
