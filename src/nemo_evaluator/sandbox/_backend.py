@@ -85,7 +85,7 @@ Emit = Callable[[str, bytes], None]
 
 @dataclass(eq=False)
 class Backend(ABC):
-    """Base of the backends: each gives ``_open``, ``stop``, ``_run``, and says how a host URL looks from inside."""
+    """Base of the backends: each gives ``_open`` and ``_run``, and says how a host URL looks from inside."""
 
     spec: SandboxSpec
     run_id: str = ""
@@ -97,6 +97,7 @@ class Backend(ABC):
     endpoints: dict[str, str] = field(default_factory=dict, init=False)
     base_env: dict[str, str] = field(default_factory=dict, init=False)
     container_ip: str | None = field(default=None, init=False)
+    _ending: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack, init=False)
     # As whom a judge runs, where a user can be chosen.
     _root_user: ClassVar[str | None] = None
     kind: ClassVar[str] = "custom"
@@ -123,7 +124,8 @@ class Backend(ABC):
             raise
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        """Begin, up to where commands can run; call ``_reach`` for the endpoints on the way."""
+        """Begin, up to where commands can run; call ``_reach`` for the endpoints on the way, and note in ``_ending``
+        what is to be done at the end, the last first."""
         raise NotImplementedError
 
     async def _prepare(self) -> None:
@@ -131,9 +133,11 @@ class Backend(ABC):
         for local, remote in self.spec.files.items():
             await self.upload(Path(local), remote)
 
-    @abstractmethod
     async def stop(self) -> None:
         """Take it down; safe to call twice."""
+        self.started = False
+        ending, self._ending = self._ending, contextlib.AsyncExitStack()
+        await ending.aclose()
 
     @abstractmethod
     async def _run(self, job: Job, emit: Emit) -> Exit:

@@ -29,7 +29,7 @@ class ContainerSandbox(WrappedSandbox):
     # Where it runs on a node of a SLURM job: the free places, and its own, whose steps cannot just be left alone.
     slots: NodeSlots | None = None
     place: Place | None = field(default=None, init=False)
-    _tried: bool = field(default=False, init=False)
+    _booted: bool = field(default=False, init=False)
 
     @abstractmethod
     async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
@@ -46,34 +46,31 @@ class ContainerSandbox(WrappedSandbox):
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if self.slots is not None:
             self.place = await self.slots.take()
+            self._ending.callback(self._leave, self.slots, self.place)
         if self.reaper is not None:
             argv = self._removal().argv
             if self.place is not None:
                 # All steps of its name end first, whoever started them.
                 argv = ["/bin/sh", "-c", script("clean_up"), "sh", self.name, *argv]
             await self.reaper.watch_command(self.name, argv, kind=self.kind, run_id=self.run_id)
-        self._tried = True
+        self._ending.push_async_callback(self._forget)
+        self._ending.push_async_callback(self._remove)
         await self._boot(outside_endpoints)
+        self._booted = True
 
-    async def stop(self) -> None:
-        """End it, remove what it left, and give its place back."""
-        was, self.started = self.started, False
-        tried, self._tried = self._tried, False
+    async def _remove(self) -> None:
         try:
-            if tried:
-                if self.place is not None:
-                    await self.place.close()
-                await call(self._removal(), timeout=60)
+            if self.place is not None:
+                await self.place.close()
+            await call(self._removal(), timeout=60)
         except SandboxError as error:
             # One that did not start may have left nothing to remove.
-            if was:
+            if self._booted:
                 log.warning("a sandbox was not removed: %s", error)
-        finally:
-            if tried:
-                await self._forget()
-            place, self.place = self.place, None
-            if self.slots is not None and place is not None:
-                self.slots.give(place)
+
+    def _leave(self, slots: NodeSlots, place: Place) -> None:
+        self.place = None
+        slots.give(place)
 
     def _check_user(self, user: str | None, known: tuple[str | None, ...] = (None,)) -> None:
         if user not in known:

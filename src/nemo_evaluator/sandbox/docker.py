@@ -118,9 +118,14 @@ class DockerSandbox(WrappedSandbox):
         return self.started and not self._broken
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        if self.reaper is not None:
+        if self.reaper is None:
+            # On our own: the connections are nobody else's.
+            self._ending.push_async_callback(self.api.aclose)
+        else:
             # By name, and before it exists: a kill between the two must not leave it behind.
             await self.reaper.watch(self.name, self.api.host, f"/containers/{self.name}?force=1&v=1")
+        self._ending.push_async_callback(self._remove)
+        self._ending.push_async_callback(self._forwards.close)
         labels = {"nel.run_id": self.run_id, "nel.sandbox": self.name, "nel.owner": owner_label()}
         body = definition(self.spec, self.settings, {**self.base_env, **self.spec.env}, labels)
         created = await self.api.call("POST", "/containers/create", body=body, name=self.name)
@@ -134,20 +139,13 @@ class DockerSandbox(WrappedSandbox):
         await self._reach(outside_endpoints)
         await self._settle()
 
-    async def stop(self) -> None:
-        self.started = False
-        await self._forwards.close()
+    async def _remove(self) -> None:
         for task in (self._killing, self._watching):
             if task is not None:
                 task.cancel()
         container, self._id = self._id or self.name, ""
-        try:
-            await self.api.call("DELETE", f"/containers/{container}", force=True, v=True, ok=(404, 409))
-            await self._forget()
-        finally:
-            if self.reaper is None:
-                # On our own: the connections are nobody else's.
-                await self.api.aclose()
+        await self.api.call("DELETE", f"/containers/{container}", force=True, v=True, ok=(404, 409))
+        await self._forget()
 
     async def _inspect(self, **query: Any) -> Any:
         return await self.api.call("GET", f"/containers/{self._id}/json", **query)

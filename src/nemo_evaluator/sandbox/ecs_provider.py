@@ -55,27 +55,19 @@ class EcsSandbox(Backend):
         folders = [volume for volume in volumes_of(self.spec) if volume.host_path]
         refuse_volumes("a Fargate task cannot mount a folder of this machine", folders)
         self._task = await self.tasks.run_task(self.spec, self.name, self._token)
+        self._ending.push_async_callback(self.tasks.stop_task, self._task)
         address = await self.tasks.wait_running(self._task)
         self._tunnel = await self.tasks.connect(address, [one.url for one in outside_endpoints])
+        self._ending.push_async_callback(self._tunnel.close)
         await self._reach(outside_endpoints)
         self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
+        self._ending.push_async_callback(self._session.close)
         await self._wait_healthy()
 
     async def _prepare(self) -> None:
         scratch = [volume.container_path for volume in volumes_of(self.spec) if not volume.host_path]
         await self.exec(["mkdir", "-p", self.spec.workdir, *scratch], cwd="/", timeout=60)
         await super()._prepare()
-
-    async def stop(self) -> None:
-        """Stop the task and close the tunnel."""
-        self.started = False
-        closing, task = (self._session, self._tunnel), self._task
-        self._session, self._tunnel, self._task = None, None, ""
-        for one in closing:
-            if one is not None:
-                await one.close()
-        if task:
-            await self.tasks.stop_task(task)
 
     def shell(self, command: str) -> list[str]:
         """``bash -c`` where the image has a bash."""
@@ -103,7 +95,7 @@ class EcsSandbox(Backend):
         limit = aiohttp.ClientTimeout(total=timeout)
         last: Exception | None = None
         for attempt in range(_ATTEMPTS):
-            if self._session is None or self._tunnel is None:
+            if self._session is None or self._session.closed or self._tunnel is None:
                 break
             try:
                 async with self._session.post(f"{self._tunnel.url}/exec", json=request, timeout=limit) as response:

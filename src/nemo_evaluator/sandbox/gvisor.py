@@ -28,7 +28,7 @@ class GVisorSandbox(ContainerSandbox):
     """A gVisor container without an engine."""
 
     kind: ClassVar[str] = "local"
-    _folder: Path | None = field(default=None, init=False)
+    _folder: Path = field(default_factory=Path, init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if shutil.which("runsc") is None:
@@ -38,6 +38,7 @@ class GVisorSandbox(ContainerSandbox):
         if self.settings.network != "none" or outside_endpoints:
             raise SandboxError("a gVisor sandbox has no network", hint="use runtime: bwrap with network: model-only")
         self._folder = Path(tempfile.mkdtemp(prefix="nel-gvisor-"))
+        self._ending.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._folder.chmod(0o755)
         self.base_env = {"PATH": _bwrap.PATH, "HOME": self.spec.workdir, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
         self._write_bundle(self._folder)
@@ -48,14 +49,6 @@ class GVisorSandbox(ContainerSandbox):
 
     def _removal(self) -> Client:
         return self._runsc("delete", "-force", self.name)
-
-    async def stop(self) -> None:
-        try:
-            await super().stop()
-        finally:
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
 
     async def _lost(self, launched: int, token: str) -> Exit:
         # Its memory limit is that of the whole: where Linux would kill one process, gVisor ends altogether.
@@ -75,7 +68,6 @@ class GVisorSandbox(ContainerSandbox):
 
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
         self._check_user(user, (None, "sandbox"))
-        assert self._folder is not None
         # In a file that only we can read: arguments are for all to see.
         handle, path = tempfile.mkstemp(dir=self._folder, suffix=".json")
         with os.fdopen(handle, "w") as file:

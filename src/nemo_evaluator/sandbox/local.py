@@ -70,6 +70,8 @@ class LocalSandbox(Backend):
                 f"local sandboxes do not know this machine's architecture, {platform.machine()}",
                 hint=f"they know {', '.join(seccomp.ARCHITECTURES)}; use docker",
             )
+        if self._own_keeper:
+            self._ending.push_async_callback(self._keeper.close)
         await self._keeper.start()
         limits, home = self.settings, self.spec.workdir
         argv = arguments(self.spec, limits.memory, limits.network, self._keeper.folder)
@@ -80,18 +82,11 @@ class LocalSandbox(Backend):
             "shape": {"bwrap": argv, "share_net": limits.network == "host", "uid": self._keeper.uid},
         }
         self._line, self._groups = await self._keeper.open(request)
+        # The warden and everything inside ends at once.
+        self._ending.push_async_callback(self._line.hang_up)
+        self._ending.push_async_callback(self._forwards.close)
         self.base_env = {"PATH": PATH, "HOME": home, "LANG": "C.UTF-8", "USER": "sandbox", "TMPDIR": "/tmp"}
         await self._reach(outside_endpoints)
-
-    async def stop(self) -> None:
-        """Hang up: the warden and everything inside ends at once."""
-        self.started = False
-        line, self._line = self._line, None
-        await self._forwards.close()
-        if line is not None:
-            await line.hang_up()
-        if self._own_keeper:
-            await self._keeper.close()
 
     def shell(self, command: str) -> list[str]:
         """``bash -c`` where there is a bash."""
@@ -111,12 +106,10 @@ class LocalSandbox(Backend):
     async def _run(self, job: Job, emit: Emit) -> Exit:
         if job.user not in (None, "sandbox"):
             raise SandboxError(f"a local sandbox has no user {job.user!r}", hint="leave user out, or use docker")
-        line = self._line
-        if line is None:
-            raise SandboxError("Sandbox not started")
+        assert self._line is not None
         with Pump(emit) as pump:
             with pump.far_ends(job.stdin, self._keeper.uid) as fds:
-                started = line.ask(self._request(job), fds)
+                started = self._line.ask(self._request(job), fds)
             answer, received = await started
             if "error" in answer:
                 raise SandboxError(f"cannot start a command: {answer['error']}")

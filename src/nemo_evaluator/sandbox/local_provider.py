@@ -35,19 +35,14 @@ class UnsafeSandbox(Backend):
     """What ``unsafe: true`` gives on a machine that cannot isolate: plain processes in a temporary folder. A deadline
     still holds and groups of processes still die, but the code can read and write whatever the user can."""
 
-    _folder: Path | None = field(default=None, init=False)
+    _folder: str = field(default="", init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         log.warning("running untrusted code WITHOUT ISOLATION, because the sandbox says unsafe: true")
-        self._folder = Path(tempfile.mkdtemp(prefix="nel-unsafe-"))
-        self.base_env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self._folder), "LANG": "C.UTF-8"}
+        self._folder = tempfile.mkdtemp(prefix="nel-unsafe-")
+        self._ending.push_async_callback(asyncio.to_thread, shutil.rmtree, self._folder, ignore_errors=True)
+        self.base_env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": self._folder, "LANG": "C.UTF-8"}
         await self._reach(outside_endpoints)
-
-    async def stop(self) -> None:
-        self.started = False
-        if self._folder is not None:
-            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        self._folder = None
 
     def _absolute(self, path: str) -> str:
         """The working directory stands for our folder; any other path is the host's own."""
