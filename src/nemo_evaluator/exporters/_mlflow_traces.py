@@ -2,11 +2,12 @@
 
 import json
 from datetime import datetime
+from importlib import import_module
 from itertools import islice
 from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.exporters.base import ExportBundle, ExportError, load
+from nemo_evaluator.exporters.base import ExportBundle, ExportError
 from nemo_evaluator.runs.row import Row
 
 # Traces are linked to their run in batches; by this tag they are found also when it did not come to that.
@@ -30,7 +31,7 @@ class TraceWriter:
         rows, written = islice(bundle.rows(), limit), 0
         while ids := [self._trace(bundle, row) for row in islice(rows, _LINK_BATCH)]:
             # MLflow throws traces away when more than 1,000 pieces wait to be stored, and says so in a log only.
-            load("mlflow").flush_trace_async_logging()
+            import_module("mlflow").flush_trace_async_logging()
             self._client.link_traces_to_run(ids, self._run_id)
             written += len(ids)
         kept = self._count()

@@ -1,7 +1,6 @@
 """The contract of an exporter: it sends finished runs to a tracker, and says where they went. Third parties add theirs
 by entry point."""
 
-import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -64,15 +63,9 @@ class Exporter(Protocol):
 
 
 def require(name: str) -> None:
-    """Raise MissingExtraError unless the library is installed; does not load it."""
+    """Raise MissingExtraError unless a tracker's library is installed. It is loaded when it is first used."""
     if importlib.util.find_spec(name) is None:
         raise MissingExtraError(name, extra=_EXTRAS[name])
-
-
-def load(name: str) -> Any:
-    """A module of a tracker's library: none is loaded before it is used, and a missing one names its extra."""
-    require(name.partition(".")[0])
-    return importlib.import_module(name)
 
 
 def register_exporter(name: str, target: Callable[..., Exporter] | str) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters._mlflow_traces import OWNER, TraceWriter
-from nemo_evaluator.exporters.base import ExportBundle, ExportError, load, require
+from nemo_evaluator.exporters.base import ExportBundle, ExportError, require
 
 _STATE: Final = "nel.export"
 _TRACED: Final = "nel.traces"
@@ -66,7 +67,7 @@ class MlflowExporter:
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         """Send each bundle; what fails does not keep the others back, and is raised at the end."""
-        mlflow = load("mlflow")
+        mlflow = import_module("mlflow")
         places, broken = [], []
         with _mlflow_set_to(self.uri):
             client = mlflow.MlflowClient(tracking_uri=self.uri)
@@ -155,7 +156,7 @@ class MlflowExporter:
         }
         if self.log_config_params:
             params |= flatten(bundle.config, "config", self.log_config_params_max_depth)
-        param = load("mlflow.entities").Param
+        param = import_module("mlflow.entities").Param
         logged = [param(key, _cut(str(value))) for key, value in _keyed(params).items()]
         for at in range(0, len(logged), _BATCH):
             client.log_batch(run.info.run_id, params=logged[at : at + _BATCH])
@@ -163,7 +164,7 @@ class MlflowExporter:
 
     def _log_metrics(self, client: Any, run_id: str, bundle: ExportBundle) -> None:
         known = client.get_run(run_id).data.metrics
-        metric, now = load("mlflow.entities").Metric, int(time.time() * 1000)
+        metric, now = import_module("mlflow.entities").Metric, int(time.time() * 1000)
         new = [metric(key, value, now, 0) for key, value in _keyed(bundle.metrics()).items() if known.get(key) != value]
         for at in range(0, len(new), _BATCH):
             client.log_batch(run_id, metrics=new[at : at + _BATCH])
@@ -228,7 +229,7 @@ def _cut(text: str) -> str:
 @contextmanager
 def _mlflow_set_to(uri: str) -> Iterator[None]:
     """MLflow's own settings for the time of an export; what the user has set in the environment stands."""
-    mlflow = load("mlflow")
+    mlflow = import_module("mlflow")
     # Several writers of one SQLite file keep each other waiting until MLflow drops spans.
     wanted = _DEFAULTS | ({"MLFLOW_ASYNC_TRACE_LOGGING_MAX_WORKERS": "1"} if uri.startswith("sqlite:") else {})
     before, ours = mlflow.get_tracking_uri(), {key: value for key, value in wanted.items() if key not in os.environ}

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -11,7 +12,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.exporters.base import ExportBundle, load, require
+from nemo_evaluator.exporters.base import ExportBundle, require
 
 Mode = Literal["online", "offline", "disabled"]
 # What this machine is and how the command was called (with its keys, perhaps) is nobody's business.
@@ -50,7 +51,7 @@ class WandbExporter:
         self._mode = self.mode or os.environ.get("WANDB_MODE") or "online"
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
-        wandb = load("wandb")
+        wandb = import_module("wandb")
         folder, named = Path(config["output_dir"]), dict(zip(_labels(bundles), bundles, strict=True))
         identity = digest(sorted(bundle.origin or bundle.run_id for bundle in bundles))[:16]
         if self._mode == "offline":
@@ -101,7 +102,7 @@ def _table(bundles: Sequence[ExportBundle]) -> list[list[Any]]:
 
 
 def _artifact(bundles: Mapping[str, ExportBundle], identity: str) -> Any:
-    artifact = load("wandb").Artifact(f"nel-{identity}", type="evaluation")
+    artifact = import_module("wandb").Artifact(f"nel-{identity}", type="evaluation")
     for label, bundle in bundles.items():
         for path in (bundle.path, bundle.results):
             if path.is_file():

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import aiohttp
 
-from nemo_evaluator.core.errors import MissingExtraError, SandboxError, boundary
+from nemo_evaluator.core.errors import SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Backend, Emit, Job
 from nemo_evaluator.sandbox._ecs_tunnel import Tunnel, sidecar
@@ -282,13 +283,9 @@ class EcsProvider(Provider):
 
 def aws_client(service: str, region: str | None) -> Any:
     """A client of an AWS service. Raises MissingExtraError with the install line."""
-    try:
-        import boto3  # noqa: PLC0415 - heavy, and only for this kind of sandbox
-        from botocore.config import Config  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("boto3", extra="aws") from error
-    settings = Config(retries={"mode": "adaptive", "max_attempts": 10})
-    return boto3.client(service, region_name=region, config=settings)
+    settings = optional("botocore.config", extra="aws", what="boto3").Config
+    adaptive = settings(retries={"mode": "adaptive", "max_attempts": 10})
+    return optional("boto3", extra="aws").client(service, region_name=region, config=adaptive)
 
 
 async def _call(function: Callable[..., T], **arguments: Any) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -39,8 +39,7 @@ async def start_services(
     if managed:
         # By name, as below: most configs name servers that others have started, and starting must stay quick.
         planned = await load_object("nemo_evaluator.services.servers:planned_servers")(managed, output_dir, say)
-    running: dict[str, RunningService] = {}
-    begun: list[Group] = []
+    running, begun = dict[str, RunningService](), AsyncExitStack()
 
     async def bring_up(name: str) -> None:
         group = planned.get(name)
@@ -52,10 +51,10 @@ async def start_services(
             running[name] = RunningService(name, service.url, key)
             return
         say(f"Starting service: {name} ({service.type})")
-        begun.append(group)
+        begun.push_async_callback(group.stop)
         running[name] = await group.start(name, say)
 
-    try:
+    async with begun:
         order = TopologicalSorter({name: service.depends_on for name, service in services.items()})
         order.prepare()
         while order.is_active():
@@ -63,6 +62,3 @@ async def start_services(
             await all_or_first_error([bring_up(name) for name in level])
             order.done(*level)
         yield running
-    finally:
-        for group in reversed(begun):
-            await group.stop()
