@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from nemo_evaluator.core.files import lines_from
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.index_apart import LARGE, entries_of, pieces_apart
-from nemo_evaluator.runs.index_entry import Entry, JournalEntries
+from nemo_evaluator.runs.index_entry import Entry, journal_entry
 from nemo_evaluator.runs.index_file import (
     BEGIN,
     EMPTY,
@@ -55,7 +55,8 @@ class IndexWriter:
 
     def __init__(self, task: TaskPaths) -> None:
         self._task = task
-        self._rows, self._entries = JournalEntries(), list[Entry]()
+        # Answers without an outcome yet, and the rows of those that have one.
+        self._answers, self._entries = dict[int, Entry](), list[Entry]()
         # Records that are no entries yet begin at ``_entered``.
         self._noted = list[tuple[int, int, JsonDict]]()
         self._begin = self._entered = self._end = 0
@@ -70,8 +71,8 @@ class IndexWriter:
             self._enter()
 
     def _enter(self) -> None:
-        entry = self._rows.entry
-        self._entries += [found for noted in self._noted if (found := entry(*noted)) is not None]
+        answers = self._answers
+        self._entries += [found for noted in self._noted if (found := journal_entry(answers, *noted)) is not None]
         self._noted, self._entered = [], self._end
 
     def take(self, start: int) -> Iterator[_Batch]:
@@ -102,7 +103,9 @@ class IndexWriter:
         self._enter()
         entries, begin, end = self._entries, self._begin, self._end
         self._entries, self._begin = [], end
-        covers = Covers(self._task.journal.name, self._rows.open_from(end), end)
+        # Somebody who goes on later must begin at the first answer that waits.
+        upto = min((answer[0] for answer in self._answers.values()), default=end)
+        covers = Covers(self._task.journal.name, upto, end)
         return begin, covers, partial(packed, entries)
 
     def _write(self, batch: _Batch) -> None:

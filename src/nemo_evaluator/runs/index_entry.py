@@ -26,47 +26,37 @@ Entry = tuple[Any, ...]
 _NO_ANSWER: Final[Entry] = (None, None, 0, None, 0, None, None)
 
 
-class JournalEntries:
-    """Entries of a journal: an answer waits for its outcome."""
-
-    def __init__(self) -> None:
-        # Answers without an outcome yet, by number: where they begin, and what the row takes from them.
-        self._answers: dict[int, Entry] = {}
-
-    def entry(self, offset: int, length: int, record: JsonDict) -> Entry | None:
-        """Take in a record; an outcome makes an entry, unless its step was cancelled."""
-        kind = record.get("kind")
-        if kind == ANSWER:
-            finish = record.get("finish_reason")
-            flags = TRUNCATED_FLAG if finish in TRUNCATED else 0
-            if is_refusal(record.get("response") or "", finish):
-                flags |= REFUSED_FLAG
-            meta = record.get("metadata")
-            category = meta.get("category") if type(meta) is dict else None
-            tokens, latency, cost = total_tokens(record), record.get("latency_ms"), record.get("cost_usd")
-            facts = offset, _clean(finish), tokens, latency, flags, category, cost
-            self._answers[(record["problem_idx"] << REPEAT_BITS) | record["repeat"]] = facts
-            return None
-        if kind != OUTCOME:
-            return None
-        number = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
-        answer, finish, tokens, latency, flags, category, cost = self._answers.pop(number, _NO_ANSWER)
-        cause = record["failure"]["cause"] if record["status"] == "failed" else None
-        if cause in _ABSENT:
-            return None
-        details = record.get("scoring_details")
-        if details:
-            if details.get("unparsed"):
-                flags |= UNPARSED_FLAG
-            if details.get("tripwires"):
-                flags |= TRIPPED_FLAG
-        category = _clean(category_of(record) if category is None else category)
-        reward = record.get("reward")
-        return number, offset, length, answer, reward, cause, category, finish, tokens, latency, flags, cost
-
-    def open_from(self, end: int) -> int:
-        """Where somebody who goes on later must begin: at the first answer that waits, or at the end."""
-        return min((answer[0] for answer in self._answers.values()), default=end)
+def journal_entry(answers: dict[int, Entry], offset: int, length: int, record: JsonDict) -> Entry | None:
+    """The entry that the record of an outcome makes, unless its step was cancelled. An answer waits for its outcome in
+    ``answers``, by number: where it begins, and what the row takes from it."""
+    kind = record.get("kind")
+    if kind == ANSWER:
+        finish = record.get("finish_reason")
+        flags = TRUNCATED_FLAG if finish in TRUNCATED else 0
+        if is_refusal(record.get("response") or "", finish):
+            flags |= REFUSED_FLAG
+        meta = record.get("metadata")
+        category = meta.get("category") if type(meta) is dict else None
+        tokens, latency, cost = total_tokens(record), record.get("latency_ms"), record.get("cost_usd")
+        facts = offset, _clean(finish), tokens, latency, flags, category, cost
+        answers[(record["problem_idx"] << REPEAT_BITS) | record["repeat"]] = facts
+        return None
+    if kind != OUTCOME:
+        return None
+    number = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
+    answer, finish, tokens, latency, flags, category, cost = answers.pop(number, _NO_ANSWER)
+    cause = record["failure"]["cause"] if record["status"] == "failed" else None
+    if cause in _ABSENT:
+        return None
+    details = record.get("scoring_details")
+    if details:
+        if details.get("unparsed"):
+            flags |= UNPARSED_FLAG
+        if details.get("tripwires"):
+            flags |= TRIPPED_FLAG
+    category = _clean(category_of(record) if category is None else category)
+    reward = record.get("reward")
+    return number, offset, length, answer, reward, cause, category, finish, tokens, latency, flags, cost
 
 
 def row_entry(offset: int, length: int, data: JsonDict) -> Entry | None:
