@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import aiohttp
 
-from nemo_evaluator.adapters.outside import AgentDoor, ModelAccess
+from nemo_evaluator.adapters.outside import AgentDoor
+from nemo_evaluator.core.types import ModelAccess
 from nemo_evaluator.models import CallScope, Endpoint
 from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.testing import ScriptedServer

@@ -10,10 +10,9 @@ import pytest
 from docker_image import docker, system_libraries
 from nel_support import Nel, api, rows
 
-from nemo_evaluator.adapters.outside import ModelAccess
 from nemo_evaluator.core.errors import SandboxError, SolverError, UsageError
 from nemo_evaluator.core.secrets import Secret
-from nemo_evaluator.core.types import SandboxSpec, SeedResult
+from nemo_evaluator.core.types import ModelAccess, SandboxSpec, SeedResult
 from nemo_evaluator.sandbox.local import LocalSandbox
 from nemo_evaluator.solvers.openclaw import OpenClawSolver, OpenClawSolverConfig
 from nemo_evaluator.testing import Say, ScriptedServer, validate_trajectory

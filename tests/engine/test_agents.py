@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from nel_support import Nel, api, rows
 
-from nemo_evaluator.adapters.outside import AgentSession, ModelAccess
+from nemo_evaluator.adapters.outside import AgentSession
 from nemo_evaluator.core.secrets import Secret
-from nemo_evaluator.core.types import ModelResponse, SolveResult, ToolCallInfo
+from nemo_evaluator.core.types import ModelAccess, ModelResponse, SolveResult, ToolCallInfo
 from nemo_evaluator.engine.agents import with_calls
 from nemo_evaluator.models.types import CallScope
 from nemo_evaluator.testing import Rule, Say, ScriptedServer, validate_trajectory

@@ -5,37 +5,19 @@ trajectory and usage. The key opens that session alone, and nothing once the att
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import finish_reason_of, texts_of
 from nemo_evaluator.adapters.proxy import Proxy
 from nemo_evaluator.core.errors import BoundaryError
-from nemo_evaluator.core.secrets import Secret
-from nemo_evaluator.core.types import JsonDict, ModelResponse, ToolCallInfo
+from nemo_evaluator.core.types import JsonDict, ModelAccess, ModelResponse, ToolCallInfo
 from nemo_evaluator.models.chat import answered, parse_arguments
 from nemo_evaluator.models.cost import cost_of, price_of
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.models.types import CallScope, ModelReply, ModelRequest
 from nemo_evaluator.models.usage import together
-
-# Besides MODEL_BASE_URL, which sandboxes set: our key, and the variables that OpenAI's own client reads.
-_VARIABLES: Final = {"OPENAI_BASE_URL": "{url}", "MODEL_API_KEY": "{key}", "OPENAI_API_KEY": "{key}"}
-
-
-@dataclass(frozen=True, slots=True)
-class ModelAccess:
-    """What an outside agent is given: a base URL, a key that is good for one attempt, and the model's name."""
-
-    url: str
-    api_key: Secret
-    model: str
-
-    def variables(self) -> dict[str, str]:
-        """The environment to run the agent with; ``{url}`` is left for whoever knows the address inside."""
-        key = self.api_key.reveal()
-        return {"MODEL_NAME": self.model, **{name: text.replace("{key}", key) for name, text in _VARIABLES.items()}}
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from nemo_evaluator.core.failures import Cause, Failure
+from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.values import dataclass, field
 
 JsonDict: TypeAlias = dict[str, Any]
@@ -203,3 +204,18 @@ class Document(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.to_dict())
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAccess:
+    """What an outside agent is given: a base URL, a key that is good for one attempt, and the model's name."""
+
+    url: str
+    api_key: Secret
+    model: str
+
+    def variables(self) -> dict[str, str]:
+        """The environment to run the agent with; ``{url}`` is left for whoever knows the address inside."""
+        key = self.api_key.reveal()
+        # Besides MODEL_BASE_URL, which sandboxes set: our key, and the variables that OpenAI's own client reads.
+        return {"MODEL_NAME": self.model, "OPENAI_BASE_URL": "{url}", "MODEL_API_KEY": key, "OPENAI_API_KEY": key}

@@ -12,7 +12,7 @@ from nemo_evaluator.core.types import JsonDict, Outcome, SandboxSpec, SeedResult
 from nemo_evaluator.core.values import dataclass
 
 if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import ModelAccess
+    from nemo_evaluator.core.types import ModelAccess
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
     from nemo_evaluator.sandbox.manager import SandboxManager

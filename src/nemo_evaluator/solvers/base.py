@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from nemo_evaluator.core.types import ErrorKind as ErrorKind
-from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
+from nemo_evaluator.core.types import JsonDict, ModelAccess, SeedResult, SolveResult
 from nemo_evaluator.core.values import dataclass, field
 
 if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import ModelAccess
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
 

@@ -1,10 +1,8 @@
 """``gym_delegation``: a Gym server that runs its own agent against the model."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -15,17 +13,13 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import NotFoundError, OutageError, SolverError, TransportError
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
+from nemo_evaluator.core.types import JsonDict, ModelAccess, ModelResponse, SeedResult, SolveResult, ToolCallInfo
 from nemo_evaluator.environments.gym_client import GymClient, new_jar
 from nemo_evaluator.environments.gym_wire import assistant_text, content_text, native_row, verdict_of
 from nemo_evaluator.models.chat import parse_arguments
-from nemo_evaluator.solvers.base import MODEL, SANDBOX
+from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.solvers.base import MODEL, SANDBOX, SolverContext
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
-
-if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import ModelAccess
-    from nemo_evaluator.sandbox.base import Sandbox
-    from nemo_evaluator.solvers.base import SolverContext
 
 # Agents with a body of their own: they are told of the model, and find their task by its id.
 _OPENHANDS: Final = ("openhands", "swebench")

@@ -1,14 +1,12 @@
 """``harbor``: an agent inside the sandbox: one of the Harbor package by name, a class, or a folder of scripts."""
 
-from __future__ import annotations
-
 import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 import jinja2
 from jinja2.sandbox import SandboxedEnvironment
@@ -19,13 +17,10 @@ from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
 from nemo_evaluator.core.errors import SandboxError, SolverError, UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
+from nemo_evaluator.core.types import JsonDict, ModelAccess, SeedResult, SolveResult
+from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 from nemo_evaluator.solvers._harbor_agent import HarborRun, harbor_python
 from nemo_evaluator.solvers.oracle import answer_of, time_limit, writable_place
-
-if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import ModelAccess
-    from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 _LOGS: Final = ("/logs/agent", "/tmp/logs/agent")  # noqa: S108 - inside the sandbox
 _SKILLS: Final = ("/skills", "/tmp/skills")  # noqa: S108 - inside the sandbox
@@ -63,7 +58,7 @@ class FolderAgent:
     env: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: Path) -> FolderAgent:
+    def load(cls, folder: Path) -> Self:
         """Read an agent's folder. Raises UsageError when it is none."""
         if not (folder / RUN).is_file():
             raise UsageError(f"{folder} is not an agent: it has no {RUN}", hint="see docs/agents.md")

@@ -1,7 +1,5 @@
 """``openclaw``: the OpenClaw command-line agent, inside the sandbox."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -12,7 +10,7 @@ import uuid
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -23,12 +21,9 @@ from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import Secret
-from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
+from nemo_evaluator.core.types import JsonDict, ModelAccess, SeedResult, SolveResult
+from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 from nemo_evaluator.solvers.oracle import answer_of, time_limit, writable_place
-
-if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import ModelAccess
-    from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 _PLACES: Final = ("/tmp/nel-openclaw", "/var/tmp/nel-openclaw")  # noqa: S108 - inside the sandbox
 _PROVIDER: Final = "custom"
