@@ -146,9 +146,10 @@ async def test_gc_removes_what_a_dead_keeper_left(keeper: KeeperClient) -> None:
     listed = [one for one in await find_sandboxes() if one.name == box.name]
     assert not listed[0].orphan
     assert listed[0].run_id == "test"
-    assert keeper.pid is not None
-    os.kill(keeper.pid, signal.SIGKILL)
-    assert await asyncio.to_thread(wait_gone, keeper.pid, 5)
+    assert keeper._process is not None
+    pid = keeper._process.pid
+    os.kill(pid, signal.SIGKILL)
+    assert await asyncio.to_thread(wait_gone, pid, 5)
     orphan = next(one for one in await find_sandboxes() if one.name == box.name)
     assert orphan.orphan
     assert await remove_sandboxes([orphan]) == [orphan]
@@ -156,7 +157,7 @@ async def test_gc_removes_what_a_dead_keeper_left(keeper: KeeperClient) -> None:
     await box.stop()
     # The sandbox that the keeper had ready for the next one has no record; its group is found by the keeper's number.
     assert sweep() >= 0
-    assert not list(Path("/sys/fs/cgroup").glob(f"*/nel-{keeper.pid}-*"))
+    assert not list(Path("/sys/fs/cgroup").glob(f"*/nel-{pid}-*"))
 
 
 @pytest.mark.needs("bwrap")

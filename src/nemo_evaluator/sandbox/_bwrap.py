@@ -85,7 +85,7 @@ def _root(image: str) -> list[str]:
 
 def prepare(folder: Path, uid: int) -> None:
     """Write the /etc and, where we may, the /dev of all sandboxes: one mount each instead of twenty."""
-    etc = folder / "etc"
+    etc, dev = folder / "etc", folder / "dev"
     etc.mkdir()
     for name in _ETC:
         source, target = Path("/etc") / name, etc / name
@@ -100,21 +100,15 @@ def prepare(folder: Path, uid: int) -> None:
     (etc / "group").write_text(f"root:x:0:\nsandbox:x:{uid}:\n")
     (etc / "hosts").write_text("127.0.0.1 localhost sandbox\n::1 localhost\n")
     if os.getuid() == 0 and not os.statvfs(folder).f_flag & _ST_NODEV:
-        _make_devices(folder / "dev")
-    for path in (etc, folder / "dev"):
-        if path.exists():
-            path.chmod(0o755)
-
-
-def _make_devices(dev: Path) -> None:
-    (dev / "shm").mkdir(parents=True)
-    for name in _DEVICES:
-        source = Path("/dev") / name
-        if source.exists():
-            os.mknod(dev / name, stat.S_IFCHR | 0o666, source.stat().st_rdev)
-            (dev / name).chmod(0o666)
-    for name, target in _LINKS.items():
-        (dev / name).symlink_to(target)
+        (dev / "shm").mkdir(parents=True)
+        for source in (Path("/dev", name) for name in _DEVICES):
+            if source.exists():
+                os.mknod(dev / source.name, stat.S_IFCHR | 0o666, source.stat().st_rdev)
+                (dev / source.name).chmod(0o666)
+        for name, end in _LINKS.items():
+            (dev / name).symlink_to(end)
+        dev.chmod(0o755)
+    etc.chmod(0o755)
 
 
 def _dev(folder: Path) -> list[str]:

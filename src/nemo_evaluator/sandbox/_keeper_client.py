@@ -100,11 +100,6 @@ class KeeperClient:
         self._lock = asyncio.Lock()
         self.folder = Path()
 
-    @property
-    def pid(self) -> int | None:
-        """The keeper's process id."""
-        return self._process.pid if self._process else None
-
     async def start(self) -> None:
         """Start the keeper process; does nothing when it runs."""
         async with self._lock:

@@ -179,8 +179,13 @@ def _extract(tar: tarfile.TarFile, root: Path) -> tuple[str, int]:
             path.parent.mkdir(parents=True, exist_ok=True)
             content = tar.extractfile(member) if member.isreg() else _inside(root, member.linkname).open("rb")
             assert content is not None
+            # What is written counts: links may name one large file a thousand times.
             with content, path.open("wb") as file:
-                room -= _copy(content, file, room)
+                while data := content.read(1 << 20):
+                    room -= len(data)
+                    if room < 0:
+                        raise tarfile.TarError(f"its files hold more than {MAX_DOWNLOAD} bytes")
+                    file.write(data)
             path.chmod(0o755 if member.mode & 0o111 else 0o644)
         elif member.issym() and _stays_inside(PurePosixPath(member.name).parent, member.linkname):
             links.append((path, member.linkname))
@@ -192,17 +197,6 @@ def _extract(tar: tarfile.TarFile, root: Path) -> tuple[str, int]:
             raise tarfile.TarError(f"{path.name!r} lies behind a link")
         path.symlink_to(target)
     return first, count
-
-
-def _copy(content: IO[bytes], file: IO[bytes], room: int) -> int:
-    """Copy at most ``room`` bytes; how many. What is written counts: links may name one large file a thousand times."""
-    size = 0
-    while data := content.read(1 << 20):
-        size += len(data)
-        if size > room:
-            raise tarfile.TarError(f"its files hold more than {MAX_DOWNLOAD} bytes")
-        file.write(data)
-    return size
 
 
 def _inside(root: Path, name: str) -> Path:
