@@ -136,6 +136,8 @@ def test_messages_of_any_size_with_descriptors(size: int) -> None:
         message = wire.receive(theirs)
         assert message is not None
         assert message[0] == {"data": "x" * size, "raw": b"\xff"}
+        # A command must not find it among its own.
+        assert not os.get_inheritable(message[1][0])
         os.write(message[1][0], b"through")
         assert os.read(reader, 10) == b"through"
         for fd in (reader, writer, *message[1]):

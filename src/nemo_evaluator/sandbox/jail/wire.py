@@ -3,6 +3,7 @@
 Both ends are ours and run the same interpreter, so ``marshal`` will do; nothing that a sandbox wrote is ever read here.
 """
 
+import array
 import marshal
 import os
 import socket
@@ -36,12 +37,17 @@ def send(sock: socket.socket, message: dict[str, Any], fds: Sequence[int] = ()) 
 
 def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """The next message and its descriptors; None when the other end is gone."""
+    fds, room = array.array("i"), socket.CMSG_SPACE(_MAX_FDS * 4)
     try:
-        packet, fds, _flags, _address = socket.recv_fds(sock, _IN_PACKET + 1024, _MAX_FDS, socket.MSG_CMSG_CLOEXEC)
+        # Not recv_fds, which drops the flag in some versions of Python: commands would inherit the descriptors.
+        packet, ancillary, _flags, _address = sock.recvmsg(_IN_PACKET + 1024, room, socket.MSG_CMSG_CLOEXEC)
     except ConnectionResetError:
         return None
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
     if packet[:1] == b"M":
         with os.fdopen(fds.pop(0), "rb") as file:
             file.seek(0)
-            return marshal.loads(file.read()), fds
-    return (marshal.loads(packet[1:]), fds) if packet else None
+            return marshal.loads(file.read()), list(fds)
+    return (marshal.loads(packet[1:]), list(fds)) if packet else None
