@@ -90,14 +90,16 @@ def _prepare() -> int:
 
 def _begin(running: dict[int, Running], request: dict[str, Any], fds: list[int]) -> None:
     """``fds`` are stdin, stdout, stderr and the pipe for the report."""
-    # A process that starts in the same tick as the command is taken for its child: deadlines may not be outrun.
-    now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
-    since = _start_time("self") if not running else now
-    until = time.monotonic() + request["timeout"]
+    until, since = time.monotonic() + request["timeout"], 0
+    if request["background"]:
+        # A process that starts in the same tick as the command is taken for its child: deadlines may not be outrun.
+        now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+        since = _start_time("self") if not running else now
     started = _spawn(request, fds)
     if isinstance(started, dict):
         return _tell(fds[3], started)
-    running[started] = Running(until, fds[3], max(since, _start_time(str(started))))
+    # A command that is alone takes all along at its end: nobody asks when it began.
+    running[started] = Running(until, fds[3], max(since, _start_time(str(started))) if since else 0)
 
 
 def _reap(running: dict[int, Running]) -> None:
