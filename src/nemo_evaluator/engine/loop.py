@@ -101,6 +101,9 @@ class Loop:
                 self._clear()
                 alone = self._asking and self._room is None and self._slots.waiting == 1 and not self._halt
                 step = next(self._steps, None) if alone and _equal(context, copy_context()) else None
+                if step is not None:
+                    # The journal is written in between: nothing new is asked while an answer is only in memory.
+                    await asyncio.sleep(0)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
