@@ -13,7 +13,7 @@ results=$parts/results
 rm -rf "$results" && mkdir -p "$results"
 bash scripts/images.sh || exit 1
 # Of the whole package, when every test is run: the lines that tests run in their own process, in per cent.
-coverage_floor=86
+coverage_floor=85
 # lane NAME MARKS WORDS [OPTION...]: the tests with these marks, which are in files with these words. Having found none
 # is no failure.
 lane() {
