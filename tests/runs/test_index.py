@@ -117,7 +117,7 @@ def test_it_follows_the_journal_while_a_run_writes(tmp_path: Path) -> None:
 
     asyncio.run(run())
     with sqlite3.connect(task.index) as db:
-        name, upto, known, _ = db.execute("SELECT * FROM source").fetchone()
+        name, upto, known, _ = db.execute("SELECT name, upto, known, stamp FROM source").fetchone()
     assert name == "journal.jsonl"
     # An answer without an outcome is read again next time.
     assert 0 < upto < known == task.journal.stat().st_size

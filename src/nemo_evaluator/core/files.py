@@ -1,9 +1,11 @@
 """Reading and writing files: whole files atomically, JSON lines as a stream."""
 
+import errno
 import fnmatch
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,13 +76,22 @@ def read_json(path: Path) -> Any:
     return orjson.loads(path.read_bytes())
 
 
+def read_regular(path: Path) -> bytes:
+    """The bytes of a file. Raises OSError where it is none: reading a pipe or a device may never end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file", str(path))
+        return file.read()
+
+
 def stored(path: Path) -> dict[str, Any]:
     """The document in a file; empty where there is none, or what there is cannot be read."""
     try:
-        found = read_json(path)
+        document = orjson.loads(read_regular(path))
     except (OSError, orjson.JSONDecodeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def iter_jsonl(path: Path) -> Iterator[Any]:

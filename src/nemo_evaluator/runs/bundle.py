@@ -17,6 +17,7 @@ from nemo_evaluator.core.hashing import canonical, digest
 from nemo_evaluator.core.json_coerce import Field, as_dict, as_list, as_number, as_text, as_total, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.calibration import PLACE, Calibration, measured_by, read_calibration
+from nemo_evaluator.runs.own_files import refuse_foreign_files
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import read_rows
 from nemo_evaluator.runs.scores import (
@@ -252,6 +253,7 @@ class Bundle:
 
 def load_bundle(path: Path) -> Bundle:
     """The bundle of a file. Raises UsageError when the file is not one, or is not what was written."""
+    refuse_foreign_files(path.parent)
     try:
         document: Any = read_json(verified(path))
     except (OSError, orjson.JSONDecodeError) as error:

@@ -25,6 +25,8 @@ from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.runs.bundle import Bundle, load_bundle, newest_bundle
 from nemo_evaluator.runs.find import find_bundles, task_folders
 from nemo_evaluator.runs.index import open_index, remove_index
+from nemo_evaluator.runs.index_snapshot import index_snapshot
+from nemo_evaluator.runs.own_files import refuse_foreign_files
 from nemo_evaluator.runs.query import Columns, Order, RowFilter, count, places
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import RowReader, read_rows
@@ -82,6 +84,7 @@ class BenchmarkFolder:
 
     def progress(self) -> Progress:
         """Counts of the rows so far, from the index."""
+        refuse_foreign_files(self.path)
         db, _ = open_index(TaskPaths(self.path))
         with self._removed_if_damaged(), closing(db):
             sums = ", ".join(f"coalesce(sum({name}), 0)" for name in ("rows", "failed", "rewards", "sum", "cost"))
@@ -92,6 +95,7 @@ class BenchmarkFolder:
         self, which: RowFilter | None = None, *, order: Order = "problem_idx", offset: int = 0, limit: int | None = None
     ) -> Iterator[Row]:
         """The rows asked for, read one at a time."""
+        refuse_foreign_files(self.path)
         task = TaskPaths(self.path)
         if not which and order == "problem_idx" and not offset and not task.journal.is_file():
             yield from islice(read_rows(task.results), limit)
@@ -103,10 +107,9 @@ class BenchmarkFolder:
     @contextmanager
     def reading(self) -> Iterator[tuple[Columns, RowReader]]:
         """The columns of the index, up to date, for the questions of ``runs.query``, and a reader of what it finds."""
-        task = TaskPaths(self.path)
-        db, source = open_index(task)
-        with self._removed_if_damaged(), closing(db), source.open("rb") as file:
-            yield Columns(db), RowReader(file, journal=source == task.journal)
+        refuse_foreign_files(self.path)
+        with self._removed_if_damaged(), index_snapshot(TaskPaths(self.path)) as snapshot:
+            yield Columns(snapshot.db), RowReader(snapshot.file, journal=snapshot.journal)
 
     def count(self, which: RowFilter | None = None) -> int:
         """How many rows there are."""

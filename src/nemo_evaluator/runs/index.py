@@ -1,8 +1,9 @@
 """The index beside the rows: where each one is, and the fields it is looked up by, in pieces in SQLite.
 
 While a run writes, the index covers the journal and the run keeps it; afterwards it covers ``results.jsonl``. It holds
-nothing that cannot be read again: an index that is missing, older than its file or broken is built anew. Whoever reads
-and whoever runs may write it at once: nothing is written that does not follow on what is there.
+nothing that cannot be read again: an index that is missing, older than its file, broken, edited or written by somebody
+else is built anew. Whoever reads and whoever runs may write it at once: nothing is written that does not follow on what
+is there.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -23,19 +24,19 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.index_apart import LARGE, entries_of, pieces_apart
 from nemo_evaluator.runs.index_entry import Entry, journal_entry
 from nemo_evaluator.runs.index_file import (
-    BEGIN,
-    EMPTY,
-    SCHEMA,
-    TABLES,
-    VERSION,
     Covers,
     append_rows,
+    begin_index,
+    checked_covers,
     connect,
+    connect_to_read,
+    empty_index,
     opened,
-    said_of,
+    settle_rows,
 )
 from nemo_evaluator.runs.index_piece import MOST_ROWS, Codes, Piece, packed
 from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.lock import holder_of
 from nemo_evaluator.store.sealed import open_line
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ class IndexWriter:
         self._entries, self._begin = [], end
         # Somebody who goes on later must begin at the first answer that waits.
         upto = min((answer[0] for answer in self._answers.values()), default=end)
-        covers = Covers(self._task.journal.name, upto, end)
+        journal = self._task.journal
+        covers = Covers(journal.name, upto, end, state=state_of(journal.stat()))
         return begin, covers, partial(packed, entries)
 
     def _write(self, batch: _Batch) -> None:
@@ -115,39 +117,73 @@ class IndexWriter:
 
 
 def open_index(task: TaskPaths) -> tuple[sqlite3.Connection, Path]:
-    """The index of a benchmark's folder, up to date, and the file it covers; in memory where nothing can be written."""
+    """The index of a benchmark's folder, up to date, and the file it covers; in memory where nothing can be written.
+
+    What is read through the connection does not change until it is closed. A run cannot write its index meanwhile, so
+    close it soon, or see ``index_snapshot``.
+    """
     source = _source(task)
     if _refresh(task, source):
-        return connect(task.index), source
+        with suppress(sqlite3.Error, OSError):
+            return _begin_reading(task, source), source
     memory = connect(":memory:")
-    memory.executescript(SCHEMA + BEGIN.format(source.name))
+    begin_index(memory, source)
     for batch in _batches(task, source, 0):
         append_rows(memory, *batch)
     return memory, source
 
 
+def _begin_reading(task: TaskPaths, source: Path) -> sqlite3.Connection:
+    """A connection in a transaction, to an index that was checked within it."""
+    db = connect_to_read(task.index)
+    try:
+        db.execute("BEGIN")
+        if checked_covers(db).name != source.name:
+            raise sqlite3.DatabaseError("another process has put another index in its place")
+    except sqlite3.Error:
+        db.close()
+        raise
+    return db
+
+
 def settle_index(task: TaskPaths, rows: int) -> None:
     """The rows were written: the index of the journal stands for them if it holds as many, and is of no use if not."""
-    settled = "UPDATE source SET stamp = ? WHERE (SELECT sum(rows) FROM pieces) = ?"
     # A reader may put another file in its place at any moment: then that one is settled.
     for _ in range(_TRIES):
         with suppress(sqlite3.Error):
             if _refresh(task, task.journal):
+                stamp = task.results.stat().st_mtime_ns
                 with opened(task.index) as db:
-                    db.execute(settled, (task.results.stat().st_mtime_ns, rows))
+                    settle_rows(db, rows=rows, stamp=stamp, state=_settled_state(task))
                 return
+
+
+def state_of(stat: os.stat_result) -> str:
+    """What tells a file from another one of its name, and from itself before it was changed.
+
+    Unpacking an archive can set the time of a change at will, but neither of these.
+    """
+    return f"{stat.st_ino}.{stat.st_ctime_ns}"
+
+
+def _settled_state(task: TaskPaths) -> str:
+    return f"{state_of(task.journal.stat())} {state_of(task.results.stat())}"
 
 
 def _source(task: TaskPaths) -> Path:
     """The rows once they are whole, by way of the journal if its index stands for them; else the journal."""
-    results, journal = task.results, task.journal
-    if not journal.is_file():
-        return results
-    if not results.is_file() or results.stat().st_mtime_ns < journal.stat().st_mtime_ns:
-        return journal
+    if not task.journal.is_file():
+        return task.results
+    if not task.results.is_file():
+        return task.journal
+    journal = task.journal.stat()
+    results = task.results.stat()
+    if results.st_mtime_ns < journal.st_mtime_ns:
+        return task.journal
     covers = _covers(task)
-    settled = (journal.name, journal.stat().st_size, results.stat().st_mtime_ns)
-    return journal if (covers.name, covers.known, covers.stamp) == settled else results
+    indexed = (covers.name, covers.known, covers.stamp, covers.state)
+    settled = (task.journal.name, journal.st_size, results.st_mtime_ns, _settled_state(task))
+    return task.journal if indexed == settled else task.results
 
 
 @contextmanager
@@ -198,20 +234,19 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _start(task: TaskPaths, source: Path, covers: Covers) -> None:
     """Begin an empty index. What a run writes into the old one is refused or lost, and read again."""
-    begin = BEGIN.format(source.name)
     if covers.name:
         with suppress(sqlite3.DatabaseError), opened(task.index) as db:
-            db.executescript(f"BEGIN IMMEDIATE; {EMPTY} {begin} COMMIT;")
+            empty_index(db, source)
             return
     remove_index(task)
     with opened(task.index) as db:
-        db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} {begin} COMMIT;")
+        begin_index(db, source)
 
 
 def remove_index(task: TaskPaths) -> None:
     """Remove the index, and what an interrupted write to it left; it is built anew when it is wanted."""
-    for path in (task.index, task.index.with_name(f"{task.index.name}-journal")):
-        path.unlink(missing_ok=True)
+    for ending in ("", "-journal", "-wal", "-shm"):
+        task.index.with_name(task.index.name + ending).unlink(missing_ok=True)
 
 
 def _batches(task: TaskPaths, source: Path, start: int) -> Iterator[_Batch]:
@@ -221,38 +256,52 @@ def _batches(task: TaskPaths, source: Path, start: int) -> Iterator[_Batch]:
     if source == task.journal:
         yield from IndexWriter(task).take(start)
         return
-    state = source.stat()
+    stat = source.stat()
     begin = start
-    if state.st_size - start > LARGE:
-        for piece, end in pieces_apart(source, start, state.st_size):
+    if stat.st_size - start > LARGE:
+        for piece, end in pieces_apart(source, start, stat.st_size):
             yield begin, Covers(source.name, end, end), piece
             begin = end
     entries = list[Entry]()
     end = begin
-    for end, entry in entries_of(source, begin, state.st_size):
+    for end, entry in entries_of(source, begin, stat.st_size):
         if entry is not None:
             entries.append(entry)
         if len(entries) == MOST_ROWS:
             yield begin, Covers(source.name, end, end), partial(packed, entries)
             entries, begin = [], end
-    yield begin, Covers(source.name, state.st_size, state.st_size, state.st_mtime_ns), partial(packed, entries)
+    covers = Covers(source.name, stat.st_size, stat.st_size, stamp=stat.st_mtime_ns, state=state_of(stat))
+    yield begin, covers, partial(packed, entries)
 
 
 def _fits(task: TaskPaths, source: Path, covers: Covers) -> bool:
     """Whether the index is one of this source, and can be gone on with."""
     if covers.name != source.name or not source.is_file():
         return covers.name == source.name
-    state = source.stat()
-    if source == task.journal:
-        return covers.known <= state.st_size
-    return (covers.known, covers.stamp) == (state.st_size, state.st_mtime_ns)
+    stat = source.stat()
+    if source == task.results:
+        return (covers.known, covers.stamp, covers.state) == (stat.st_size, stat.st_mtime_ns, state_of(stat))
+    if covers.known == 0:
+        return True
+    indexed_state = covers.state.partition(" ")[0]
+    if covers.known == stat.st_size:
+        # The time of the last change is that of the index, unless a run is just writing.
+        return indexed_state == state_of(stat) or (_same_file(indexed_state, stat) and _is_written(task))
+    return covers.known < stat.st_size and _same_file(indexed_state, stat)
+
+
+def _same_file(state: str, stat: os.stat_result) -> bool:
+    return state.partition(".")[0] == str(stat.st_ino)
+
+
+def _is_written(task: TaskPaths) -> bool:
+    """Whether a run writes into the folder, or into the one above it."""
+    return holder_of(task.root) is not None or holder_of(task.root.parent) is not None
 
 
 def _covers(task: TaskPaths) -> Covers:
-    """What the index says of itself; nothing when there is none, or a damaged one."""
-    if task.index.is_file():
-        with suppress(sqlite3.DatabaseError), opened(task.index) as db:
-            tables = db.execute("SELECT sql FROM sqlite_master WHERE type = 'table'").fetchall()
-            if db.execute("PRAGMA user_version").fetchone() == (VERSION,) and {sql for (sql,) in tables} == TABLES:
-                return said_of(db)
+    """What the index says of itself; nothing when there is none, or one that this user's nel did not write so."""
+    with suppress(sqlite3.DatabaseError, OSError), closing(connect_to_read(task.index)) as db:
+        db.execute("BEGIN")
+        return checked_covers(db)
     return Covers()

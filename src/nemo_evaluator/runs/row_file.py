@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -42,13 +43,24 @@ class RowReader:
         """The answer and the outcome of the journal, None where there is none; of ``results.jsonl`` neither."""
         if not self._journal:
             return None, None
-        answer = None if place.answer is None else read_record(self._file.fileno(), place.answer)
-        return answer, orjson.loads(self._line(place.at, -1))
+        descriptor = self._file.fileno()
+        answer = None if place.answer is None else read_record(descriptor, place.answer)
+        return answer, read_record(descriptor, place.at)
 
     def row(self, place: Place) -> Row:
-        """The row."""
+        """The row.
+
+        Raises:
+            sqlite3.DatabaseError: The index has another reward for it than the file: it is not the index of this file.
+        """
         answer, outcome = self.records(place)
-        return Row(orjson.loads(self._line(place.at, -1)) if outcome is None else result_row(answer, outcome))
+        if outcome is None:
+            row = Row(orjson.loads(self._line(place.at, -1)))
+        else:
+            row = Row(result_row(answer, outcome))
+        if row.key != place.key or (not row.failed and row.reward != place.reward):
+            raise sqlite3.DatabaseError("it is not of these rows")
+        return row
 
     def _line(self, start: int, most: int) -> bytes:
         self._file.seek(start)

@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import write_json
+from nemo_evaluator.core.files import read_regular, write_json
 from nemo_evaluator.core.lazy import without_plugins
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import asdict, dataclass, field, replace
@@ -113,7 +113,7 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
 def load_run(folder: Path) -> RunMeta | None:
     """The run recorded in a folder, if there is one that can be read."""
     try:
-        run: RunMeta = _adapter(RunMeta).validate_json((folder / FILE).read_bytes())
+        run: RunMeta = _adapter(RunMeta).validate_json(read_regular(folder / FILE))
     except (OSError, ValidationError):
         return None
     return run if _ID.fullmatch(run.run_id) else None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import file_sha256, files_under, write_atomic
+from nemo_evaluator.core.files import file_sha256, files_under, read_regular, write_atomic
 from nemo_evaluator.store.layout import PREVIOUS
 
 FILE: Final = "SHA256SUMS"
@@ -76,7 +76,7 @@ def damaged_files(root: Path) -> list[str]:
 
 def _read(folder: Path) -> dict[str, str]:
     try:
-        text = (folder / FILE).read_bytes().decode("utf-8", "replace")
+        text = read_regular(folder / FILE).decode("utf-8", "replace")
     except OSError:
         return {}
     return {match[2]: match[1] for line in text.splitlines() if (match := _LINE.fullmatch(line))}
