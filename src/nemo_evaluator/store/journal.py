@@ -43,8 +43,9 @@ class Listener(Protocol):
 class Journal:
     """The open journal of a running benchmark."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, mode: int = 0o644) -> None:
         self.path = path
+        self._mode = mode
         path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = self._open()
         self.repaired = _repair(self._fd)
@@ -166,7 +167,7 @@ class Journal:
             self._broken(error)
 
     def _open(self) -> int:
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

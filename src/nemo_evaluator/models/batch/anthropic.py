@@ -18,7 +18,7 @@ from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.batch.ledger import MARK, Wave
 from nemo_evaluator.models.batch.messages import chat_of_message, to_messages
-from nemo_evaluator.models.batch.vendor import SKEW, Result, Standing, Vendor
+from nemo_evaluator.models.batch.vendor import SKEW, Result, Standing, Vendor, checked_id
 from nemo_evaluator.models.types import ModelRequest
 
 _PATH: Final = "/messages/batches"
@@ -55,7 +55,8 @@ class Anthropic(Vendor):
         head = b'{"custom_id":"'
         named = (head + _mark(wave).encode() + line.removeprefix(head) for line in lines)
         data = b'{"requests":[' + b",".join(named) + b"]}"
-        return str((await self.call("POST", _PATH, data=data, headers={"content-type": "application/json"}))["id"])
+        batch = await self.call("POST", _PATH, data=data, headers={"content-type": "application/json"})
+        return checked_id(batch.get("id"))
 
     async def find(self, wave: Wave, taken: Collection[str]) -> str | None:
         """The batch whose results have ids that begin with its name; while one may be it, that is open."""
@@ -67,8 +68,8 @@ class Anthropic(Vendor):
                 continue
             if one["processing_status"] != "ended":
                 open_yet = True
-            elif await self._named(one["id"], _mark(wave)):
-                return str(one["id"])
+            elif await self._named(checked_id(one["id"]), _mark(wave)):
+                return checked_id(one["id"])
         return None if open_yet else ""
 
     async def _named(self, batch: str, mark: str) -> bool:
@@ -83,7 +84,7 @@ class Anthropic(Vendor):
 
     async def look(self, batch: str) -> Standing:
         """How it stands."""
-        said = await self.call("GET", f"{_PATH}/{batch}")
+        said = await self.call("GET", f"{_PATH}/{checked_id(batch)}")
         counts = said["request_counts"]
         done = sum(counts.values()) - counts.get("processing", 0)
         if said["processing_status"] != "ended":
@@ -93,7 +94,7 @@ class Anthropic(Vendor):
 
     async def cancel(self, batch: str) -> None:
         """What is being answered may still be finished."""
-        await self.call("POST", f"{_PATH}/{batch}/cancel")
+        await self.call("POST", f"{_PATH}/{checked_id(batch)}/cancel")
 
     def result(self, row: JsonDict) -> Result:
         """Succeeded, errored, canceled or expired."""

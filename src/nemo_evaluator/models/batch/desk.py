@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import hashlib
+import logging
 import time
 import uuid
 from collections import deque
@@ -29,6 +30,7 @@ from nemo_evaluator.models.batch.vendor import Result, Standing, Vendor, never_s
 from nemo_evaluator.models.endpoint import BatchSettings
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 # A batch is closed when nobody has asked for so long and every step waits; at the latest after the second.
 _QUIET: Final = 0.1
 _LINGER: Final = 600.0
@@ -202,9 +204,28 @@ class Desk:
     async def _follow(self, wave: Wave) -> None:
         """A batch that the vendor has, or may have, to its end."""
         if wave.state is State.SUBMITTING and not await self._found(wave):
-            self._ledger.note(wave, State.ABSENT)
-            self._give(wave, dict.fromkeys(wave.ids, ABSENT))
+            self._forget(wave)
             return
+        try:
+            standing = await self._ended_standing(wave)
+            await self._steady(self._collect, wave, standing)
+        except NotFoundError:
+            if not wave.changed:
+                raise
+            log.warning(
+                "%s no longer has batch %s: nel asks its requests again", self._vendor.endpoint.name, wave.batch
+            )
+            self._forget(wave)
+            return
+        await self._hand_out(wave, standing)
+
+    def _forget(self, wave: Wave) -> None:
+        """The vendor does not have a batch: whoever waits for it asks anew."""
+        self._ledger.note(wave, State.ABSENT)
+        self._give(wave, dict.fromkeys(wave.ids, ABSENT))
+
+    async def _ended_standing(self, wave: Wave) -> Standing:
+        """How a batch stands once it has ended; it is cancelled when it takes too long, or the run is interrupted."""
         while not (standing := await self._steady(self._vendor.look, wave.batch)).end:
             wave.looked = True
             late = time.time() - wave.sent_at > self._settings.max_wait
@@ -217,8 +238,7 @@ class Desk:
                 stuck.final = True
                 raise stuck
             await self._pause(wave.sent_at)
-        await self._steady(self._collect, wave, standing)
-        await self._hand_out(wave, standing)
+        return standing
 
     async def _collect(self, wave: Wave, standing: Standing) -> None:
         await self._ledger.keep(wave, self._vendor.download(standing.sources), standing.end)

@@ -4,10 +4,15 @@
 
     prepared → uploading → uploaded → submitting → submitted → [cancelling] → collected
                                           └──────→ absent (the vendor never got it)
+
+Only the user can read the files. The ledger has the digest of each file of results: one that was changed afterwards is
+not believed, and its batch counts as submitted again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 import time
 from collections.abc import AsyncIterator
@@ -18,6 +23,7 @@ from typing import Any, Final
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.files import file_sha256
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.core.wording import counted
@@ -25,6 +31,9 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.sealed import Damage, scan_records
 
 NAME: Final = "batches.jsonl"
+log = logging.getLogger(__name__)
+_PRIVATE_FILE: Final = 0o600
+_PRIVATE_FOLDER: Final = 0o700
 # Between the name of a batch and the id of a request, where the vendor has no other place for the former.
 MARK: Final = "-"
 
@@ -64,6 +73,9 @@ class Wave:
     asked_at: float = 0.0
     overdue: bool = False
     looked: bool = False
+    # The digest of its results as they were collected; whether the file differs from it.
+    sha256: str = ""
+    changed: bool = False
     error: BaseException | None = None
     # Where its results stand in their file.
     offsets: dict[str, int] = field(default_factory=dict)
@@ -74,11 +86,13 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._journal = Journal(folder / NAME)
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(_PRIVATE_FOLDER)
+        self._journal = Journal(folder / NAME, mode=_PRIVATE_FILE)
         self.waves = read_waves(self._journal.path)
         for wave in self.waves.values():
             if wave.state is State.COLLECTED:
-                self._index(wave)
+                self._take_up(wave)
 
     def note(self, wave: Wave, state: State, **facts: Any) -> None:
         """Write down where a batch is, for good, before anything else happens with it."""
@@ -92,14 +106,19 @@ class Ledger:
         """Keep the raw results of a batch that has ended."""
         path = self._results(wave)
         part = path.with_suffix(".part")
-        with part.open("wb") as file:
+        # What a session left that was killed may be anything.
+        part.unlink(missing_ok=True)
+        digest = hashlib.sha256()
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
+        with os.fdopen(descriptor, "wb") as file:
             async for data in parts:
                 file.write(data)
+                digest.update(data)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
         self._index(wave)
-        self.note(wave, State.COLLECTED, end=end, results=len(wave.offsets))
+        self.note(wave, State.COLLECTED, end=end, results=len(wave.offsets), sha256=digest.hexdigest())
 
     def line(self, wave: Wave, custom_id: str) -> JsonDict | None:
         """The result of one request; None when the vendor gave none."""
@@ -118,13 +137,40 @@ class Ledger:
     def _results(self, wave: Wave) -> Path:
         return self._folder / f"results-{wave.nonce}.jsonl"
 
+    def _take_up(self, wave: Wave) -> None:
+        """Read the results that an earlier session collected, if they are still what the vendor sent."""
+        path = self._results(wave)
+        if wave.sha256 and path.is_file() and file_sha256(path) == wave.sha256:
+            path.chmod(_PRIVATE_FILE)
+            self._index(wave)
+            return
+        log.warning(
+            "%s is not what batch %s returned: it was changed, or is of an older version; nel collects the batch again",
+            path,
+            wave.batch,
+        )
+        wave.state = State.SUBMITTED
+        wave.changed = True
+
     def _index(self, wave: Wave) -> None:
+        wave.offsets = {}
         offset = 0
         with self._results(wave).open("rb") as file:
             for line in file:
-                if line.strip():
-                    wave.offsets[str(orjson.loads(line)["custom_id"]).rpartition(MARK)[2]] = offset
+                custom_id = _custom_id(line)
+                if custom_id is not None:
+                    wave.offsets[custom_id.rpartition(MARK)[2]] = offset
                 offset += len(line)
+
+
+def _custom_id(line: bytes) -> str | None:
+    """Which request a line of results is about; None where it does not say so."""
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    custom_id = row.get("custom_id") if isinstance(row, dict) else None
+    return custom_id if isinstance(custom_id, str) else None
 
 
 def read_waves(path: Path) -> dict[str, Wave]:
@@ -153,8 +199,13 @@ def open_batches(folder: Path) -> list[str]:
 
 
 def _apply(wave: Wave, record: JsonDict) -> None:
-    wave.state, wave.at = State(record["kind"]), record["at"]
+    wave.state = State(record["kind"])
+    wave.at = record["at"]
     if wave.state is State.SUBMITTING:
         wave.sent_at = wave.at
     wave.cancelled = wave.cancelled or wave.state is State.CANCELLING
-    wave.batch, wave.end = record.get("batch", wave.batch), record.get("end", wave.end)
+    wave.batch = record.get("batch", wave.batch)
+    wave.end = record.get("end", wave.end)
+    if wave.state is State.COLLECTED:
+        wave.sha256 = str(record.get("sha256", ""))
+        wave.changed = False

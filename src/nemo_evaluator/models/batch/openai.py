@@ -11,7 +11,7 @@ from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.batch.ledger import Wave
-from nemo_evaluator.models.batch.vendor import SKEW, Result, Standing, Vendor
+from nemo_evaluator.models.batch.vendor import SKEW, Result, Standing, Vendor, checked_id
 
 
 class OpenAI(Vendor):
@@ -30,37 +30,39 @@ class OpenAI(Vendor):
         form.add_field("purpose", "batch")
         name = f"nel-{wave.nonce}.jsonl"
         form.add_field("file", b"\n".join(lines) + b"\n", filename=name, content_type="application/jsonl")
-        return str((await self.call("POST", "/files", data=form))["id"])
+        uploaded = await self.call("POST", "/files", data=form)
+        return checked_id(uploaded.get("id"))
 
     async def submit(self, wave: Wave, path: str, file: str | None, lines: Sequence[bytes]) -> str:
         """The batch over the file."""
         about = {"input_file_id": file, "endpoint": f"/v1{path}", "completion_window": "24h"}
-        return str((await self.call("POST", "/batches", json=about | {"metadata": {"nel_wave": wave.nonce}}))["id"])
+        batch = await self.call("POST", "/batches", json=about | {"metadata": {"nel_wave": wave.nonce}})
+        return checked_id(batch.get("id"))
 
     async def find(self, wave: Wave, taken: Collection[str]) -> str | None:
         """The batch with the nonce."""
         async for one in self.listed("/batches", "after"):
             if as_dict(one.get("metadata")).get("nel_wave") == wave.nonce:
-                return str(one["id"])
+                return checked_id(one.get("id"))
             if one.get("created_at", 0) < wave.sent_at - SKEW:
                 break
         return ""
 
     async def look(self, batch: str) -> Standing:
         """How it stands; what was done before it expired or was cancelled has been paid for and counts."""
-        said = await self.call("GET", f"/batches/{batch}")
+        said = await self.call("GET", f"/batches/{checked_id(batch)}")
         counts = as_dict(said.get("request_counts"))
         done = sum(counts.get(name) or 0 for name in ("completed", "failed")) if counts else None
         if said["status"] not in ("completed", "failed", "expired", "cancelled"):
             return Standing(done=done)
         first: JsonDict = next(iter(as_dict(said.get("errors")).get("data") or ()), {})
         files = filter(None, (said.get("output_file_id"), said.get("error_file_id")))
-        sources = tuple(f"/files/{file}/content" for file in files)
+        sources = tuple(f"/files/{checked_id(file)}/content" for file in files)
         return Standing(said["status"], str(first.get("code") or ""), str(first.get("message") or ""), done, sources)
 
     async def cancel(self, batch: str) -> None:
         """It may go on for up to ten minutes."""
-        await self.call("POST", f"/batches/{batch}/cancel")
+        await self.call("POST", f"/batches/{checked_id(batch)}/cancel")
 
     def result(self, row: JsonDict) -> Result:
         """A line of the output file or of the error file."""

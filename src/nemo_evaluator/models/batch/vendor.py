@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import aiohttp
 import orjson
@@ -17,6 +18,8 @@ from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
+# What the ids of vendors look like; nothing in them means anything in a URL.
+_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,255}")
 # How far a vendor's clock may be behind ours.
 SKEW = 600.0
 
@@ -127,7 +130,7 @@ class Vendor:
                 yield one
             if not page.get("has_more"):
                 return
-            query = f"&{after}={page['last_id']}"
+            query = f"&{after}={checked_id(page.get('last_id'))}"
 
     async def download(self, sources: Iterable[str]) -> AsyncGenerator[bytes, None]:
         """The bytes of the results, one source after another."""
@@ -145,6 +148,13 @@ class Vendor:
     async def close(self) -> None:
         """Give the connections back."""
         await self._http.close()
+
+
+def checked_id(vendor_id: object) -> str:
+    """The id of a batch or a file, which becomes part of URLs. Raises TransportError where it could lead elsewhere."""
+    if not isinstance(vendor_id, str) or not _ID.fullmatch(vendor_id):
+        raise TransportError(f"the vendor sent an id that is none: {str(vendor_id)[:80]!r}")
+    return vendor_id
 
 
 def never_sent(error: TransportError) -> bool:
