@@ -348,7 +348,7 @@ def _tampered(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
 
 def test_forged_rows_are_named_and_counted_as_zero(write_run: Any, make_rows: Any) -> None:
     found = one(write_run("a", rows=_tampered(make_rows(GOOD), 4)))
-    assert found.status is RunStatus.DEGRADED
+    assert found.status is RunStatus.INVALID
     (tamper,) = [finding for finding in found.findings if finding.check == "tamper"]
     assert "4 of 100 rows" in tamper.message and "0.5600" in tamper.message
 

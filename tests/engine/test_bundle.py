@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from array import array
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nemo_evaluator.core.errors import TamperError
 from nemo_evaluator.engine.bundle import BundleFacts, build_bundle
 from nemo_evaluator.engine.columns import Columns
+from nemo_evaluator.engine.evaluation import evaluate
+from nemo_evaluator.engine.job import Evaluation
+from nemo_evaluator.suite.run import BenchmarkResult, SuiteResult
+from nemo_evaluator.suite.summary import summary_text
 
 
 def bench_of(rewards: list[float], planned: int, repeats: int = 1, **config: Any) -> dict[str, Any]:
@@ -58,3 +64,22 @@ def test_a_clipped_headline_keeps_its_interval_around_it() -> None:
     assert (headline["value"], headline["ci_lower"], headline["n"]) == (0.0, 0.0, 4)
     assert 0.0 <= headline["ci_upper"] <= 1.0
     assert scores["summary"]["mean"] == pytest.approx(-0.35), "the rows keep what they are"
+
+
+async def test_programs_that_tamper_stand_beside_the_headline(sums: Any, scripted: Any, tmp_path: Path) -> None:
+    def refuse(response: str) -> None:
+        if response == "0":
+            raise TamperError("the program reached for its judge")
+
+    sums.size, sums.on_verify = 40, refuse
+    done = await evaluate(Evaluation(sums, scripted, tmp_path))
+    document = done.bundle
+    # 1 of 40 is more than 1 %.
+    assert document["validity"]["status"] == "INVALID"
+    assert document["benchmark"]["tamper"] == {"rows": 1, "judged": 40, "score": 0.975}
+    assert document["benchmark"]["scores"]["pass@1"]["value"] == 1.0
+    (reason,) = [reason for reason in document["validity"]["reasons"] if "tamper" in reason]
+    assert "with these rows as 0 the score is 0.9750" in reason
+    result = SuiteResult([BenchmarkResult("sums", document)])
+    assert result.exit_code == 3
+    assert summary_text(result, tmp_path).count("with these rows as 0 the score is 0.9750") == 1

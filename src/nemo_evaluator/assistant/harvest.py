@@ -37,6 +37,9 @@ class Harvested:
     corrected: float | None = None
     corrected_lower: float | None = None
     corrected_upper: float | None = None
+    # How many rows tampered with their own judging, and the mean reward with those as 0; None where none did.
+    tampered: int | None = None
+    score_tampered_as_0: float | None = None
 
 
 def harvest(path: Path) -> list[Harvested]:
@@ -46,6 +49,7 @@ def harvest(path: Path) -> list[Harvested]:
 
 def _line(bundle: Bundle) -> Harvested:
     score, people = _canonical(bundle), bundle.corrected
+    tampering = bundle.tampering
     scale = None if score is None else 1 if abs(score.value) <= 1 else 100
     return Harvested(
         benchmark=bundle.path.parent.name,
@@ -62,6 +66,8 @@ def _line(bundle: Bundle) -> Harvested:
         corrected=people.value if people else None,
         corrected_lower=people.ci_lower if people else None,
         corrected_upper=people.ci_upper if people else None,
+        tampered=tampering.tampered if tampering else None,
+        score_tampered_as_0=tampering.score if tampering else None,
     )
 
 

@@ -14,6 +14,7 @@ from nemo_evaluator.core.files import dumps
 from nemo_evaluator.store.runs import find_run
 
 _COLUMNS = ("status", "benchmark", "metric", "score", "standard_error", "scale", "percent", "n", "repeats")
+_SOMETIMES = ("corrected", "tampered", "score_tampered_as_0")
 
 
 @click.command()
@@ -32,7 +33,14 @@ def harvest(run: str, form: str) -> None:
         writer.writeheader()
         writer.writerows(map(asdict, lines))
     else:
-        columns = (*_COLUMNS, *(["corrected"] if any(one.corrected is not None for one in lines) else []))
-        told = [[getattr(one, name) for name in columns] for one in lines]
-        rows = [["-" if v is None else f"{v:.4f}" if isinstance(v, float) else str(v) for v in row] for row in told]
+        # What few runs have takes no space in the tables of others.
+        more = [name for name in _SOMETIMES if any(getattr(line, name) is not None for line in lines)]
+        columns = [*_COLUMNS, *more]
+        rows = [[_cell(getattr(line, name)) for name in columns] for line in lines]
         show_table([columns, *rows], narrow=(1, 2))
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nemo_evaluator._version import __version__
+from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import stored, write_json
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
@@ -18,6 +19,7 @@ from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.columns import Columns, Labels
 from nemo_evaluator.metrics import (
     breakdowns,
+    by_problem,
     category_scores,
     headline_scores,
     missing_bounds,
@@ -27,6 +29,7 @@ from nemo_evaluator.metrics import (
 )
 from nemo_evaluator.runs.bundle import INVALID, VALID, Bundle, calibrated, config_hash
 from nemo_evaluator.runs.calibration import PLACE
+from nemo_evaluator.runs.tampering import Tampering
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import record_sums
 from nemo_evaluator.store.view_rows import TRUNCATED
@@ -53,6 +56,7 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
     """Scores with intervals, coverage, runtime and failures of one benchmark."""
     planned = columns.planned
     share = columns.scored / planned if planned else 0.0
+    tampering = tampering_of(columns)
     truncated = sum(count for reason, count in columns.finish.counts().items() if reason in TRUNCATED)
     coverage = {"planned": planned, "scored": columns.scored, "failed": columns.failed, "share": _round(share)}
     bundle: JsonDict = {
@@ -76,6 +80,8 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
         },
         "n_results": columns.scored + columns.failed,
     }
+    if tampering is not None:
+        bundle["benchmark"]["tamper"] = tampering.to_dict()
     if facts.canaries:
         bundle["benchmark"]["canaries"] = facts.canaries
     if columns.fallbacks:
@@ -92,6 +98,9 @@ def _notes(columns: Columns, facts: BundleFacts) -> list[str]:
         "scores"
         for how, count in columns.fallbacks.most_common()
     ]
+    tampering = tampering_of(columns)
+    if tampering is not None:
+        notes.append(tampering.words)
     if columns.tripped:
         words = ", ".join(f"{what} ({count:,})" for what, count in columns.tripwires.most_common())
         notes.append(f"agents reached for their own grading in {counted(columns.tripped, 'row')}: {words}")
@@ -129,9 +138,24 @@ def validity(columns: Columns, facts: BundleFacts) -> JsonDict:
             f"coverage {share:.1%} is below the minimum of {facts.min_coverage:.0%}: "
             f"{missing} of {columns.planned} steps not scored" + (f" ({causes})" if causes else "")
         )
+    tampering = tampering_of(columns)
+    if tampering is not None and tampering.too_much:
+        reasons.append(tampering.words)
     if facts.missing_shards:
         reasons.append(f"shards are missing: {', '.join(facts.missing_shards)}")
     return {"status": INVALID if reasons else VALID, "reasons": reasons}
+
+
+def tampering_of(columns: Columns) -> Tampering | None:
+    """The rows that tampered with their own judging; None where there are none."""
+    code = columns.cause.names.get(Cause.TAMPER)
+    tampered = np.asarray(columns.cause.codes) == code
+    if code is None or not tampered.any():
+        return None
+    reward = np.where(tampered, 0.0, np.asarray(columns.reward))
+    judged = ~np.isnan(reward)
+    score = float(by_problem(np.asarray(columns.problem)[judged], reward[judged]).means.mean())
+    return Tampering(tampered=int(tampered.sum()), judged=int(judged.sum()), score=score)
 
 
 def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> JsonDict:

@@ -32,6 +32,7 @@ from nemo_evaluator.runs.scores import (
     read_runtime,
     read_score,
 )
+from nemo_evaluator.runs.tampering import Tampering, read_tampering
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.runs import load_run
 from nemo_evaluator.store.sums import untouched, verified
@@ -135,6 +136,11 @@ class Bundle:
     @property
     def _error(self) -> Any:
         return self.document.get("error") or self.benchmark.get("error")
+
+    @property
+    def tampering(self) -> Tampering | None:
+        """The rows that tampered with their own judging, and the score with them as 0; None where there are none."""
+        return read_tampering(self.benchmark.get("tamper"))
 
     @property
     def dataset_size(self) -> int | None:

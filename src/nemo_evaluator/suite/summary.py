@@ -44,7 +44,8 @@ def _about(one: BenchmarkResult) -> Iterator[str]:
     """Reasons of the status, one example per cause of failure and where the rest is, notes."""
     if one.bundle is None:
         return
-    yield from one.bundle["validity"]["reasons"]
+    reasons = one.bundle["validity"]["reasons"]
+    yield from reasons
     bundle = Bundle(Path(), one.bundle)
     for line in bundle.failures:
         example = one_line(line.examples[0], _EXAMPLE) if line.examples else ""
@@ -53,7 +54,7 @@ def _about(one: BenchmarkResult) -> Iterator[str]:
         yield f"all failed rows: {one.task_dir / 'results.jsonl'} (status: failed)"
     if (people := bundle.corrected) is not None:
         yield f"{people.name} {people.value:.4f} {_interval(people.ci_lower, people.ci_upper)}"
-    yield from bundle.notes
+    yield from (note for note in bundle.notes if note not in reasons)
 
 
 def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:

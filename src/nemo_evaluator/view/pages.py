@@ -54,13 +54,21 @@ def summary(folder: BenchmarkFolder, *, running: bool) -> JsonDict:
         "title": bundle.name,
         **{name: getattr(bundle, name) for name in _SUMMED},
         "missing": missing,
-        "notes": [*(() if bundle.invalid else bundle.reasons), *bundle.notes, *filter(None, [bundle.stop_reason])],
+        "notes": _notes(bundle),
         "scores": [asdict(score) for score in bundle.scores],
         "failures": [asdict(line) for line in (*bundle.failures, *bundle.flaws)],
         "runtime": asdict(bundle.runtime),
         "version": bundle.sdk_version,
         "drawn": TaskPaths(folder.path).label_draw.is_file(),
     }
+
+
+def _notes(bundle: Bundle) -> list[str]:
+    """What stands beside the scores. The reasons of an invalid benchmark are shown apart."""
+    reasons = () if bundle.invalid else bundle.reasons
+    notes = [*reasons, *bundle.notes, bundle.stop_reason]
+    shown_apart = bundle.invalid
+    return [note for note in dict.fromkeys(notes) if note and note not in shown_apart]
 
 
 def figures(folder: BenchmarkFolder) -> str:

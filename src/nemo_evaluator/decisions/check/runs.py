@@ -15,7 +15,7 @@ from nemo_evaluator.core.json_coerce import as_dict, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level, RunCheck
-from nemo_evaluator.decisions.usability import tampered
+from nemo_evaluator.decisions.usability import tampering_of
 from nemo_evaluator.metrics import by_problem
 from nemo_evaluator.runs.answers import Answers
 from nemo_evaluator.runs.bundle import Bundle
@@ -155,13 +155,10 @@ def _causes(subject: _Subject) -> Iterator[Finding]:
 
 def _tampering(subject: _Subject) -> Iterator[Finding]:
     """Programs that reached for their judge: the model's own doing, though the mean leaves out every failed row."""
-    rows, forged = subject.rows, tampered(subject.rows)
-    if forged.any():
-        graded = rows.scored | forged
-        score = by_problem(rows.problem[graded], np.where(forged, 0.0, rows.reward)[graded]).means.mean()
-        words = f"{forged.sum()} of {len(rows)} rows reached for their judge (tamper), left out of the mean"
-        message = f"{words}; as 0, which is how comparisons and gates count them, they make it {score:.4f}"
-        yield Finding("tamper", Level.DEGRADED, message, FailureClass.UNKNOWN)
+    tampering = tampering_of(subject.rows)
+    if tampering is not None:
+        level = Level.INVALID if tampering.too_much else Level.DEGRADED
+        yield Finding("tamper", level, tampering.words, FailureClass.UNKNOWN)
 
 
 def _accounting(subject: _Subject) -> Iterator[Finding]:

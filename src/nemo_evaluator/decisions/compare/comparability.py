@@ -9,9 +9,9 @@ import numpy as np
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.decisions.pairing import Pairing
+from nemo_evaluator.decisions.pairing import Pairing, missing_rows
 from nemo_evaluator.decisions.stop_words import rule_words
-from nemo_evaluator.decisions.usability import tampered
+from nemo_evaluator.decisions.usability import planned_rows, tampered, tampering_of
 from nemo_evaluator.metrics import STOPPED, spending_of
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.calibration import tie
@@ -42,6 +42,9 @@ _ASIDE: Final = frozenset({"benchmark", "fingerprints", "resumed", "min_coverage
 _TELLING: Final = ("generation", "solver", "fingerprints")
 WORDS: Final = ("the baseline", "the candidate")
 _MANY_UNANSWERED: Final = 0.05
+# From which difference on of the shares of failed rows a reader must know of it, and how many causes are named.
+_UNEVEN: Final = 0.005
+_MOST_CAUSES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def caveats(
             f"rules stopped both runs, in different orders (shuffle_seed {seeds[0]}, {seeds[1]}): which problems they "
             "share depends on both, and no interval quite allows for that"
         )
-    found += [*pairing.warnings, *_left_out(pairing)]
+    found += [*pairing.warnings, *_left_out(pairing), *_uneven_failures(runs, rows)]
     if len(pairing):
         found += _asked_differently(*rows, pairing)
         left, right = (float(side.answers.mean()) for side in pairing.sides)
@@ -146,8 +149,11 @@ def _of_side(word: str, run: Bundle, rows: RowTable) -> Iterator[str]:
         yield f"{word} did not run to its end: {run.stop_reason}"
     yield from (f"{word}: {note}" for note in run.notes)
     yield from _noise(word, run)
-    if forged := int((tampered(rows) & (rows.reward == 0)).sum()):
-        yield f"{word}: {counted(forged, 'row')} that reached for the judge (tamper), counted as 0"
+    tampering = tampering_of(rows)
+    if tampering is not None:
+        if (rows.reward[tampered(rows)] == 0).all():
+            yield f"{word}: {counted(tampering.tampered, 'row')} that reached for the judge (tamper), counted as 0"
+        yield f"{word}: {tampering.words}"
     if rows.unanswered_share > _MANY_UNANSWERED:
         yield unanswered_words(word, rows)
     if rows.malformed:
@@ -180,6 +186,29 @@ def _left_out(pairing: Pairing) -> Iterator[str]:
     if any(unscored):
         where = f"{unscored[0]:,} in the baseline, {unscored[1]:,} in the candidate"
         yield f"problems without a scored answer are left out: {where}"
+
+
+def _uneven_failures(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> Iterator[str]:
+    """That many more rows failed on one side than on the other: what failed is not in the scores."""
+    planned = [planned_rows(run, side) for run, side in zip(runs, rows, strict=True)]
+    lost = missing_rows(runs, rows)
+    more = abs(lost[0] / max(planned[0], 1) - lost[1] / max(planned[1], 1))
+    if more <= _UNEVEN:
+        return
+    sides = [
+        f"{counted(count, 'row')} failed in {word}{_causes(side)}"
+        for word, count, side in zip(WORDS, lost, rows, strict=True)
+    ]
+    scores = [float(side.reward[side.scored].sum()) / max(count, 1) for side, count in zip(rows, planned, strict=True)]
+    yield f"{', '.join(sides)}: with failed rows as 0 the scores are {scores[0]:.4f} and {scores[1]:.4f}"
+
+
+def _causes(rows: RowTable) -> str:
+    """The most frequent causes of failed rows, in brackets."""
+    codes, counts = np.unique(rows.cause[~rows.scored], return_counts=True)
+    ranked = sorted(zip(counts.tolist(), codes.tolist(), strict=True), reverse=True)
+    words = [f"{count:,} {rows.causes[code] or 'unknown'}" for count, code in ranked[:_MOST_CAUSES]]
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _asked_differently(baseline: RowTable, candidate: RowTable, pairing: Pairing) -> Iterator[str]:

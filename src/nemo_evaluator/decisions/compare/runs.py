@@ -12,6 +12,7 @@ import numpy as np
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.calibrate.report import LabelledPair, labelled_pair
 from nemo_evaluator.decisions.compare.changes import (
     Shift,
@@ -24,8 +25,8 @@ from nemo_evaluator.decisions.compare.changes import (
 from nemo_evaluator.decisions.compare.comparability import WORDS, caveats, differences
 from nemo_evaluator.decisions.compare.report import N_PERMUTATIONS, Paired, RegressionReport, RunSide
 from nemo_evaluator.decisions.compare.verdict import Judgement, Verdict, judge, mirrored, shifted
-from nemo_evaluator.decisions.pairing import PairBy, Pairing, hidden_loss, imagined, missing_range, pair
-from nemo_evaluator.decisions.usability import rows_of_run, unfit
+from nemo_evaluator.decisions.pairing import PairBy, Pairing, hidden_loss, imagined, missing_range, missing_rows, pair
+from nemo_evaluator.decisions.usability import rows_of_run, tampered_too_much, unfit
 from nemo_evaluator.metrics import (
     Interval,
     PairedTest,
@@ -145,7 +146,9 @@ class Comparison:
         self.differences = differences(baseline, candidate)
         self.spending = joint_spending(spending_of(baseline.stopped), spending_of(candidate.stopped))
         self.missing = missing_range(self.runs, self.rows)
-        self._unfit = [unfit(run, rows) for run, rows in zip(self.runs, self.rows, strict=True)]
+        self._unfit = [
+            [*unfit(run, rows), *tampered_too_much(run, rows)] for run, rows in zip(self.runs, self.rows, strict=True)
+        ]
         self._labelled, self._label_notes = self.labelled(self.spending)
 
     def labelled(self, spending: Spending) -> tuple[LabelledPair | None, list[str]]:
@@ -213,6 +216,9 @@ class Comparison:
         """What no interval can make good: invalid runs, hardly any pairs, another scorer."""
         reasons = [f"{word} {reason}" for word, run in zip(WORDS, self._unfit, strict=True) for reason in run]
         reasons += self.pairing.scarce
+        lost = sum(missing_rows(self.runs, self.rows))
+        if lost and not self.pairing.bounded:
+            reasons.append(f"{counted(lost, 'row')} failed, and rewards beyond [0, 1] set no bound to what they hide")
         if reasons and judgement.verdict is not Verdict.BLOCK:
             return Judgement(Verdict.INCONCLUSIVE, judgement.relation, (*reasons, *judgement.reasons))
         if self.missing and not self._holds(judgement.verdict):

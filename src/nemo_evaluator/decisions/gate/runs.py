@@ -20,7 +20,7 @@ from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, Gate
 from nemo_evaluator.decisions.gate.thresholds import Measured, Measurement, corrected, measure, settle
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.decisions.pairing import Pairing, hidden_loss, imagined, missing_rows
-from nemo_evaluator.decisions.usability import rows_of_run, unfit
+from nemo_evaluator.decisions.usability import rows_of_run, tampered_too_much, unfit
 from nemo_evaluator.metrics import ANYTIME
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.unfinished import find_unfinished
@@ -150,6 +150,8 @@ class _Gate:
             if side.unanswered_share > limits.max_unanswered:
                 found.doubts.append(unanswered_words(word, side))
         found.doubts += pairing.scarce
+        for word, run, side in zip(WORDS, compared.runs, compared.rows, strict=True):
+            found.doubts += [f"{word} {reason}" for reason in tampered_too_much(run, side)]
         lost = missing_rows(compared.runs, compared.rows)
         if by_rows and any(lost) and not pairing.bounded:
             unbounded = "rewards beyond [0, 1] set no bound to what they hide"
