@@ -57,11 +57,6 @@ def show_path(path: Path) -> str:
     return text.removeprefix(".") or WHOLE_FILE
 
 
-def name_of(path: Path) -> str:
-    """The last key of a path that is a name; of an item of a list, that of the list."""
-    return next((key for key in reversed(path) if isinstance(key, str)), "")
-
-
 def map_texts(value: Any, change: Callable[[str, Path], Any], path: Path = ()) -> Any:
     """The value with ``change(text, path)`` in the place of every text in it."""
     if isinstance(value, dict):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.secrets import remember_named
+from nemo_evaluator.core.secret_places import remember_config
 
 _LINE: Final = re.compile(
     r"""\s*(?:export\s+)?(?P<name>[A-Za-z_]\w*)\s*=\s*
@@ -19,7 +19,8 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 def use_env_file(folder: Path, named: str | None = None) -> list[str]:
     """Set the variables of ``named``, or of ``folder/.env`` if there is one; returns the names that were set.
 
-    A variable that the environment has already is left alone. Values whose name looks secret are masked from here on.
+    A variable that the environment has already is left alone. Values whose name looks secret, and random
+    ones, are masked from here on.
     """
     path = Path(named).expanduser() if named is not None else folder / ".env"
     if named is None and not path.is_file():
@@ -29,7 +30,7 @@ def use_env_file(folder: Path, named: str | None = None) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}", hint="give a text file of NAME=VALUE lines") from error
     values = {name: value for name, value in _parse(text, path).items() if name not in os.environ}
-    remember_named(values)
+    remember_config({"env": values}, {}, {})
     os.environ.update(values)
     return list(values)
 

@@ -4,14 +4,23 @@ import re
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SerializationInfo,
+)
 from pydantic import WithJsonSchema as _WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config._document import map_texts, name_of
 from nemo_evaluator.core.kinds import NOT_YET
 from nemo_evaluator.core.lazy import without_plugins
-from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, remember_named, scrub
+from nemo_evaluator.core.secret_places import masked_config
+from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, remember_named
 from nemo_evaluator.core.values import dataclass
 
 SERVICE_PROTOCOLS = ("chat_completions", "completions", "responses")
@@ -21,6 +30,9 @@ PROTOCOL_OF_PATH: dict[str, Protocol] = {
     "/completions": "completions",
     "/responses": "responses",
 }
+
+# Context of a dump that is hashed and not shown: headers stand in it, since another header is another question.
+FOR_FINGERPRINT = {"for": "fingerprint"}
 
 _SIZE = re.compile(r"\d+(\.\d+)?\s*([kmgt]i?)?b?", re.IGNORECASE)
 
@@ -69,8 +81,19 @@ def _remember_secrets(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _mask_secrets(values: dict[str, Any]) -> Any:
-    return map_texts(values, lambda text, path: MASK if looks_secret(name_of(path)) else scrub(text))
+def _mask_variables(values: dict[str, Any]) -> Any:
+    return masked_config(values, [], ("env",))
+
+
+def _mask_headers(values: dict[str, str], info: SerializationInfo) -> Any:
+    if info.context == FOR_FINGERPRINT:
+        # A header may choose what answers; a key does not.
+        return {name: MASK if looks_secret(name) else text for name, text in values.items()}
+    return masked_config(values, [], ("headers",))
+
+
+def _mask_options(values: dict[str, Any]) -> Any:
+    return masked_config(values, [])
 
 
 def _regex(value: str) -> str:
@@ -145,9 +168,10 @@ SecretText = Annotated[
     PlainSerializer(str, return_type=str),
     _WithJsonSchema({"type": "string", "format": "password"}),
 ]
-# Variables whose name says that they are secret are masked wherever the config is written.
-EnvMap = Annotated[dict[str, str], AfterValidator(_remember_secrets), PlainSerializer(_mask_secrets)]
-Options = Annotated[dict[str, Any], AfterValidator(_remember_secrets), PlainSerializer(_mask_secrets)]
+# What is secret in them is masked wherever the config is written.
+EnvMap = Annotated[dict[str, str], AfterValidator(_remember_secrets), PlainSerializer(_mask_variables)]
+HeaderMap = Annotated[dict[str, str], AfterValidator(_remember_secrets), PlainSerializer(_mask_headers)]
+Options = Annotated[dict[str, Any], AfterValidator(_remember_secrets), PlainSerializer(_mask_options)]
 
 Role = Literal["model", "gym", "agent", "any"]
 

@@ -23,7 +23,8 @@ from nemo_evaluator.config.overrides import apply_overrides
 from nemo_evaluator.core.errors import ConfigError, Problem
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.registry import config_folder
-from nemo_evaluator.core.secrets import remember_environment, remember_urls
+from nemo_evaluator.core.secret_places import holds_mask, remember_config
+from nemo_evaluator.core.secrets import remember_environment
 from nemo_evaluator.core.values import dataclass, field
 
 # In place of a service whose settings are wrong: benchmarks that name it can be opened all the same.
@@ -31,6 +32,8 @@ _SERVICE: Final = {"type": "api", "url": "http://127.0.0.1:9/v1/chat/completions
 # What decides how benchmarks are opened: without it nothing is known.
 _NEEDED: Final = ("cluster", "datasets", "benchmarks")
 _ROUNDS: Final = 4
+_MASKED: Final = "holds *** where its secret was when this file was written"
+_UNMASK: Final = "write ${VARIABLE} and set that variable, or give the value with -O"
 _KEY: Final = re.compile(r'"([^"]*)"|\[(\d+)\]|([^.\[\]"]+)')
 
 
@@ -141,7 +144,8 @@ def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalC
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            remember_urls(data)
+            remember_config(data, document.value, environment)
+            problems += [document.problem(path, _MASKED, _UNMASK) for path in holds_mask(data)]
             config = EvalConfig.model_validate(data)
         except ValidationError as error:
             raise BrokenConfigError(_all_problems(problems, error, document, data), document, data) from None

@@ -4,18 +4,17 @@ import os
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import yaml
 
 from nemo_evaluator._version import __version__
-from nemo_evaluator.config._document import Path as ConfigPath
-from nemo_evaluator.config._document import map_texts, name_of, show_path
+from nemo_evaluator.config._document import show_path
 from nemo_evaluator.config.load import LoadedConfig
 from nemo_evaluator.config.overrides import parse_override
 from nemo_evaluator.core.files import write_atomic
-from nemo_evaluator.core.secrets import MASK, looks_secret, scrub
+from nemo_evaluator.core.secret_places import ConfigPath, masked_config
+from nemo_evaluator.core.secrets import scrub
 
 SNAPSHOT = "full_config.yaml"
 INNER = "NEL_INNER_EXECUTION"
@@ -34,8 +33,8 @@ def write_snapshot(
 
 def snapshot_text(loaded: LoadedConfig, *, run_id: str | None = None, command: Sequence[str] = ()) -> str:
     """The text of the snapshot: a header of comments, then the config with environment references unexpanded."""
-    masked: list[str] = []
-    data = map_texts(loaded.raw, partial(_mask, masked=masked))
+    masked: list[ConfigPath] = []
+    data = masked_config(loaded.raw, masked)
     facts = {
         "version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -43,7 +42,7 @@ def snapshot_text(loaded: LoadedConfig, *, run_id: str | None = None, command: S
         "source": str(loaded.source) if loaded.source else None,
         "overrides": " ".join(map(_mask_override, loaded.overrides)) or None,
         "run_id": run_id,
-        "masked": ", ".join(masked) or None,
+        "masked": ", ".join(map(show_path, masked)) or None,
     }
     # It holds wherever the folder is: a snapshot runs in the folder in which it stands, from wherever it is called.
     lines = [f"# Run it again with: nel eval run {SNAPSHOT}"]
@@ -52,25 +51,12 @@ def snapshot_text(loaded: LoadedConfig, *, run_id: str | None = None, command: S
     return "\n".join(lines) + "\n" + body
 
 
-def _mask(value: str, path: ConfigPath, masked: list[str]) -> str:
-    """Literal secrets become ``***``; ``${VARIABLE}`` stays, it is no secret."""
-    if looks_secret(name_of(path)) and value and "${" not in value:
-        masked.append(show_path(path))
-        return MASK
-    shown = scrub(value)
-    if shown != value:
-        masked.append(show_path(path))
-    return shown
-
-
 def _mask_override(override: str) -> str:
-    key, _, value = override.partition("=")
+    key = override.partition("=")[0]
     parts, parsed = parse_override(override)
-    if looks_secret(parts[-1]) and "${" not in value:
-        return f"{key}={MASK}"
-    if isinstance(parsed, dict | list):
-        return f"{key}={map_texts(parsed, partial(_mask, masked=[]))}"
-    return scrub(override)
+    path = tuple(int(part) if part.isdecimal() else part for part in parts)
+    shown = masked_config(parsed, [], path)
+    return scrub(override) if shown == parsed else f"{key}={shown}"
 
 
 def _mask_words(command: Sequence[str], overrides: Sequence[str]) -> list[str]:

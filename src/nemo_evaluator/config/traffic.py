@@ -8,7 +8,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from nemo_evaluator.config.fields import (
     Above0,
     Count,
-    EnvMap,
+    HeaderMap,
     Int,
     Model,
     Name,
@@ -107,7 +107,7 @@ class ProxyConfig(Model):
     interceptors: list[InterceptorConfig] = Field(default_factory=no_items, description="Stages of the pipeline.")
     verbose: bool = Field(False, description="Log one line per request.")
     extra_body: dict[str, Any] = Field(default_factory=dict, description="Fields merged into every request body.")
-    extra_headers: EnvMap = Field(default_factory=dict, description="Headers sent with every request.")
+    extra_headers: HeaderMap = Field(default_factory=dict, description="Headers sent with every request.")
     request_timeout: Above0 | None = Field(
         None, description="Seconds for one request in all; the same as `timeouts.total` of the service."
     )

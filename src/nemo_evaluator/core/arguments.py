@@ -6,15 +6,18 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.secrets import MASK, Secret, remember_urls, scrub
 
 _KEY_FLAG: Final = "--api-key"
 # They take the name of a variable; what is no such name is taken for the key itself.
 _NAME_FLAGS: Final = ("--api-key-env", "--judge-api-key-env")
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
-_SETTING_FLAGS: Final = ("-O", "--override")
+# `nel run` calls them -o; for other commands that is a folder, which holds no `=`.
+_SETTING_FLAGS: Final = ("-O", "-o", "--override")
 _TELLING: Final = re.compile(r"key|token|auth|secret|passw|credential", re.IGNORECASE)
 _CARRIED: Final = "NEL_ARGUMENT_{}"
+_places = Lazy("nemo_evaluator.core.secret_places")
 
 
 def hide_arguments() -> None:
@@ -52,12 +55,26 @@ def _masked(word: str, before: str) -> str:
     if given == _KEY_FLAG or (given in _NAME_FLAGS and not (_VARIABLE.fullmatch(value) or value in os.environ)):
         Secret(value)
         return flag + MASK
-    flag = next((one for one in ("--override=", "-O") if word.startswith(one) and word != one), "")
+    flag = next((form for form in ("--override=", "-O", "-o") if word.startswith(form) and word != form), "")
     if flag or before in _SETTING_FLAGS:
         name, mark, value = word.removeprefix(flag).partition("=")
-        if value and "${" not in value and _TELLING.search(name + value):
-            if _TELLING.search(name.rpartition(".")[2]):
-                Secret(value.strip("'\""))
+        if value and _is_secret_setting(name, value):
             return f"{flag}{name}{mark}{MASK}"
     remember_urls(word.partition("=")[2] if word.startswith("--") else word)
     return scrub(word)
+
+
+def _is_secret_setting(name: str, value: str) -> bool:
+    """Whether the value of ``-O a.b=value`` is, or may hold, a secret; if so its secrets are remembered."""
+    parts = [part for part in re.split(r"[.\[\]]+", name.lstrip("+~")) if part]
+    path = tuple(int(part) if part.isdecimal() else part for part in parts)
+    bare = value.strip().strip("'\"")
+    masked = _places.masked_text(bare, path)
+    for part in _places.secret_parts(bare, path):
+        if "${" not in part:
+            _places.remember_part(part)
+    if masked != bare:
+        return True
+    # Mappings are not taken apart here.
+    inline = value.lstrip()[:1] in ("{", "[")
+    return inline and (_TELLING.search(value) is not None or _places.holds_secrets(path))

@@ -5,16 +5,56 @@ are not looked for: they are placeholders (``EMPTY``, ``placeholder``), and mask
 answers."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote
 
 from nemo_evaluator.core.lazy import Lazy
+from nemo_evaluator.core.secret_names import looks_secret as looks_secret
 
 MASK: Final = "***"
 _SHORTEST: Final = 8
+# Of letters and digits together: `hunter2` is no word of an answer.
+_SHORTEST_MIXED: Final = 6
 _SHORTEST_WORD: Final = 16
-_IN_URLS: Final = frozenset({"sig", "signature", "code", "pwd"})
+# What people write where a server asks for a key and does not look at it.
+_PLACEHOLDERS: Final = frozenset(
+    {
+        "anonymous",
+        "change-me",
+        "changeme",
+        "dummy-key",
+        "dummy-token",
+        "dummy_key",
+        "fake-key",
+        "fake-token",
+        "local-key",
+        "mock-key",
+        "no-key",
+        "no-key-required",
+        "no-token",
+        "none-needed",
+        "not-a-key",
+        "not-needed",
+        "not-required",
+        "not-set",
+        "not-used",
+        "not_needed",
+        "placeholder",
+        "sk-dummy",
+        "sk-fake",
+        "sk-no-key-required",
+        "sk-none",
+        "sk-not-needed",
+        "sk-placeholder",
+        "test-key",
+        "test-token",
+        "test_key",
+        "token-abc123",
+        "your-api-key",
+        "your_api_key",
+    }
+)
 # Read from the environment by us or by libraries that exporters and datasets use, without being named in a config.
 _VARIABLES: Final = (
     *("NEMO_API_KEY", "NEMO_JUDGE_API_KEY", "NVIDIA_API_KEY", "NGC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
@@ -22,8 +62,10 @@ _VARIABLES: Final = (
     *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
 )
 # `nel --help` has no secrets.
-_json, _base64 = Lazy("json"), Lazy("base64")
-_WORD: Final = re.compile(r"(^|[_-])(key|token|auth)$|api_?key|secret|passw|credential|authorization", re.IGNORECASE)
+_json = Lazy("json")
+_base64 = Lazy("base64")
+_values = Lazy("nemo_evaluator.core.secret_values")
+_ORDINARY_WORD: Final = re.compile(r"[A-Z]?[a-z]*|[A-Z]*")
 
 
 class Secret:
@@ -64,11 +106,6 @@ plain_forms: Final[list[str]] = []
 encoded_forms: Final[list[bytes]] = []
 
 
-def looks_secret(name: str) -> bool:
-    """True when a variable, parameter or header of this name usually holds a secret."""
-    return _WORD.search(name) is not None
-
-
 def remember_named(values: Mapping[Any, Any]) -> None:
     """Make secrets of the texts in ``values`` whose names say so, at any depth."""
     for name, value in values.items():
@@ -88,24 +125,15 @@ def remember_environment(variables: Mapping[str, str]) -> None:
             Secret(variables[name])
 
 
-# Schemes of benchmarks in which an @ comes before a version, a task or a digest.
-_VERSIONED: Final = frozenset({"harbor", "inspect", "container"})
-
-
 def remember_urls(value: Any) -> None:
     """Make secrets of passwords and of parameters such as ``key=`` in the URLs of a config's data."""
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             remember_urls(item)
     elif isinstance(value, str) and "://" in value and ("@" in value or "=" in value):
-        scheme, _, rest = value.partition("://")
-        user, found, _ = rest.partition("/")[0].rpartition("@")
-        if found and scheme not in _VERSIONED:
-            Secret(unquote(user.partition(":")[2] or user))
-        for pair in value.partition("?")[2].partition("#")[0].split("&"):
-            name, _, given = pair.partition("=")
-            if given and (looks_secret(name) or name.lower() in _IN_URLS):
-                _ = Secret(given), Secret(unquote(given))
+        for part in _values.url_parts(value):
+            Secret(part)
+            Secret(unquote(part))
 
 
 def forget(secret: Secret) -> None:
@@ -140,9 +168,20 @@ def scrub_value(value: Any) -> Any:
 
 
 def _remember(value: str) -> None:
-    if len(value) >= (_SHORTEST_WORD if value.isalpha() else _SHORTEST) and value not in _known:
-        _known[value] = _forms(value)
+    if value not in _known and _is_looked_for(value):
+        _known[value] = tuple(dict.fromkeys(_forms(value)))
         _arrange()
+
+
+def _is_looked_for(value: str) -> bool:
+    """False for what would be found in ordinary answers: short values, single words and placeholders."""
+    if value.lower() in _PLACEHOLDERS:
+        return False
+    if value.isalpha():
+        # Letters in mixed case are no word, unless they are few.
+        return len(value) >= (_SHORTEST if _ORDINARY_WORD.fullmatch(value) is None else _SHORTEST_WORD)
+    mixed = any(letter.isalpha() for letter in value) and any(letter.isdigit() for letter in value)
+    return len(value) >= (_SHORTEST_MIXED if mixed else _SHORTEST)
 
 
 def _arrange() -> None:
@@ -150,14 +189,34 @@ def _arrange() -> None:
     encoded_forms[:] = [_quoted(form).encode("utf-8", "replace") for form in plain_forms]
 
 
-def _forms(value: str) -> tuple[str, ...]:
+def _forms(value: str) -> Iterator[str]:
     """The forms in which a server may write a value back: as it is, inside JSON that is itself text, in a URL, in
     Base64."""
     data = value.encode("utf-8", "replace")
     ascii_only = _json.dumps(value)[1:-1]
-    in_json = (ascii_only, _quoted(value), ascii_only.replace("/", "\\/"))
-    encoded = _base64.b64encode(data).decode().rstrip("=")
-    return tuple(dict.fromkeys((value, *in_json, quote(data, safe=""), quote(data), encoded)))
+    yield value
+    yield ascii_only
+    yield _quoted(value)
+    yield ascii_only.replace("/", "\\/")
+    yield quote(data)
+    for escaped in (quote(data, safe=""), quote_plus(data)):
+        yield escaped
+        yield re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), escaped)
+    yield _base64.b64encode(data).decode().rstrip("=")
+    for before in range(3):
+        yield from _inside_base64(data, before)
+
+
+def _inside_base64(data: bytes, before: int) -> Iterator[str]:
+    """How bytes stand in Base64 when ``before`` others precede them, as in ``user:password``: without the letters that
+    also depend on their neighbours."""
+    encoded = _base64.b64encode(bytes(before) + data).decode().rstrip("=")
+    first = -(-before * 8 // 6)
+    last = (before + len(data)) * 8 // 6
+    inside = encoded[first:last]
+    if len(inside) >= _SHORTEST:
+        yield inside
+        yield inside.replace("+", "-").replace("/", "_")
 
 
 def _quoted(text: str) -> str:

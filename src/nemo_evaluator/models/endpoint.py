@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from nemo_evaluator.config import ModelService
+from nemo_evaluator.config.fields import FOR_FINGERPRINT
 from nemo_evaluator.config.traffic import ModelTrafficConfig
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
@@ -203,7 +204,7 @@ def endpoint_of(name: str, service: Any, url: str | None = None, *, base_dir: Pa
 
 
 def _identity(service: ModelService) -> JsonDict:
-    dumped = service.model_dump(mode="json", exclude_none=True, exclude=_OPERATIONAL)
+    dumped = service.model_dump(mode="json", exclude_none=True, exclude=_OPERATIONAL, context=FOR_FINGERPRINT)
     url = getattr(service, "url", None)
     if url is not None:
         parts = urlsplit(base_url(url))

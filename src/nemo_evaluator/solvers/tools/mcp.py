@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config.fields import EnvMap, Model, Name, no_items
+from nemo_evaluator.config.fields import EnvMap, HeaderMap, Model, Name, no_items
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.sandbox.base import Sandbox
@@ -20,7 +20,7 @@ class McpServer(Model):
     args: list[str] = Field(default_factory=no_items, description="Its arguments.")
     env: EnvMap = Field(default_factory=dict, description="Its environment.")
     url: str | None = Field(None, description="URL of a server that speaks HTTP.")
-    headers: EnvMap = Field(default_factory=dict, description="Headers for the URL.")
+    headers: HeaderMap = Field(default_factory=dict, description="Headers for the URL.")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

@@ -1,0 +1,263 @@
+"""Which texts of a config are secrets. Secret by default are: values of keys whose names say so, every header that is
+not on a short list, random text in environments and commands, and whatever came there from an environment variable.
+
+The snapshot masks them (``masked_config``); records, logs and answers are searched for them (``remember_config``).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+from nemo_evaluator.core.secret_values import (
+    command_parts,
+    decoded_forms,
+    header_parts,
+    is_flag_of_secret,
+    is_reference_name,
+    looks_random,
+    token_parts,
+    url_parts,
+)
+from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, scrub
+
+ConfigPath: TypeAlias = tuple[str | int, ...]
+
+_HEADER_KEY: Final = re.compile(r"(^|_)headers?$", re.IGNORECASE)
+_ENVIRONMENT_KEY: Final = re.compile(r"(^|_)(env|envs|environ|environment|env_vars|env_map|secrets)$", re.IGNORECASE)
+_COMMAND_KEY: Final = re.compile(
+    r"(^|_)(args|argv|arguments|flags|cmd|cmds|command|commands|entrypoint|script|options)$", re.IGNORECASE
+)
+# Headers that say nothing of who asks.
+_HARMLESS_HEADERS: Final = frozenset(
+    {
+        "accept",
+        "accept-charset",
+        "accept-encoding",
+        "accept-language",
+        "anthropic-beta",
+        "anthropic-version",
+        "cache-control",
+        "connection",
+        "content-encoding",
+        "content-language",
+        "content-length",
+        "content-type",
+        "date",
+        "expect",
+        "host",
+        "http-referer",
+        "idempotency-key",
+        "keep-alive",
+        "openai-beta",
+        "origin",
+        "pragma",
+        "prefer",
+        "priority",
+        "range",
+        "referer",
+        "te",
+        "traceparent",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+        "x-request-id",
+        "x-title",
+    }
+)
+# What is said openly elsewhere in a config is no secret, and masking it would empty the results.
+_PLAIN_KEYS: Final = frozenset({"model", "name", "served_model_name", "type", "protocol", "service", "id", "image"})
+_NUMBER_OR_DATE: Final = re.compile(r"v?[\d.,:+_-]{1,10}|\d{4}-\d\d-\d\d([T ][\d:.+Z-]*)?")
+_HOST: Final = re.compile(r"[a-z][a-z0-9.-]*:\d{1,5}|[a-z0-9-]+(\.[a-z0-9-]+)+")
+_REFERENCE: Final = re.compile(r"(?<!\$)\$\{(\w+)(?::-((?:[^{}]|\{[^{}]*\})*))?\}|(?<!\$)\$\{\.[^}]*\}")
+# Beside a reference these hold no secret: `Bearer `, `session=`.
+_FRAME: Final = re.compile(r"[\s;,]*(?:(?:Bearer|Basic|Token|ApiKey|Digest)\s*|[\w-]+[=:]\s*)?[\s;,]*", re.IGNORECASE)
+
+
+class Place(Enum):
+    """What kind of setting a value is."""
+
+    HEADER = "header"
+    NAMED = "named"
+    ENVIRONMENT = "environment"
+    COMMAND = "command"
+    OTHER = "other"
+
+
+def place_of(path: ConfigPath) -> Place:
+    """The kind of the setting at a path; its own name counts before those of what is around it."""
+    name = name_of(path)
+    above = [key for key in path[:-1] if isinstance(key, str)]
+    if any(_HEADER_KEY.search(key) for key in above):
+        return Place.OTHER if name.lower() in _HARMLESS_HEADERS else Place.HEADER
+    if looks_secret(name):
+        return Place.NAMED
+    if any(_ENVIRONMENT_KEY.search(key) for key in (*above, name)):
+        return Place.ENVIRONMENT
+    if any(_COMMAND_KEY.search(key) for key in (*above, name)):
+        return Place.COMMAND
+    return Place.OTHER
+
+
+def holds_secrets(path: ConfigPath) -> bool:
+    """True when what stands at and under a path may be headers or an environment."""
+    return any(_HEADER_KEY.search(str(key)) or _ENVIRONMENT_KEY.search(str(key)) for key in path)
+
+
+def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
+    """The parts of a value that are secret; the text itself when all of it is.
+
+    Args:
+        text: The value, environment references expanded.
+        path: Where it stands.
+        before: In a list, the text before it: `--api-key` makes a secret of what follows.
+    """
+    place = place_of(path)
+    if place is Place.NAMED or is_flag_of_secret(before):
+        return [text]
+    if place is Place.HEADER:
+        return [text] if isinstance(path[-1], str) else _listed_header(text)
+    if place is Place.ENVIRONMENT and looks_random(text) and not is_reference_name(name_of(path)):
+        return [text]
+    parts = [*token_parts(text), *url_parts(text)]
+    if place in (Place.ENVIRONMENT, Place.COMMAND):
+        parts += command_parts(text)
+    return [part for part in dict.fromkeys(parts) if part]
+
+
+def remember_config(data: Any, raw: Any, environment: Mapping[str, str]) -> None:
+    """Make secrets of all texts of a config that its places make secret.
+
+    Args:
+        data: The config, environment references expanded.
+        raw: The same with its references.
+        environment: The variables they were taken from.
+    """
+    plain = frozenset(_plain_values(data))
+    for path, text, before in _texts(data):
+        for part in secret_parts(text, path, before):
+            remember_part(part, plain)
+    for path, text, _ in _texts(raw):
+        place = place_of(path)
+        if "${" not in text or place not in (Place.HEADER, Place.NAMED, Place.ENVIRONMENT):
+            continue
+        for reference in _REFERENCE.finditer(text):
+            value = environment.get(reference[1] or "", "")
+            if value and not (place is Place.ENVIRONMENT and _says_where(value)):
+                remember_part(value, plain)
+
+
+def remember_part(part: str, plain: frozenset[str] = frozenset()) -> None:
+    """Make secrets of the forms of a value; not of numbers, dates and what is said openly elsewhere."""
+    for form in header_parts(part):
+        for value in decoded_forms(form):
+            if value not in plain and not _NUMBER_OR_DATE.fullmatch(value):
+                Secret(value)
+
+
+def masked_config(value: Any, masked: list[ConfigPath], path: ConfigPath = (), before: str = "") -> Any:
+    """The value with ``***`` in the place of every secret; references such as ``${VARIABLE}`` stay.
+
+    Args:
+        value: A part of a config, environment references unexpanded.
+        masked: The paths of what was masked are added to it.
+        path: Where the value stands.
+        before: In a list, the text before it.
+    """
+    if isinstance(value, dict):
+        return {key: masked_config(item, masked, (*path, key)) for key, item in value.items()}
+    if isinstance(value, list):
+        texts = ["", *(item if isinstance(item, str) else "" for item in value)]
+        pairs = zip(value, texts, strict=False)
+        return [masked_config(item, masked, (*path, n), earlier) for n, (item, earlier) in enumerate(pairs)]
+    if not isinstance(value, str):
+        return _masked_number(value, masked, path)
+    shown = masked_text(value, path, before)
+    if shown != value:
+        masked.append(path)
+    return shown
+
+
+def masked_text(text: str, path: ConfigPath, before: str = "") -> str:
+    """One value of a config with ``***`` in the place of its secrets."""
+    pieces: list[str] = []
+    end = 0
+    for match in _REFERENCE.finditer(text):
+        pieces.append(_masked_piece(text[end : match.start()], path, before, alone=False))
+        pieces.append(_masked_default(match, path, before))
+        end = match.end()
+    pieces.append(_masked_piece(text[end:], path, before, alone=end == 0))
+    return scrub("".join(pieces))
+
+
+def holds_mask(data: Any) -> Iterator[ConfigPath]:
+    """The places of secrets where ``***`` stands: the config was written without them."""
+    for path, text, before in _texts(data):
+        whole = place_of(path) in (Place.HEADER, Place.NAMED) or is_flag_of_secret(before)
+        if whole and MASK in text:
+            yield path
+
+
+def _masked_number(value: Any, masked: list[ConfigPath], path: ConfigPath) -> Any:
+    """A key of digits alone is a number for YAML."""
+    if isinstance(value, int) and not isinstance(value, bool) and place_of(path) is Place.NAMED and value > 99_999:
+        masked.append(path)
+        return MASK
+    return value
+
+
+def _masked_default(match: re.Match[str], path: ConfigPath, before: str) -> str:
+    default = match[2]
+    if not default:
+        return match.group()
+    shown = masked_text(default, path, before)
+    return f"${{{match[1]}:-{shown}}}"
+
+
+def _masked_piece(piece: str, path: ConfigPath, before: str, *, alone: bool) -> str:
+    if not piece:
+        return piece
+    parts = secret_parts(piece, path, before)
+    if piece in parts:
+        frame = not alone and _FRAME.fullmatch(piece) is not None and not looks_random(piece)
+        return piece if frame else MASK
+    for part in sorted(parts, key=len, reverse=True):
+        piece = piece.replace(part, MASK)
+    return piece
+
+
+def _texts(value: Any, path: ConfigPath = (), before: str = "") -> Iterator[tuple[ConfigPath, str, str]]:
+    if isinstance(value, str):
+        yield path, value, before
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, (*path, str(key)))
+    elif isinstance(value, list):
+        earlier = ""
+        for number, item in enumerate(value):
+            yield from _texts(item, (*path, number), earlier)
+            earlier = item if isinstance(item, str) else ""
+
+
+def _listed_header(text: str) -> list[str]:
+    """Of a header in a list, which has its name before it: ``Name: value``."""
+    name, _, value = text.partition(":")
+    return [] if name.strip().lower() in _HARMLESS_HEADERS or not value.strip() else [value.strip()]
+
+
+def _plain_values(data: Any) -> Iterator[str]:
+    for path, text, _ in _texts(data):
+        if name_of(path) in _PLAIN_KEYS and place_of(path) is Place.OTHER:
+            yield text
+
+
+def _says_where(value: str) -> bool:
+    """True for paths, URLs, hosts and names of hubs: what they name is not secret, and occurs in ordinary text."""
+    if looks_random(value):
+        return False
+    return value.startswith(("/", "./", "~")) or "/" in value or _HOST.fullmatch(value) is not None
+
+
+def name_of(path: ConfigPath) -> str:
+    """The last key of a path that is a name; of an item of a list, that of the list."""
+    return next((key for key in reversed(path) if isinstance(key, str)), "")

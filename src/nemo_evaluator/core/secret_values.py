@@ -1,0 +1,189 @@
+"""What a secret looks like: shapes of well-known tokens, passwords inside URLs and commands, and random text.
+
+Names are judged in ``core.secret_names``, the places of a config in ``core.secret_places``.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import unquote
+
+from nemo_evaluator.core.secret_names import looks_secret
+
+# Shapes of tokens that mean something wherever they stand. Each needs enough random text behind its prefix.
+_TOKENS: Final = re.compile(
+    r"""(?<![A-Za-z0-9_-])(?:
+        (?:sk|pk|rk)[-_](?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}
+      | (?:nvapi|glpat|xox[abeoprs]|pypi|npm|gsk|tvly|dckr_pat)[-_][A-Za-z0-9_-]{16,}
+      | (?:hf|gh[opsur]|r8)_[A-Za-z0-9]{16,}
+      | github_pat_[A-Za-z0-9_]{16,}
+      | (?:AKIA|ASIA)[A-Z0-9]{16}
+      | AIza[A-Za-z0-9_-]{30,}
+      | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)?
+    )""",
+    re.VERBOSE,
+)
+_PRIVATE_KEY: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
+
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^\s'\"<>`]+)")
+_PARAMETER: Final = re.compile(r"[?&#;]([^=&#;?]+)=([^&#;]+)")
+_SECRET_PARAMETERS: Final = frozenset({"sig", "signature", "code", "pwd"})
+# Schemes of benchmarks in which an @ comes before a version, a task or a digest.
+_VERSIONED: Final = frozenset({"harbor", "inspect", "container"})
+
+_SHORTEST_USER: Final = 8
+_USUAL_USERS: Final = frozenset({"", "anonymous", "postgres", "username", "oauth2", "x-access-token", "x-oauth-basic"})
+
+# `--api-key X`, `--api-key=X`, `-H "X-Api-Key: X"`, `NAME=X`, `user:password` behind -u.
+_FLAG: Final = re.compile(r"(?<![\w-])--?([A-Za-z][\w.-]*)(?:=|\s+)(\"[^\"]+\"|'[^']+'|[^\s'\"]+)")
+_ASSIGNMENT: Final = re.compile(r"(?<![\w-])([A-Za-z_]\w*)=(\"[^\"]+\"|'[^']+'|[^\s;'\"]+)")
+_HEADER: Final = re.compile(r"(?<![\w-])([A-Za-z][\w-]*):\s*([^'\"\n]+)")
+_USER_FLAGS: Final = frozenset({"u", "user", "proxy-user"})
+_SCHEME_WORD: Final = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Digest)\s+", re.IGNORECASE)
+
+_SHORTEST_RANDOM: Final = 12
+_SHORTEST_ODD: Final = 9
+_HEX: Final = re.compile(r"[0-9a-fA-F]{16,}")
+_COMMIT_OR_DIGEST: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_PATH: Final = re.compile(r"(?:~|\.{1,2})?/(?:[a-z][a-z_.-]+|[A-Z][a-z]{2,})?(?:/|$)")
+_DIGEST_PREFIX: Final = re.compile(r"(?:sha256|sha512|md5):[0-9a-f]+")
+_PIECES: Final = re.compile(r"[A-Za-z0-9]+")
+_WORD_LIKE: Final = re.compile(
+    r"[a-z]{1,24}|[A-Z]{1,24}|\d{1,8}|v?\d+[a-z]{0,2}|\d{1,4}(?:[A-Z]{1,2}|[a-z]{1,3})|(?:[A-Z]?[a-z]+|[A-Z]{2,5})\d{1,4}[a-z]?"
+)
+_CAMEL_CASE: Final = re.compile(r"[A-Z]?[a-z]{2,}(?:[A-Z][a-z]{2,})*|[A-Z]{1,3}(?:[A-Z][a-z]{2,})+")
+_CONSONANTS: Final = re.compile(r"[bcdfghjklmnpqrstvwxz]{6}", re.IGNORECASE)
+
+
+def looks_random(text: str) -> bool:
+    """True for a text that nobody writes by hand: 16 hex digits, base64, letters mixed with digits.
+
+    Examples: ``9f86d081884c7d65`` and ``Zx81kQwe77Lp`` are random; ``Qwen2.5-72B-Instruct``, ``/models/llama``,
+    ``2024-01-31T12:00`` and ``sha256:9f86d0...`` are not.
+    """
+    text = text.strip()
+    if len(text) < _SHORTEST_RANDOM or " " in text:
+        return False
+    if _PATH.match(text) or "://" in text or _DIGEST_PREFIX.search(text):
+        return False
+    if _HEX.search(text):
+        return True
+    # One odd piece is a version or a size: `A22B`, `8x7B`, `01T12`.
+    odd = [piece for piece in _PIECES.findall(text) if not _word_like(piece)]
+    return sum(len(piece) for piece in odd) >= _SHORTEST_ODD
+
+
+def _word_like(piece: str) -> bool:
+    if _CONSONANTS.search(piece):
+        return False
+    return _WORD_LIKE.fullmatch(piece) is not None or _CAMEL_CASE.fullmatch(piece) is not None
+
+
+def token_parts(text: str) -> list[str]:
+    """The tokens of well-known shapes and the private keys in a text."""
+    return [match.group() for pattern in (_TOKENS, _PRIVATE_KEY) for match in pattern.finditer(text)]
+
+
+def url_parts(text: str) -> list[str]:
+    """The passwords and the secret parameters of the URLs in a text, as they are written there."""
+    parts: list[str] = []
+    for match in _URL.finditer(text):
+        scheme = match[1].lower()
+        rest = match[2]
+        parts.extend(_user_parts(scheme, rest))
+        for name, value in _PARAMETER.findall(rest):
+            if looks_secret(name) or name.lower() in _SECRET_PARAMETERS:
+                parts.append(value)
+    return parts
+
+
+def _user_parts(scheme: str, rest: str) -> list[str]:
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if "@" not in authority and "@" in rest:
+        # A password may hold a slash that should have been escaped.
+        authority = rest.rpartition("@")[0] + "@" if re.match(r"[^/@\s]+:[^@\s]+@", rest) else authority
+    user_info, at_sign, _ = authority.rpartition("@")
+    if not at_sign or scheme in _VERSIONED:
+        return []
+    user, colon, password = user_info.partition(":")
+    if not colon:
+        return [user] if len(user) >= _SHORTEST_USER and user not in _USUAL_USERS else []
+    # `https://TOKEN:x-oauth-basic@host`: the token may stand first.
+    parts = [user] if looks_random(user) or token_parts(user) else []
+    return parts if password in _USUAL_USERS else [*parts, password]
+
+
+def command_parts(text: str) -> list[str]:
+    """The secrets in a command: values of flags, variables and headers whose names say so, and random words."""
+    parts: list[str] = []
+    for name, value in _FLAG.findall(text):
+        value = value.strip("'\"")
+        if looks_secret(name):
+            parts.append(value)
+        elif name in _USER_FLAGS and ":" in value:
+            parts.append(value.partition(":")[2])
+    for name, value in _ASSIGNMENT.findall(text):
+        value = value.strip("'\"")
+        if looks_secret(name) or (looks_random(value) and not is_reference_name(name)):
+            parts.append(value)
+    for name, value in _HEADER.findall(text):
+        if looks_secret(name):
+            parts.append(without_scheme(value))
+    words = re.split(r"[\s'\"=]+", text)
+    parts += [word for word in words if looks_random(word) and not _COMMIT_OR_DIGEST.search(word)]
+    return [part for part in parts if part and not part.startswith("$")]
+
+
+def is_flag_of_secret(word: str) -> bool:
+    """True for an argument such as ``--api-key``, after which a secret follows as an argument of its own."""
+    return word.startswith("-") and "=" not in word and looks_secret(word.lstrip("-"))
+
+
+def without_scheme(value: str) -> str:
+    """The value of a header without the word before it, such as ``Bearer``."""
+    return _SCHEME_WORD.sub("", value, count=1).strip()
+
+
+_REFERENCE_NAME: Final = re.compile(
+    r"revision|commit|sha\d*$|digest|checksum|hash|(^|[_-])(ref|rev|uuid|run_?id)$", re.IGNORECASE
+)
+
+
+def is_reference_name(name: str) -> bool:
+    """True for names whose values are random and public: commits, digests, checksums."""
+    return _REFERENCE_NAME.search(name) is not None
+
+
+def header_parts(value: str) -> Iterator[str]:
+    """The forms of a header's value that somebody may say back: whole, without its scheme, and taken apart."""
+    yield value
+    bare = without_scheme(value)
+    yield bare
+    if ";" in bare or "=" in bare:
+        # A cookie: each value by itself.
+        for pair in bare.split(";"):
+            _, equals, cookie = pair.strip().partition("=")
+            if equals:
+                yield cookie
+    if value[:6].lower() == "basic ":
+        yield from _basic_parts(bare)
+
+
+def _basic_parts(encoded: str) -> Iterator[str]:
+    import base64  # noqa: PLC0415 - `nel --help` has no secrets
+    import binascii  # noqa: PLC0415
+
+    try:
+        decoded = base64.b64decode(encoded, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return
+    yield decoded
+    yield decoded.partition(":")[2]
+
+
+def decoded_forms(part: str) -> Iterator[str]:
+    """A secret of a URL as it is written there, and as it is meant."""
+    yield part
+    yield unquote(part)

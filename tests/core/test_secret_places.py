@@ -1,0 +1,240 @@
+"""Which texts of a config are secrets: by name, by place, by what they look like. What is none is left alone."""
+
+from __future__ import annotations
+
+import base64
+import random
+import secrets
+import string
+
+import pytest
+import yaml
+
+from nemo_evaluator.core.secret_names import looks_secret
+from nemo_evaluator.core.secret_places import masked_config, remember_config
+from nemo_evaluator.core.secret_values import command_parts, looks_random, url_parts
+from nemo_evaluator.core.secrets import Secret, scrub
+
+SECRET_NAMES = [
+    "api_key",
+    "apiKey",
+    "API_KEY",
+    "X-Api-Key",
+    "DB_PASS",
+    "DB_PASSWORD",
+    "SSH_PASSPHRASE",
+    "GITHUB_PAT",
+    "X-Bearer",
+    "Cookie",
+    "Set-Cookie",
+    "MYSQL_PWD",
+    "accessToken",
+    "access_token",
+    "HF_TOKEN",
+    "Authorization",
+    "Proxy-Authorization",
+    "client_secret",
+    "AWS_SECRET_ACCESS_KEY",
+    "private_key",
+    "SENTRY_DSN",
+    "basic_auth",
+    "passwd",
+    "userPassword",
+    "OPENAI_API_KEYS",
+    "auth_tokens",
+]
+PLAIN_NAMES = [
+    "max_tokens",
+    "tokenizer",
+    "stop_tokens",
+    "PATH",
+    "PWD",
+    "OLDPWD",
+    "answer_key",
+    "sort_key",
+    "input_key",
+    "eos_token",
+    "pad_token",
+    "api_key_env",
+    "key_file",
+    "private_key_secret_arn",
+    "model",
+    "name",
+    "compass",
+    "keyboard",
+    "monkey",
+    "authors",
+    "passes",
+    "path",
+    "password_file",
+    "pattern",
+    "dispatch",
+]
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_names_of_secrets(name: str) -> None:
+    assert looks_secret(name)
+
+
+@pytest.mark.parametrize("name", PLAIN_NAMES)
+def test_names_of_other_things(name: str) -> None:
+    assert not looks_secret(name)
+
+
+PLAIN_VALUES = [
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "Qwen2.5-VL-72B-Instruct-AWQ",
+    "Qwen/Qwen3-235B-A22B-Instruct-2507",
+    "mistralai/Mixtral-8x7B",
+    "/root/.cache/huggingface/hub",
+    "/data/models/snapshots/0123456789abcdef0123456789abcdef01234567",
+    "2024-01-31T12:00:00Z",
+    "nvcr.io/nvidia/tritonserver:24.01-py3",
+    "expandable_segments:True",
+    "max_split_size_mb:512",
+    "FLASHINFER",
+    "en_US.UTF-8",
+    "http://localhost:8000/v1",
+    "0,1,2,3",
+    "ec2-54-12-1-2.compute.amazonaws.com",
+    "image@sha256:9f86d081884c7d659a2feaa0c55ad015",
+    "float16",
+    "bfloat16",
+    "cuda:0",
+    "/usr/local/cuda-12.4/lib64:/usr/lib",
+    "./results",
+    "~/models/llama",
+    "tensor_parallel_size",
+    "production",
+    "TheQuickBrownFox",
+    "gpt-4o-mini-2024-07-18",
+    "claude-3-5-sonnet-20241022",
+    "nvidia/llama-3.3-nemotron-super-49b-v1",
+    "deepseek-r1",
+]
+
+
+@pytest.mark.parametrize("value", PLAIN_VALUES)
+def test_ordinary_values_are_not_random(value: str) -> None:
+    assert not looks_random(value)
+    data = {"services": {"m": {"extra_env": {"SETTING": value}, "extra_args": ["--setting", value]}}}
+    assert masked_config(data, []) == data
+
+
+def _generators(draw: random.Random) -> list[str]:
+    letters = string.ascii_letters + string.digits
+    return [
+        "".join(draw.choices("0123456789abcdef", k=16)),
+        "".join(draw.choices("0123456789ABCDEF", k=32)),
+        "".join(draw.choices(letters, k=20)),
+        "".join(draw.choices(letters + "-_", k=24)),
+        base64.b64encode(draw.randbytes(24)).decode(),
+    ]
+
+
+def test_every_draw_of_a_random_key_is_caught_where_keys_stand() -> None:
+    draw = random.Random(7)
+    missed = []
+    for _ in range(1_000):
+        for key in _generators(draw):
+            data = {"cluster": {"container_env": {"SETTING": key}}}
+            if key in str(masked_config(data, [])):
+                missed.append(key)
+    assert missed == []
+
+
+CONFIG = """
+services:
+  m:
+    url: "http://h/v1?api_key=planted-01"
+    api_key: "planted-02"
+    extra_env: {DB_PASS: planted-03, SSH_PASSPHRASE: "planted 04 words", PLAIN: visible-01, GITHUB_PAT: planted-05}
+    extra_args: ["--api-key", "planted-06", "--token=planted-07", "--max-tokens", "512"]
+    pre_cmd: "export HF_TOKEN=planted-08; curl -H 'X-Api-Key: planted-09' -u me:planted-10 http://u:planted-11@h/"
+    proxy:
+      extra_headers:
+        X-Anything: planted-12
+        Cookie: "session=planted-13; other=planted-14"
+        Authorization: "Basic planted-15"
+        Content-Type: application/json
+        User-Agent: visible-02
+      extra_body: {user: visible-03, api_key: planted-16}
+output:
+  export_config:
+    mlflow: {tracking_uri: "http://me:planted-17@h:5000", experiment: visible-04}
+benchmarks:
+  - name: "hf://x?token=planted-18"
+    solver: {type: custom, config: {auth_token: "${KEY:-planted-19}", answer_key: visible-05}}
+    sandbox: {container_env: ["DB_PASS=planted-20", "MODE=visible-06"]}
+    note: "sk-planted210123456789abcdef"
+"""
+
+
+def test_a_config_keeps_what_is_plain_and_nothing_that_is_secret() -> None:
+    masked: list = []
+    data = masked_config(yaml.safe_load(CONFIG), masked)
+    text = yaml.safe_dump(data)
+    assert "planted" not in text
+    assert [f"visible-0{number}" for number in range(1, 7) if f"visible-0{number}" not in text] == []
+    assert data["benchmarks"][0]["solver"]["config"]["auth_token"] == "${KEY:-***}"
+    assert data["services"]["m"]["extra_args"] == ["--api-key", "***", "--token=***", "--max-tokens", "512"]
+    assert data["services"]["m"]["proxy"]["extra_headers"]["Content-Type"] == "application/json"
+    assert len(masked) >= 15
+
+
+def test_references_stay() -> None:
+    headers = {"Authorization": "Bearer ${TOKEN}", "Cookie": "sid=${SID}", "X-A": "${A}", "X-B": "${A:-}"}
+    data = {"services": {"m": {"proxy": {"extra_headers": headers}, "api_key": "${KEY}"}}}
+    assert masked_config(data, []) == data
+
+
+def test_what_is_remembered_and_what_is_not() -> None:
+    own = secrets.token_hex(8)
+    raw = {
+        "services": {
+            "m": {
+                "model": "org/model-of-header",
+                "extra_env": {"FOLDER": "${FOLDER}", "SETTING": "${SETTING}"},
+                "proxy": {"extra_headers": {"X-Model": "org/model-of-header", "X-Date": "2024-06-01", "X-Team": "red"}},
+            }
+        }
+    }
+    environment = {"FOLDER": "/data/folder", "SETTING": f"from-variable-{own}"}
+    data = yaml.safe_load(yaml.safe_dump(raw))
+    data["services"]["m"]["extra_env"] = environment
+    remember_config(data, raw, environment)
+    plain = "/data/folder org/model-of-header 2024-06-01 red"
+    assert scrub(plain) == plain
+    assert scrub(f"<from-variable-{own}>") == "<***>"
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "user:"])
+@pytest.mark.parametrize("after", ["", "@", "@h", ":x-oauth-basic"])
+def test_base64_finds_a_secret_inside_other_text(before: str, after: str) -> None:
+    Secret("inner-secret-0042-value")
+    encoded = base64.b64encode(f"{before}inner-secret-0042-value{after}".encode()).decode()
+    shown = scrub(f"Basic {encoded}.")
+    assert "***" in shown
+    assert base64.b64encode(b"inner-secret-0042-value").decode()[4:20] not in shown
+    assert encoded[6:24] not in shown
+
+
+@pytest.mark.parametrize(
+    ("url", "parts"),
+    [
+        ("postgresql://me:pw@h/db", ["pw"]),
+        ("https://ghp_0123456789abcdefghij:x-oauth-basic@github.com/x", ["ghp_0123456789abcdefghij"]),
+        ("ssh://git@github.com/x", []),
+        ("harbor://swebench-verified@1.0", []),
+        ("http://h/?sig=abc&v=1", ["abc"]),
+        ("see http://a:b1@h and http://c:d2@h", ["b1", "d2"]),
+    ],
+)
+def test_urls(url: str, parts: list[str]) -> None:
+    assert url_parts(url) == parts
+
+
+def test_commits_and_digests_in_commands_stay() -> None:
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    assert command_parts(f"git checkout {commit} && REVISION={commit} make") == []
