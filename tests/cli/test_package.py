@@ -27,12 +27,11 @@ def test_the_image_runs_its_benchmark(nel: Nel, serve: Serve, sums: Sums, base: 
     nel.env["DOCKER_BUILDKIT"] = "0"
     bench = nel.folder / sums(4)
     if whole:
-        (nel.folder / "mine").mkdir(mode=0o700)
+        (nel.folder / "mine").mkdir()
         bench = bench.rename(nel.folder / "mine" / "sums.py")
         text = bench.read_text().replace("range(4)", "range(int((Path(__file__).parent / 'size').read_text()))")
         bench.write_text("from pathlib import Path\n" + text)
         (nel.folder / "mine" / "size").write_text("4")
-    bench.chmod(0o600)
     said = nel("package", "-m", "mine" if whole else "sums.py", "-t", TAG, "--base-image", base, timeout=240).stdout
     assert f"built {TAG}" in said
     server = serve("4")
@@ -58,14 +57,14 @@ def test_the_dockerfile_alone_is_written_without_docker(nel: Nel, sums: Sums) ->
     (nel.folder / "needs.txt").write_text("pandas\n")
     nel("package", "-m", sums(1), "--requirements", "needs.txt", "-o", "Dockerfile")
     text = (nel.folder / "Dockerfile").read_text()
-    assert text.startswith("FROM python:3.12-slim\n") and 'COPY ["sums.py", "/app/sums.py"]' in text
+    assert text.startswith("FROM python:3.12-slim\n") and 'COPY --chown=1000:1000 ["sums.py", "/app/sums.py"]' in text
     assert 'COPY ["needs.txt", "/opt/requirements.txt"]' in text and text.endswith('ENTRYPOINT ["nel"]\n')
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-m", "nothing.py"), "is no Python file and no folder"),
+        (("-m", "nothing.py"), "is neither a Python file nor a folder"),
         (("-m", "sums.py", "--requirements", "no.txt"), "no.txt does not exist"),
         (("-m", "sums.py", "-o", "D", "--push"), "--push needs an image"),
     ],

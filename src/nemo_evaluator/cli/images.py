@@ -15,28 +15,40 @@ from nemo_evaluator.core.errors import UsageError
 @option("--tag", "-t", help="Name of the image (default: nel-NAME:latest).")
 @option("--base-image", default="python:3.12-slim", help="Image with Python 3.11 or newer.")
 @option("--requirements", type=PATH, help="File with the libraries of the benchmark, for pip.")
+@option("--include", multiple=True, metavar="GLOB", help="Copy this file although it looks like a secret; repeatable.")
 @option("--push", is_flag=True, help="Push the image once it is built.")
 @option("--output", "-o", type=PATH, help="Only write the Dockerfile, to this file.")
 def package(
-    module: Path, tag: str | None, base_image: str, requirements: Path | None, push: bool, output: Path | None
+    module: Path,
+    tag: str | None,
+    base_image: str,
+    requirements: Path | None,
+    include: tuple[str, ...],
+    push: bool,
+    output: Path | None,
 ) -> None:
     """Build a container image with nel and a benchmark inside.
 
     Files that the benchmark reads must lie in its folder: give the folder then. nel is installed unless the base
-    image has it. Run it with `docker run IMAGE eval run --bench FILE ...`.
+    image has it. Files that look like secrets stay out, and links that leave the folder are refused. Run it with
+    `docker run IMAGE eval run --bench FILE ...`.
     """
     from nemo_evaluator.executors.benchmark_image import BenchmarkImage  # noqa: PLC0415 - only for this command
 
-    image = BenchmarkImage(module.resolve(), base_image, requirements)
+    image = BenchmarkImage(module.resolve(), base_image, requirements, include=include)
     if output is not None:
         if push:
             why = "--push needs an image, and --output writes a Dockerfile only"
             raise UsageError(why, hint="leave one of them out")
+        # Docker reads it instead of `.dockerignore`.
+        ignored = output.with_name(f"{output.name}.dockerignore")
+        ignored.write_text(image.ignored(), encoding="utf-8")
         output.write_text(image.dockerfile(), encoding="utf-8")
-        click.echo(f"{output}: build it in the folder that holds {image.module.name}")
+        click.echo(image.content().listing())
+        click.echo(f"{output} (with {ignored.name}): build it in the folder that holds {image.module.name}")
         return
     tag = tag or f"nel-{image.module.stem.lower().replace('_', '-')}:latest"
-    image.build(tag, push=push)
+    image.build(tag, push=push, say=click.echo)
     bench = image.module.name + ("/FILE.py" if image.module.is_dir() else "")
     run = f"eval run --bench {bench} --model PROVIDER/MODEL -o /data/results"
     click.echo(f"{'pushed' if push else 'built'} {tag}; to run it:")

@@ -8,6 +8,7 @@ import click
 from nemo_evaluator.cli._options import FILE, PATH, config_files, option
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.wording import counted
 
 
@@ -48,7 +49,13 @@ def run(
     """
     from nemo_evaluator.config.env_file import use_env_file  # noqa: PLC0415 - heavy, only for this command
     from nemo_evaluator.launcher.compose import compose_launcher  # noqa: PLC0415
-    from nemo_evaluator.launcher.start import converted_text, is_own, start_own, start_translated  # noqa: PLC0415
+    from nemo_evaluator.launcher.start import (  # noqa: PLC0415
+        converted_text,
+        is_own,
+        move_secrets,
+        start_own,
+        start_translated,
+    )
     from nemo_evaluator.launcher.translate import translate  # noqa: PLC0415
 
     use_env_file(Path(), env_file)
@@ -62,9 +69,12 @@ def run(
     composed = compose_launcher(file.expanduser(), override, raw=config_mode == "raw")
     dry = dry_run or convert is not None
     translated = translate(composed, tasks, containers=containers, dry=dry)
-    for one in translated.report if verbose else translated.of("warned"):
-        click.echo(f"{one.outcome}: {one.field}: {one.detail}", err=True)
+    moved = move_secrets(translated)
+    for outcome in translated.report if verbose else translated.of("warned"):
+        click.echo(scrub(f"{outcome.outcome}: {outcome.field}: {outcome.detail}"), err=True)
     translated.check(str(file))
+    if moved:
+        click.echo(f"secrets of the config are references now; to resume it, set: {', '.join(moved)}", err=True)
     click.echo(f"{counted(len(translated.of('translated')), 'field')} translated", err=True)
     text = converted_text(translated, str(file))
     if convert is not None:

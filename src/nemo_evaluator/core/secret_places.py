@@ -23,7 +23,7 @@ from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, scrub
 
 ConfigPath: TypeAlias = tuple[str | int, ...]
 
-_HEADER_KEY: Final = re.compile(r"(^|_)headers?$", re.IGNORECASE)
+_HEADER_KEY: Final = re.compile(r"(^|_)headers?(_to_add)?$", re.IGNORECASE)
 _ENVIRONMENT_KEY: Final = re.compile(r"(^|_)(env|envs|environ|environment|env_vars|env_map|secrets)$", re.IGNORECASE)
 _COMMAND_KEY: Final = re.compile(
     r"(^|_)(args|argv|arguments|flags|cmd|cmds|command|commands|entrypoint|script|options)$", re.IGNORECASE
@@ -180,14 +180,23 @@ def masked_config(value: Any, masked: list[ConfigPath], path: ConfigPath = (), b
 
 def masked_text(text: str, path: ConfigPath, before: str = "") -> str:
     """One value of a config with ``***`` in the place of its secrets."""
-    pieces: list[str] = []
+    pieces = secret_pieces(text, path, before)
+    return scrub("".join(MASK if secret else piece for piece, secret in pieces))
+
+
+def secret_pieces(text: str, path: ConfigPath, before: str = "") -> list[tuple[str, bool]]:
+    """A value of a config in pieces, each with whether it is a secret. References such as ``${NAME}`` are none, their
+    defaults may be."""
+    pieces: list[tuple[str, bool]] = []
     end = 0
     for match in _REFERENCE.finditer(text):
-        pieces.append(_masked_piece(text[end : match.start()], path, before, alone=False))
-        pieces.append(_masked_default(match, path, before))
+        pieces += _literal_pieces(text[end : match.start()], path, before, alone=False)
+        if match[2]:
+            pieces += [(f"${{{match[1]}:-", False), *secret_pieces(match[2], path, before), ("}", False)]
+        else:
+            pieces.append((match.group(), False))
         end = match.end()
-    pieces.append(_masked_piece(text[end:], path, before, alone=end == 0))
-    return scrub("".join(pieces))
+    return pieces + _literal_pieces(text[end:], path, before, alone=end == 0)
 
 
 def holds_mask(data: Any) -> Iterator[ConfigPath]:
@@ -206,24 +215,19 @@ def _masked_number(value: Any, masked: list[ConfigPath], path: ConfigPath) -> An
     return value
 
 
-def _masked_default(match: re.Match[str], path: ConfigPath, before: str) -> str:
-    default = match[2]
-    if not default:
-        return match.group()
-    shown = masked_text(default, path, before)
-    return f"${{{match[1]}:-{shown}}}"
-
-
-def _masked_piece(piece: str, path: ConfigPath, before: str, *, alone: bool) -> str:
-    if not piece:
-        return piece
-    parts = secret_parts(piece, path, before)
-    if piece in parts:
-        frame = not alone and _FRAME.fullmatch(piece) is not None and not looks_random(piece)
-        return piece if frame else MASK
-    for part in sorted(parts, key=len, reverse=True):
-        piece = piece.replace(part, MASK)
-    return piece
+def _literal_pieces(text: str, path: ConfigPath, before: str, *, alone: bool) -> list[tuple[str, bool]]:
+    """The same for text without references; ``alone``: nothing stands beside it."""
+    if not text:
+        return []
+    parts = secret_parts(text, path, before)
+    if text in parts:
+        frame = not alone and _FRAME.fullmatch(text) is not None and not looks_random(text)
+        return [(text, not frame)]
+    if not parts:
+        return [(text, False)]
+    longest_first = sorted(parts, key=len, reverse=True)
+    pattern = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
+    return [(piece, piece in parts) for piece in pattern.split(text) if piece]
 
 
 def _texts(value: Any, path: ConfigPath = (), before: str = "") -> Iterator[tuple[ConfigPath, str, str]]:

@@ -3,6 +3,7 @@
 import json
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,9 +11,11 @@ from typing import Final
 from nemo_evaluator._version import __version__
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.executors.docker import docker
+from nemo_evaluator.executors.image_content import ImageContent, check_file, check_requirements, folder_content
 
 _BUILD: Final = 3600.0
-_IGNORED: Final = ("__pycache__", ".git", ".venv", "eval_results")
+# The user inside; it owns the files, so that it can read those that nobody else may read.
+_USER: Final = "1000:1000"
 _INSTALL: Final = "python3 -m pip install --no-cache-dir --break-system-packages"
 
 
@@ -23,11 +26,13 @@ class BenchmarkImage:
     module: Path
     base: str
     requirements: Path | None = None
+    # Patterns of files that go in although they look like secrets.
+    include: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.module.is_dir() or (self.module.suffix == ".py" and self.module.is_file())):
             hint = "name the file that has @benchmark in it, or its folder"
-            raise UsageError(f"{self.module} is no Python file and no folder", hint=hint)
+            raise UsageError(f"{self.module} is neither a Python file nor a folder", hint=hint)
         if self.requirements is not None and not self.requirements.is_file():
             raise UsageError(f"{self.requirements} does not exist", hint="name a file with one library per line")
 
@@ -40,26 +45,38 @@ class BenchmarkImage:
             lines += [f"COPY {json.dumps([self.requirements.name, '/opt/requirements.txt'])}"]
             lines += [f"RUN {_INSTALL} -r /opt/requirements.txt"]
         lines += [
-            f"COPY {json.dumps([name, f'/app/{name}'])}",
+            f"COPY --chown={_USER} {json.dumps([name, f'/app/{name}'])}",
             "ENV PYTHONPATH=/app${PYTHONPATH:+:$PYTHONPATH} HOME=/tmp",
         ]
         # Not root; --user takes the place of this, so that files of the run belong to whoever mounts the folder.
-        return "\n".join([*lines, "USER 1000:1000", "WORKDIR /app", 'ENTRYPOINT ["nel"]', ""])
+        return "\n".join([*lines, f"USER {_USER}", "WORKDIR /app", 'ENTRYPOINT ["nel"]', ""])
 
-    def build(self, tag: str, *, push: bool = False) -> None:
-        """Build it, and push it if asked to."""
+    def content(self) -> ImageContent:
+        """What goes in. Raises UsageError where a link leaves the folder, or a file that was named is a secret."""
+        if self.requirements is not None:
+            check_requirements(self.requirements)
+        if self.module.is_dir():
+            return folder_content(self.module, self.include)
+        check_file(self.module, self.include)
+        return ImageContent(self.module.parent, files=[Path(self.module.name)])
+
+    def ignored(self) -> str:
+        """The text of the ``.dockerignore`` for a build with the Dockerfile alone."""
+        prefix = f"{self.module.name}/" if self.module.is_dir() else ""
+        return "".join(f"{prefix}{path}\n" for path in sorted(self.content().left_out))
+
+    def write_context(self, folder: Path) -> None:
+        """Write what the image is built from: the Dockerfile and copies of what goes in."""
+        (folder / "Dockerfile").write_text(self.dockerfile(), encoding="utf-8")
+        self.content().copy_to(folder / self.module.name if self.module.is_dir() else folder)
+        if self.requirements is not None:
+            shutil.copy(self.requirements, folder / self.requirements.name)
+
+    def build(self, tag: str, *, push: bool = False, say: Callable[[str], None] = print) -> None:
+        """Build it, and push it if asked to; what goes in is listed first."""
+        say(self.content().listing())
         with tempfile.TemporaryDirectory(prefix="nel-package-") as folder:
-            place = Path(folder)
-            (place / "Dockerfile").write_text(self.dockerfile(), encoding="utf-8")
-            for source in filter(None, (self.module, self.requirements)):
-                target = place / source.name
-                if source.is_dir():
-                    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*_IGNORED))
-                else:
-                    shutil.copy(source, target)
-                # Whatever mode the files have here, the image's user reads them.
-                for path in (target, *target.rglob("*")):
-                    path.chmod(0o755 if path.is_dir() else 0o644)
+            self.write_context(Path(folder))
             docker("build", "-t", tag, folder, timeout=_BUILD)
         if push:
             docker("push", tag, timeout=_BUILD)

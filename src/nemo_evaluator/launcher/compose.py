@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from nemo_evaluator.core.types import JsonDict
 GROUPS: Final = Path(__file__).parent / "data" / "groups"
 MISSING: Final = "???"
 _TASK_OVERRIDE: Final = re.compile(r"(\+\+|\+|~)?evaluation\.tasks\.(?P<path>[^=]+)(?:=(?P<value>.*))?", re.DOTALL)
+# The variables whose values the config that was composed last took over.
+variables_read: ContextVar[dict[str, str]] = ContextVar("variables_read")
 # What stands in a value until the whole is resolved: OmegaConf would take `${NAME}` for a key of its own.
 _VARIABLE: Final = re.compile("\x01(\\w+)\x02")
 
@@ -69,12 +72,16 @@ def _variables() -> Iterator[None]:
             return f"\x01{name}\x02"
         if name not in os.environ and not default:
             raise KeyError(f"the environment variable {name} is not set")
-        return os.environ.get(name, *default)
+        value = os.environ.get(name, *default)
+        if name in os.environ:
+            variables_read.get()[name] = os.environ[name]
+        return value
 
     def select_not_null(key: str, default: Any = None, *, _root_: DictConfig) -> Any:
         found = OmegaConf.select(_root_, key)
         return default if found is None else found
 
+    variables_read.set({})
     OmegaConf.register_new_resolver("oc.env", variable, replace=True)
     OmegaConf.register_new_resolver("select_not_null", select_not_null, replace=True)
     try:

@@ -1,5 +1,6 @@
 """A translated config as YAML with comments, and as a run of ours with the launcher's folders and ids."""
 
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,9 +12,13 @@ import yaml
 from nemo_evaluator.config._yaml import parse_document
 from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.files import write_atomic
+from nemo_evaluator.core.secret_places import remember_config
+from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.text import valid_text
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.start import start
+from nemo_evaluator.launcher.compose import variables_read
+from nemo_evaluator.launcher.references import without_secrets
 from nemo_evaluator.launcher.table import Translated
 from nemo_evaluator.store.runs import invocation_of, new_run_id, registry_dir
 
@@ -21,7 +26,8 @@ _WIDTH: Final = 120
 
 
 def converted_text(translated: Translated, source: str) -> str:
-    """The YAML; warnings stand at its head, and each value has the launcher's field beside it."""
+    """The YAML, with warnings at its head and the launcher's field beside each value. It holds no secret: those
+    of ``translated`` have become references (``move_secrets``)."""
     origins = {path.replace("[", ".").replace("]", ""): field for path, field in translated.origins.items()}
     body = yaml.safe_dump(translated.config, sort_keys=False, allow_unicode=True, width=_WIDTH)
     lines = body.splitlines()
@@ -31,7 +37,19 @@ def converted_text(translated: Translated, source: str) -> str:
             lines[line] += f"  # {field}"
     head = [f"# Converted from {source}. Run it with: nel eval run FILE"]
     head += [f"# {one.field}: {one.detail}" for one in translated.of("warned")]
-    return valid_text("\n".join([*head, *lines]) + "\n")
+    return valid_text(scrub("\n".join([*head, *lines])) + "\n")
+
+
+def move_secrets(translated: Translated) -> list[str]:
+    """Move the secrets that stand in the config itself into the environment of this process, which a run inherits.
+
+    Returns:
+        The names of the variables to which the config refers now.
+    """
+    remember_config(translated.config, translated.config, os.environ)
+    translated.config, variables = without_secrets(translated.config, variables_read.get({}))
+    os.environ.update(variables)
+    return sorted(variables)
 
 
 def start_translated(
@@ -54,7 +72,9 @@ def start_translated(
             return _started(RunRequest(str(file), dry_run=True, command=command), translated, source)
     invocation = invocation_of(run_id)
     file = (folder or registry_dir().parent / "run_configs").expanduser() / f"{invocation}_config.yml"
-    write_atomic(file, text)
+    # A folder of the user's own keeps its mode.
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomic(file, text, mode=0o600)
     output_dir = f"{translated.config['output']['dir'].rstrip('/')}/{run_id}"
     slurm = translated.config.get("cluster", {}).get("type") == "slurm"
     request = RunRequest(str(file), output_dir=output_dir, run_id=run_id, command=command)
