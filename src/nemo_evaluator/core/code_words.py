@@ -41,3 +41,12 @@ def source_file(function: Callable[..., Any]) -> Path | None:
     code = getattr(inspect.unwrap(function), "__code__", None)
     path = Path(code.co_filename) if code is not None else None
     return path if path is not None and path.is_file() else None
+
+
+def class_file(kind: type) -> Path | None:
+    """The file in which a class was written; None in a shell or a notebook, and for classes of Python itself."""
+    try:
+        file = inspect.getsourcefile(kind)
+    except TypeError:
+        return None
+    return Path(file) if file is not None and Path(file).is_file() else None

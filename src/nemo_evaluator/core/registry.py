@@ -6,8 +6,10 @@ import importlib.util
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeVar, cast
 
 from nemo_evaluator.core.errors import UsageError
@@ -69,23 +71,81 @@ def find_file(file: str | Path, folder: Path | None = None) -> Path:
 def load_from_file(file: str, attribute: str, folder: Path | None = None) -> Any:
     """``attribute`` of a Python file, which is imported once and may import its neighbours."""
     path = find_file(file, folder)
-    name = f"nel_file_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
-    module = sys.modules.get(name)
-    if module is None:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)
-        if str(path.parent) not in sys.path:
-            # At the end: it must not hide installed libraries.
-            sys.path.append(str(path.parent))
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
+    module = load_file(path)
     if not hasattr(module, attribute):
         raise UsageError(f"{path} has no {attribute!r}", hint=f"write it as {file}:Name")
     return getattr(module, attribute)
+
+
+def load_file(path: Path) -> ModuleType:
+    """The module of a user's Python file: the only way in which such files are imported, each of them once.
+
+    A file that raises leaves no module behind, neither its own nor those of neighbours that it has just imported, so
+    that it can be imported again once it is mended.
+
+    Raises:
+        UsageError: The file is not one of Python.
+    """
+    name = f"nel_file_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    module = sys.modules.get(name)
+    if module is not None:
+        return module
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file", hint="such a file ends in .py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    folder = str(path.parent)
+    _forget_namesakes(path.parent)
+    if folder not in sys.path:
+        # At the end: it must not hide installed libraries.
+        sys.path.append(folder)
+        _user_folders.append(folder)
+    before = set(sys.modules)
+    try:
+        with _first_among_user_folders(folder):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        for new in set(sys.modules) - before:
+            if _folder_of(sys.modules[new]) == path.parent:
+                del sys.modules[new]
+        raise
+    return module
+
+
+# Folders of users' files, in the order in which they came on the path.
+_user_folders: list[str] = []
+
+
+@contextmanager
+def _first_among_user_folders(folder: str) -> Iterator[None]:
+    """While a file is imported, its neighbours win over namesakes beside other users' files."""
+    others = [other for other in _user_folders if other != folder and other in sys.path]
+    for other in others:
+        sys.path.remove(other)
+    try:
+        yield
+    finally:
+        sys.path.extend(others)
+
+
+def _forget_namesakes(folder: Path) -> None:
+    """Forget modules that were imported from beside another user's file and have a namesake in this folder."""
+    for name, module in list(sys.modules.items()):
+        where = _folder_of(module)
+        if where is None or where == folder or str(where) not in _user_folders:
+            continue
+        if (folder / f"{name}.py").is_file() or (folder / name).is_dir():
+            del sys.modules[name]
+
+
+def _folder_of(module: ModuleType) -> Path | None:
+    """The folder in which a module of the top level lies, or its package."""
+    file = getattr(module, "__file__", None)
+    if not file or "." in module.__name__:
+        return None
+    path = Path(file)
+    return path.parent.parent if path.name == "__init__.py" else path.parent
 
 
 class Registry(Generic[T]):

@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import CodeType
 from typing import Any, Final
 
-from nemo_evaluator.core.code_words import source_file
+from nemo_evaluator.core.code_words import class_file, source_file
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.core.hashing import digest, digest_parts
+from nemo_evaluator.core.local_sources import imported_sources
 from nemo_evaluator.core.types import JsonDict, VerifyResult
 from nemo_evaluator.scoring.types import SCORER_LOOP, SCORING_VERSION, ScorerInput
 
@@ -26,6 +28,7 @@ OWN_SLOW_SECONDS: Final = 0.1
 _HELD_CALLS: Final = 20
 _HELD_AT_MOST: Final = 12
 _OURS: Final = "nemo_evaluator."
+_OWN_FOLDER: Final = Path(__file__).resolve().parents[1]
 # Scorers that wait for programs in sandboxes, at most.
 _WAITING: Final = 64
 _SANDBOXED: Final = f"{_OURS}scoring.code.code_sandbox@"
@@ -102,7 +105,14 @@ def fingerprint(functions: list[Callable[..., Any]], settings: JsonDict) -> str:
     for function in functions:
         _gather(function, files, versions, loose)
     texts = sorted(digest_parts(path.read_text(encoding="utf-8", errors="replace")) for path in files)
-    return digest([SCORING_VERSION, texts, sorted(versions), loose, _plain(settings)])
+    identity = [SCORING_VERSION, texts, sorted(versions), loose, _plain(settings)]
+    imported = imported_sources(path for path in files if not _is_own(path)).digest()
+    return digest([*identity, imported] if imported else identity)
+
+
+def _is_own(path: Path) -> bool:
+    """True for files of nel, whose scorers have versions."""
+    return path.resolve().is_relative_to(_OWN_FOLDER)
 
 
 def _calls_sandbox(function: Callable[..., Any]) -> bool:
@@ -116,12 +126,16 @@ def _calls_sandbox(function: Callable[..., Any]) -> bool:
 
 def _gather(function: Callable[..., Any], files: set[Path], versions: set[str], loose: list[str]) -> None:
     """Collect a function's file, and those of the functions it names that are of the same folder."""
+    if isinstance(function, partial):
+        function = function.func
     version = getattr(function, "version", None)
     if isinstance(version, str):
         versions.add(f"{function.__module__}.{function.__qualname__}@{version}")
         return
     file = source_file(function)
     code = getattr(inspect.unwrap(function), "__code__", None)
+    if file is None and code is None:
+        file = class_file(type(function))
     if file is None:
         loose.append(repr((code.co_code, code.co_names)) if code is not None else repr(type(function)))
     elif file in files:

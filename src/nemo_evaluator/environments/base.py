@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from nemo_evaluator.core.code_words import code_words
+from nemo_evaluator.core.code_words import class_file, code_words
+from nemo_evaluator.core.hashing import digest, digest_parts
+from nemo_evaluator.core.local_sources import imported_sources
 from nemo_evaluator.core.types import JsonDict, Outcome, SandboxSpec, SeedResult, SolveResult, Step, VerifyResult
 from nemo_evaluator.core.values import dataclass
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
     from nemo_evaluator.sandbox.manager import SandboxManager
+
+_OURS: Final = "nemo_evaluator."
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +143,15 @@ class EvalEnvironment(ABC):
         return await self.verify(response, seed.expected_answer, sandbox=sandbox, **metadata)
 
     def scorer_fingerprint(self) -> str:
-        """Identity of the scoring code and its settings."""
-        return f"{type(self).__module__}.{type(self).__qualname__}"
+        """Identity of the scoring code and its settings: for a user's class the text of its file and of what that
+        imports."""
+        kind = type(self)
+        file = class_file(kind)
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        if file is None or kind.__module__.startswith(_OURS):
+            return name
+        text = file.read_text(encoding="utf-8", errors="replace")
+        return digest([kind.__qualname__, digest_parts(text), imported_sources([file]).digest()])
 
     async def sandbox_specs(self) -> list[SandboxSpec] | None:
         """The sandboxes the problems will need, for pre-pulling; None when unknown or none."""

@@ -1,10 +1,8 @@
 """From a benchmark's name to its environment: built-in names, ``file.py[:name]``, and URI schemes."""
 
 import importlib
-import importlib.util
 import inspect
 import logging
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from traceback import extract_tb
@@ -13,8 +11,7 @@ from typing import Any, Final, TypeVar
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import read_json
-from nemo_evaluator.core.hashing import digest_parts
-from nemo_evaluator.core.registry import Registry, did_you_mean, find_file
+from nemo_evaluator.core.registry import Registry, did_you_mean, find_file, load_file
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.base import EvalEnvironment
 
@@ -27,6 +24,8 @@ _DATASETS: Final = Path(__file__).parent / "data" / "harbor.json"
 _environments: Registry[Any] = Registry("benchmark", group="nemo_evaluator.environments")
 # What each benchmark file registered: two files may use one name.
 _files: dict[Path, dict[str, type[EvalEnvironment]]] = {}
+# The same by the module that registered it.
+_by_module: dict[str, dict[str, type[EvalEnvironment]]] = {}
 _registering: list[dict[str, type[EvalEnvironment]]] = []
 
 
@@ -45,6 +44,8 @@ def register(name: str) -> Callable[[E], E]:
             environment.name = name
         for registered in _registering:
             registered[key] = environment
+        for module in modules:
+            _by_module.setdefault(module, {})[key] = environment
         return environment
 
     return decorate
@@ -124,18 +125,10 @@ def load_benchmark_file(path: str | Path) -> list[str]:
     file = find_file(path)
     if file in _files:
         return list(_files[file])
-    spec = importlib.util.spec_from_file_location(f"nel_benchmark_{digest_parts(str(file))[:12]}", file)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is not a Python file", hint="a benchmark file ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    if str(file.parent) not in sys.path:
-        # At the end: a benchmark file may import its neighbours, and must not hide installed libraries.
-        sys.path.append(str(file.parent))
     registered: dict[str, type[EvalEnvironment]] = {}
     _registering.append(registered)
     try:
-        spec.loader.exec_module(module)
+        module = load_file(file)
     except NelError:
         raise
     except Exception as error:
@@ -145,7 +138,9 @@ def load_benchmark_file(path: str | Path) -> list[str]:
         raise UsageError(said, hint="fix the file; it is imported as it is") from error
     finally:
         _registering.pop()
-    _files[file] = registered
+    # It may have been imported before, for a metric or an interceptor in it.
+    _files[file] = _by_module.get(module.__name__, {}) | registered
+    registered = _files[file]
     return list(registered)
 
 

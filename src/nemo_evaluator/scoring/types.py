@@ -6,9 +6,11 @@ import inspect
 from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from nemo_evaluator.core.hashing import digest_parts
+from nemo_evaluator.core.local_sources import imported_sources
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
 
@@ -74,8 +76,20 @@ def scorer_version(scorer: Callable[..., Any]) -> str:
         except (OSError, TypeError):
             code = getattr(scorer, "__code__", None)
             source = repr((code.co_code, code.co_consts, code.co_names) if code is not None else type(scorer))
-        version = digest_parts(source)[:12]
+        version = digest_parts(source, *_imported(scorer))[:12]
     return f"{name}@{version}+{SCORING_VERSION}"
+
+
+def _imported(scorer: Callable[..., Any]) -> list[str]:
+    """The identity of the rest of a user's file and of what it imports; none for code without a file."""
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(scorer) if inspect.isroutine(scorer) else type(scorer))
+    except TypeError:
+        file = None
+    if file is None or not Path(file).is_file():
+        return []
+    path = Path(file)
+    return [digest_parts(path.read_text(encoding="utf-8", errors="replace")), imported_sources([path]).digest()]
 
 
 def found(extracted: str | None, correct: bool | float, **details: Any) -> Score:

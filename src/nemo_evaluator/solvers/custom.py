@@ -10,6 +10,7 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.local_sources import imported_sources
 from nemo_evaluator.core.registry import did_you_mean, find_file, load_object
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.solvers.base import MODEL, SolverContext
@@ -39,7 +40,12 @@ class CustomSolver:
         file = self._class_path.partition(":")[0]
         if file.endswith(".py"):
             # A file changes without a new version: its text is part of what answers.
-            described["source"] = digest_parts(find_file(file).read_text(encoding="utf-8", errors="replace"))[:16]
+            path = find_file(file)
+            described["source"] = digest_parts(path.read_text(encoding="utf-8", errors="replace"))[:16]
+            # A new version of a library does not ask paid questions again.
+            imported = imported_sources([path]).files_digest()
+            if imported:
+                described["imported"] = imported[:16]
         return described
 
 
