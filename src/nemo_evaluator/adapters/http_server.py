@@ -5,7 +5,7 @@ import ipaddress
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final, Self, TypeAlias
 
@@ -13,6 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nemo_evaluator.adapters._access import token_of as token_of
+from nemo_evaluator.adapters.guard import Application, Guarded
 from nemo_evaluator.core.errors import UsageError
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -38,11 +39,19 @@ def ended() -> asyncio.Event:
 
 
 class HttpServer:
-    """Listens on one address."""
+    """Listens on one address.
 
-    def __init__(self, app: Callable[[Scope, Receive, Respond], Awaitable[None]], host: str, port: int) -> None:
+    Args:
+        app: The ASGI application; it is put behind ``Guarded``.
+        host: The address.
+        port: The port; 0 takes a free one.
+        names: The host names that are answered besides the address; None: any, because every caller needs a key.
+    """
+
+    def __init__(self, app: Application, host: str, port: int, names: Collection[str] | None = None) -> None:
         check_host(host)
-        self.host, self.port, self._app = host, port, app
+        self.host, self.port = host, port
+        self._app = Guarded(app, None if names is None else frozenset({host.lower(), *names}))
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import uvloop
 
+from nemo_evaluator.adapters.guard import FROM_CONTAINERS, LOOPBACK
 from nemo_evaluator.adapters.http_server import HttpServer, check_host, ended
 from nemo_evaluator.cli._options import option
 from nemo_evaluator.core.errors import UsageError
@@ -30,12 +31,14 @@ _LOOPBACK = ("127.", "::1")
 @option("--port", "-p", default=9090, help="0 takes any free port.")
 @option("--gym-compat", is_flag=True, help="Report the protocol as `gym` (both are always understood).")
 @option("--no-token", is_flag=True, help="Ask for no token, for NeMo Gym's agents; loopback only.")
+@option("--allow-host", "allowed", multiple=True, metavar="NAME", help="Answer to this host name as well; repeatable.")
 @option("--export-data", type=click.Path(file_okay=False, path_type=Path), help="Write Gym rows there and exit.")
 @option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
 def serve(host: str, no_token: bool, **wish: Any) -> None:
     """Serve the problems and the scorer of a benchmark over HTTP, for gym:// and NeMo Gym.
 
-    Clients send the printed token as `Authorization: Bearer TOKEN`; set NEL_SERVE_TOKEN to choose it yourself.
+    Clients send the printed token as `Authorization: Bearer TOKEN`; set NEL_SERVE_TOKEN to choose it yourself. Requests
+    must name this machine as their host (localhost, or --host), and pages of other origins are refused.
     """
     check_host(host)
     if no_token and not host.startswith(_LOOPBACK):
@@ -44,7 +47,14 @@ def serve(host: str, no_token: bool, **wish: Any) -> None:
 
 
 async def _run(
-    benchmark: str, host: str, port: int, gym_compat: bool, no_token: bool, export_data: Path | None, as_json: bool
+    benchmark: str,
+    host: str,
+    port: int,
+    gym_compat: bool,
+    no_token: bool,
+    allowed: tuple[str, ...],
+    export_data: Path | None,
+    as_json: bool,
 ) -> None:
     async with AsyncExitStack() as stack:
         environment = get_environment(benchmark)
@@ -65,7 +75,8 @@ async def _run(
         token = None if no_token else Secret(chosen or secrets.token_urlsafe(24))
         protocol = "gym" if gym_compat else "evaluator"
         app = ServedBenchmark(environment, size, token=token, protocol=protocol, sandboxes=sandboxes)
-        server = HttpServer(app, host, port)
+        names = LOOPBACK if no_token else LOOPBACK | FROM_CONTAINERS
+        server = HttpServer(app, host, port, names | {name.lower() for name in allowed})
         asked_to_end = ended()
         await server.start()
         stack.push_async_callback(server.stop)

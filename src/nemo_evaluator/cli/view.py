@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import uvloop
 
+from nemo_evaluator.adapters.guard import LOOPBACK
 from nemo_evaluator.adapters.http_server import HttpServer, ended
 from nemo_evaluator.cli._options import PATH, option
 from nemo_evaluator.core.errors import UsageError
@@ -59,13 +60,13 @@ def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path 
 
 async def _serve(library: Library, port: int | None, *, opens: bool) -> None:
     token = secrets.token_urlsafe(18)
-    server = HttpServer(Viewer(library).app(token), _HOST, _PORT if port is None else port)
+    server = HttpServer(Viewer(library).app(token), _HOST, _PORT if port is None else port, LOOPBACK)
     try:
         await server.start()
     except UsageError:
         if port is not None:
             raise
-        server = HttpServer(Viewer(library).app(token), _HOST, 0)
+        server = HttpServer(Viewer(library).app(token), _HOST, 0, LOOPBACK)
         await server.start()
     runs = library.look()
     place = f"#/run/{next(iter(runs))}" if len(runs) == 1 else ""

@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from nemo_evaluator.adapters.guard import LOOPBACK, refusal
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, scrub_json
 from nemo_evaluator.reports import style_sheet
@@ -30,7 +31,6 @@ from nemo_evaluator.view.page_rows import KINDS, exported
 
 STATIC: Final = Path(__file__).parent / "static"
 PAGE: Final = "index.html"
-_NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _MOST_HITS: Final = 5_000
 _MOST_NOTE: Final = 100_000
 CONTENT_POLICY: Final = (
@@ -55,24 +55,23 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse, or hand on with the token taken off the path."""
-        headers = dict(scope["headers"])
-        host, _, port = headers.get(b"host", b"").decode("latin-1").rpartition(":")
         given, _, rest = scope["path"].removeprefix("/").partition("/")
-        origin = headers.get(b"origin", b"").decode("latin-1")
-        refusal = None
-        if (host if port.isdecimal() else f"{host}:{port}".strip(":")) not in _NAMES:
-            refusal = PlainTextResponse("This server answers to 127.0.0.1 and localhost alone.", 421)
+        refused = refusal(scope["headers"], LOOPBACK)
+        response: PlainTextResponse | None = None
+        if refused is not None:
+            status, why = refused
+            response = PlainTextResponse(why, status)
         elif not hmac.compare_digest(given.encode(), self._token):
-            refusal = PlainTextResponse("The token is missing or wrong: open the URL that `nel view` printed.", 403)
-        elif origin and origin.partition("://")[2] != headers[b"host"].decode("latin-1"):
-            refusal = PlainTextResponse("Requests of other pages are not answered.", 403)
+            response = PlainTextResponse("The token is missing or wrong: open the URL that `nel view` printed.", 403)
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in _HEADERS.items())]
             await send(message)
 
-        await (refusal or self._app)({**scope, "path": f"/{rest}", "raw_path": None, "root_path": ""}, receive, guarded)
+        await (response or self._app)(
+            {**scope, "path": f"/{rest}", "raw_path": None, "root_path": ""}, receive, guarded
+        )
 
 
 class Viewer:
