@@ -126,7 +126,7 @@ async def test_values_reach_the_inside_as_they_are_and_never_a_command_line() ->
         await running
         result = await box.exec('printf %s "$A"; ls /workspace', env={"A": value, "token": "t"})
         assert (result.stdout, result.stderr) == (value, "")
-        assert (await box.exec("echo $token $HOME $PWD", env={"token": "t"})).stdout == "t /workspace /workspace\n"
+        assert (await box.exec("echo $token $HOME $PWD", env={"token": "t"})).stdout == "t /tmp/.home /workspace\n"
         with pytest.raises(SandboxError, match="no user"):
             await box.exec("true", user="root")
 

@@ -13,6 +13,8 @@ from nemo_evaluator.sandbox.base import volumes_of
 
 BWRAP: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+# Never the working directory, which is carried to where the work is verified: start-up files in it would run there.
+HOME: Final = "/tmp/.home"
 _SYSTEM: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # Of the host's /etc only what programs need to start; no accounts, no keys, no configuration of services.
 _ETC: Final = (
@@ -43,6 +45,7 @@ def arguments(spec: SandboxSpec, memory: int, network: str, folder: Path) -> lis
     argv += _dev(folder)
     size = str(max(_SMALLEST, memory // 4))
     argv += ["--proc", "/proc", "--dir", "/run", "--perms", "1777", "--size", size, "--tmpfs", "/tmp"]
+    argv += ["--perms", "0755", "--dir", HOME]
     workdir = spec.workdir
     if not workdir.startswith("/") or workdir in ("/", "/tmp", "/proc", "/dev", "/usr", "/etc"):
         raise SandboxError(f"{workdir!r} cannot be the working directory of a local sandbox")
@@ -96,7 +99,8 @@ def prepare(folder: Path, uid: int) -> None:
             shutil.copytree(source, target, symlinks=True, ignore_dangling_symlinks=True)
         else:
             shutil.copy(source, target)
-    (etc / "passwd").write_text(f"root:x:0:0:root:/root:/usr/sbin/nologin\nsandbox:x:{uid}:{uid}::/workspace:/bin/sh\n")
+    accounts = f"root:x:0:0:root:/root:/usr/sbin/nologin\nsandbox:x:{uid}:{uid}::{HOME}:/bin/sh\n"
+    (etc / "passwd").write_text(accounts)
     (etc / "group").write_text(f"root:x:0:\nsandbox:x:{uid}:\n")
     (etc / "hosts").write_text("127.0.0.1 localhost sandbox\n::1 localhost\n")
     if os.getuid() == 0 and not os.statvfs(folder).f_flag & _ST_NODEV:

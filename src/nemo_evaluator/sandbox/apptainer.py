@@ -18,6 +18,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Emit, Job, Limits, keepalive
+from nemo_evaluator.sandbox._bwrap import HOME
 from nemo_evaluator.sandbox._clients import Client, NodeSlots, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._wrapper import carried
@@ -56,7 +57,7 @@ class ApptainerSandbox(ContainerSandbox):
 
     async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         limits = self.settings
-        self.base_env = {"HOME": self.spec.workdir, "LANG": "C.UTF-8"}
+        self.base_env = {"HOME": HOME, "LANG": "C.UTF-8"}
         argv = ["apptainer", "instance", "start", "--containall", "--writable-tmpfs", "--no-home"]
         argv += ["--no-privs", "--memory", str(limits.memory), "--cpus", f"{limits.cpus:g}"]
         if os.geteuid() == 0:
@@ -76,6 +77,7 @@ class ApptainerSandbox(ContainerSandbox):
         await self._reach(outside_endpoints)
 
     async def _prepare(self) -> None:
+        await self.exec(["mkdir", "-p", HOME], timeout=30, cwd="/")
         if self.spec.entrypoint is not None:
             await self.exec(f"{keepalive(self.spec)} >/dev/null 2>&1 &", background=True, timeout=30)
         await super()._prepare()

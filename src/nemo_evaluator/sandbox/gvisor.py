@@ -40,7 +40,7 @@ class GVisorSandbox(ContainerSandbox):
         self._folder = Path(tempfile.mkdtemp(prefix="nel-gvisor-"))
         self._ending.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._folder.chmod(0o755)
-        self.base_env = {"PATH": _bwrap.PATH, "HOME": self.spec.workdir, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
+        self.base_env = {"PATH": _bwrap.PATH, "HOME": _bwrap.HOME, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
         self._write_bundle(self._folder)
         await super()._open(outside_endpoints)
 
@@ -101,7 +101,10 @@ class GVisorSandbox(ContainerSandbox):
         }
         config = {
             **_CONFIG,
-            "process": _process(["/bin/sh", "-c", keepalive(self.spec)], {**self.base_env, "NEL_EXEC": "main"}),
+            "process": _process(
+                ["/bin/sh", "-c", f"mkdir -p {_bwrap.HOME}; {keepalive(self.spec)}"],
+                {**self.base_env, "NEL_EXEC": "main"},
+            ),
             "mounts": [*_CONFIG["mounts"], *mounts],
             "linux": {**_CONFIG["linux"], "cgroupsPath": f"/{self.name}", "resources": resources},
         }

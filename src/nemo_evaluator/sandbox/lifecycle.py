@@ -21,6 +21,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox import workspace
 from nemo_evaluator.sandbox._backend import run_judge
+from nemo_evaluator.sandbox._carried import ARCHIVE, clean_archive
 from nemo_evaluator.sandbox.base import ExecResult, OutsideEndpoint, Sandbox, VolumeMount
 
 log = logging.getLogger(__name__)
@@ -146,6 +147,34 @@ class LazySandbox:
             raise SandboxError("the sandbox was given back")
 
 
+class VerifierSandbox(LazySandbox):
+    """Where work is verified: never the sandbox that the agent used. It can be given back and started anew, so that
+    what ran in it once has no part in what runs next."""
+
+    def __init__(self, manager: Keeper, spec: SandboxSpec, apply_work: Callable[[Sandbox], Awaitable[None]]) -> None:
+        super().__init__(manager, spec, after_start=self._fill)
+        self._apply_work = apply_work
+        self._wants_work = True
+
+    async def renew(self, *, with_work: bool) -> None:
+        """Give this sandbox back; the next use starts another. Without the work it is as the task begins."""
+        async with self._lock:
+            self._check()
+            used = self._real
+            self._real = None
+            self._wants_work = with_work
+        if used is not None:
+            await self._manager.release(used)
+
+    async def add_work(self) -> None:
+        """Put the work into a sandbox that was started without it."""
+        await self._apply_work(await self._get())
+
+    async def _fill(self, sandbox: Sandbox) -> None:
+        if self._wants_work:
+            await self._apply_work(sandbox)
+
+
 class Session:
     """The sandboxes of one attempt: one for both parts."""
 
@@ -183,7 +212,7 @@ class StatelessSession(Session):
     def __init__(self, manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         super().__init__(manager, seed, outside_endpoints)
         self._capture_cmd: str | None = manager.config.capture_cmd or seed.capture_cmd
-        self._verifier: LazySandbox | None = None
+        self._verifier: VerifierSandbox | None = None
         # What is carried from one to the other, once there is something.
         self._folder = tempfile.TemporaryDirectory(prefix="nel-carry-")
         self._carried: Path | None = None
@@ -194,15 +223,22 @@ class StatelessSession(Session):
             return self._verifier
         await self._carry()
         await self.agent.stop()
-        self._verifier = LazySandbox(self._manager, self._completed(self._seed.verify_sandbox_spec))
+        spec = self._completed(self._seed.verify_sandbox_spec)
+        self._verifier = VerifierSandbox(self._manager, spec, self._apply_work)
         if self._carried is not None:
-            await self._verifier.upload(self._carried, INPUT)
-            command = self._seed.apply_cmd
-            if command is None and self._capture_cmd is None:
-                command = workspace.apply_command(self._verifier.spec.workdir)
-            if command is not None:
-                await _must(self._verifier, command, self._manager.config.verify_timeout, "apply_cmd")
+            await self._verifier.start()
         return self._verifier
+
+    async def _apply_work(self, sandbox: Sandbox) -> None:
+        """Bring what the agent left into a verifier's sandbox."""
+        if self._carried is None:
+            return
+        await sandbox.upload(self._carried, INPUT)
+        command = self._seed.apply_cmd
+        if command is None and self._capture_cmd is None:
+            command = workspace.apply_command(sandbox.spec.workdir)
+        if command is not None:
+            await _must(sandbox, command, self._manager.config.verify_timeout, "apply_cmd")
 
     async def keep(self, target: Path) -> None:
         """Capture the work, and keep it when it is not too large to be verified again some day."""
@@ -212,8 +248,10 @@ class StatelessSession(Session):
 
     async def restore(self, kept: Path) -> None:
         """Verify what was kept, without the agent."""
-        self._carried = Path(self._folder.name) / "output"
-        await asyncio.to_thread(_unpack, kept, self._carried)
+        carried = Path(self._folder.name) / "output"
+        await asyncio.to_thread(_unpack, kept, carried)
+        await self._clean(carried)
+        self._carried = carried
 
     async def close(self) -> None:
         """Stop both."""
@@ -231,7 +269,20 @@ class StatelessSession(Session):
         await agent.download(OUTPUT, target)
         if not any(target.iterdir()):
             raise SandboxError(f"capture_cmd left nothing in {OUTPUT}")
+        await self._clean(target)
         self._carried = target
+
+    async def _clean(self, folder: Path) -> None:
+        """Make the archive of our own way to carry work plain; a way of the user's own is the user's."""
+        archive = folder / ARCHIVE
+        if self._applies_archive() and archive.is_file():
+            await asyncio.to_thread(clean_archive, archive)
+
+    def _applies_archive(self) -> bool:
+        spec = self._completed(self._seed.verify_sandbox_spec)
+        if self._seed.apply_cmd is not None:
+            return self._seed.apply_cmd == workspace.apply_command(spec.workdir)
+        return self._capture_cmd is None
 
     async def _prepare_agent(self, sandbox: Sandbox) -> None:
         workdir = shlex.quote(sandbox.spec.workdir)

@@ -20,7 +20,7 @@ from nemo_evaluator.config.sandbox_base import SandboxBase
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox._backend import Backend, Emit, Job
-from nemo_evaluator.sandbox._bwrap import PATH, arguments
+from nemo_evaluator.sandbox._bwrap import HOME, PATH, arguments
 from nemo_evaluator.sandbox._forward import Forwards, listening
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, Line
 from nemo_evaluator.sandbox._pump import Pump
@@ -73,7 +73,7 @@ class LocalSandbox(Backend):
         if self._own_keeper:
             self._ending.push_async_callback(self._keeper.close)
         await self._keeper.start()
-        limits, home = self.settings, self.spec.workdir
+        limits = self.settings
         argv = arguments(self.spec, limits.memory, limits.network, self._keeper.folder)
         request = {
             "name": self.name,
@@ -85,7 +85,7 @@ class LocalSandbox(Backend):
         # The warden and everything inside ends at once.
         self._ending.push_async_callback(self._line.hang_up)
         self._ending.push_async_callback(self._forwards.close)
-        self.base_env = {"PATH": PATH, "HOME": home, "LANG": "C.UTF-8", "USER": "sandbox", "TMPDIR": "/tmp"}
+        self.base_env = {"PATH": PATH, "HOME": HOME, "LANG": "C.UTF-8", "USER": "sandbox", "TMPDIR": "/tmp"}
         await self._reach(outside_endpoints)
 
     def shell(self, command: str) -> list[str]:

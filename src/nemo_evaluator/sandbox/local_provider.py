@@ -36,12 +36,15 @@ class UnsafeSandbox(Backend):
     still holds and groups of processes still die, but the code can read and write whatever the user can."""
 
     _folder: str = field(default="", init=False)
+    _home: str = field(default="", init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         log.warning("running untrusted code WITHOUT ISOLATION, because the sandbox says unsafe: true")
         self._folder = tempfile.mkdtemp(prefix="nel-unsafe-")
         self._ending.push_async_callback(asyncio.to_thread, shutil.rmtree, self._folder, ignore_errors=True)
-        self.base_env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": self._folder, "LANG": "C.UTF-8"}
+        self._home = tempfile.mkdtemp(prefix="nel-unsafe-home-")
+        self._ending.push_async_callback(asyncio.to_thread, shutil.rmtree, self._home, ignore_errors=True)
+        self.base_env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": self._home, "LANG": "C.UTF-8"}
         await self._reach(outside_endpoints)
 
     def _absolute(self, path: str) -> str:

@@ -18,7 +18,7 @@ def script(name: str) -> str:
 
 
 def _script(name: str, workdir: str) -> str:
-    return f"set -- {shlex.quote(workdir)}\n{(_SHELL / f'{name}.sh').read_text()}"
+    return f"set -- {shlex.quote(workdir)}\n{script(name)}"
 
 
 # Each takes a working directory and gives shell text: it writes ``/output/workspace.tar`` in the agent's sandbox,
@@ -27,3 +27,8 @@ def _script(name: str, workdir: str) -> str:
 capture_command = partial(_script, "capture")
 apply_command = partial(_script, "apply")
 scrub_command = partial(_script, "scrub_git")
+
+
+def snapshot_command(workdir: str, target: str) -> str:
+    """Shell text that writes the content of a working directory to ``target``, an archive."""
+    return f"set -- {shlex.quote(workdir)} {shlex.quote(target)}\n{script('snapshot')}"

@@ -1,5 +1,6 @@
 # Write the work at $1 to /output/workspace.tar: a patch where it is a git repository, else an archive.
 set -e
+#include system_folders
 cd "$1"
 # What an agent left running is held while its files are read, where every process we see is the sandbox's own.
 if tr '\0' '\n' < /proc/1/environ 2>/dev/null | grep -qx NEL_EXEC=main; then
@@ -21,7 +22,7 @@ if [ -n "$base" ] && git rev-parse -q --verify "$base^{commit}" >/dev/null 2>&1;
   echo git-diff > "$stage/_nel_mode"
 else
   echo archive > "$stage/_nel_mode"
-  tar -c --exclude=./.git -f "$stage/_nel_files.tar" .
+  tar -c --exclude=./.git $skip -f "$stage/_nel_files.tar" .
 fi
 tar -c -C "$stage" -f /output/workspace.tar .
 rm -rf "$stage"

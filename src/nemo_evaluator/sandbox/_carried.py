@@ -1,0 +1,116 @@
+"""What an agent's sandbox hands over as its work, made plain before another sandbox unpacks it.
+
+The archive was packed by programs that the agent may have replaced, so it may hold anything: names that lead out of the
+workspace, files behind links, devices, setuid programs. It is written anew here, with what a workspace can honestly
+hold.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+from nemo_evaluator.core.errors import TamperError
+from nemo_evaluator.sandbox._transfer import Header
+
+ARCHIVE: Final = "workspace.tar"
+_FILES: Final = "_nel_files.tar"
+_PARTS: Final = ("_nel_mode", "_nel_patch.diff", _FILES)
+_PLAIN_MODE: Final = 0o777
+_MOST_ENTRIES: Final = 1_000_000
+_DAMAGED: Final = (tarfile.TarError, OSError, ValueError, OverflowError, RecursionError)
+
+
+def clean_archive(archive: Path) -> None:
+    """Write an archive of ``capture.sh`` anew, with plain content only.
+
+    Raises TamperError for one that no capture writes.
+    """
+    fresh = archive.with_suffix(".clean")
+    try:
+        with tarfile.open(archive, mode="r:", tarinfo=Header) as source, tarfile.open(fresh, mode="w") as target:
+            for member in source:
+                _add_part(source, member, target, fresh.parent)
+    except _DAMAGED as error:
+        fresh.unlink(missing_ok=True)
+        raise TamperError(f"the work of the agent arrived in an archive that cannot be used: {error}") from error
+    fresh.replace(archive)
+
+
+def _add_part(source: tarfile.TarFile, member: tarfile.TarInfo, target: tarfile.TarFile, scratch: Path) -> None:
+    name = str(PurePosixPath(member.name))
+    if name not in _PARTS or not member.isreg():
+        return
+    content = source.extractfile(member)
+    assert content is not None
+    if name != _FILES:
+        _write(target, name, content, member.size)
+        return
+    inner = scratch / "files.clean"
+    try:
+        with inner.open("wb+") as file:
+            _copy_files(content, file)
+            size = file.tell()
+            file.seek(0)
+            _write(target, name, file, size)
+    finally:
+        inner.unlink(missing_ok=True)
+
+
+def _write(target: tarfile.TarFile, name: str, content: IO[bytes], size: int) -> None:
+    header = tarfile.TarInfo(name)
+    header.size = size
+    target.addfile(header, content)
+
+
+def _copy_files(content: IO[bytes], file: IO[bytes]) -> None:
+    """Copy folders, plain files and links; leave out everything else, what lies behind a link, and the repository."""
+    links: set[PurePosixPath] = set()
+    files: set[PurePosixPath] = set()
+    count = 0
+    with tarfile.open(fileobj=content, mode="r:", tarinfo=Header) as source:
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as target:
+            while (member := source.next()) is not None:
+                source.members = []  # type: ignore[attr-defined]
+                count += 1
+                if count > _MOST_ENTRIES:
+                    raise tarfile.TarError(f"more than {_MOST_ENTRIES} files")
+                path = _path_of(member.name)
+                if path is None or path.parts[:1] == (".git",) or any(parent in links for parent in path.parents):
+                    continue
+                if member.islnk() and _path_of(member.linkname) not in files:
+                    continue
+                _copy_entry(source, member, path, target)
+                links.discard(path)
+                if member.issym():
+                    links.add(path)
+                elif not member.isdir():
+                    files.add(path)
+
+
+def _path_of(name: str) -> PurePosixPath | None:
+    """A name as a path below the workspace; None when it leads out of it."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        return None
+    return path
+
+
+def _copy_entry(source: tarfile.TarFile, member: tarfile.TarInfo, path: PurePosixPath, target: tarfile.TarFile) -> None:
+    header = tarfile.TarInfo(f"./{path}" if path.parts else ".")
+    header.mode = member.mode & _PLAIN_MODE
+    header.mtime = member.mtime
+    header.type = member.type
+    if member.isreg():
+        header.type = tarfile.REGTYPE
+        header.size = member.size
+        target.addfile(header, source.extractfile(member))
+    elif member.isdir():
+        target.addfile(header)
+    elif member.issym():
+        header.linkname = member.linkname
+        target.addfile(header)
+    elif member.islnk():
+        header.linkname = f"./{PurePosixPath(member.linkname)}"
+        target.addfile(header)

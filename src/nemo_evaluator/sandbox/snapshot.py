@@ -1,0 +1,108 @@
+"""What a workspace holds: path, type, mode and digest of everything in it, and what changed between two looks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shlex
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final, Literal, TypeAlias
+
+from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.sandbox import workspace
+from nemo_evaluator.sandbox._transfer import Header
+from nemo_evaluator.sandbox.base import Sandbox
+
+Kind: TypeAlias = Literal["file", "folder", "link", "special"]
+Change: TypeAlias = Literal["created", "changed", "removed"]
+_TIMEOUT: Final = 600.0
+_MOST_ENTRIES: Final = 1_000_000
+# Of a mode only what makes a difference to who runs a file: archives are unpacked under another umask.
+_SPECIAL_BITS: Final = 0o7000
+_EXECUTABLE: Final = 0o111
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing in a workspace. ``content`` is the digest of a file, or the target of a link."""
+
+    kind: Kind
+    executable: bool
+    special_bits: int
+    content: str
+
+
+Snapshot: TypeAlias = dict[str, Entry]
+
+
+async def take_snapshot(sandbox: Sandbox, folder: str) -> Snapshot:
+    """Read what a folder of a sandbox holds, without following any link.
+
+    Raises SandboxError when it cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="nel-snapshot-") as scratch:
+        archive = Path(scratch) / "snapshot.tar"
+        inside = "/output/nel-snapshot.tar"
+        packed = await sandbox.exec(workspace.snapshot_command(folder, inside), timeout=_TIMEOUT, cwd="/")
+        if not packed.ok:
+            raise SandboxError(f"could not read the workspace: {packed.stderr.strip()[-300:]}")
+        await sandbox.download(inside, archive)
+        await sandbox.exec(f"rm -f {shlex.quote(inside)}", cwd="/")
+        return await asyncio.to_thread(read_archive, archive)
+
+
+def read_archive(archive: Path) -> Snapshot:
+    """The entries of an archive, by path. Raises SandboxError for an archive that cannot be read."""
+    entries: Snapshot = {}
+    try:
+        with tarfile.open(archive, mode="r:", tarinfo=Header) as tar:
+            while (member := tar.next()) is not None:
+                # The library remembers every member; a million of them would not fit.
+                tar.members = []  # type: ignore[attr-defined]
+                if len(entries) >= _MOST_ENTRIES:
+                    raise SandboxError(f"the workspace holds more than {_MOST_ENTRIES} files")
+                path = str(PurePosixPath(member.name))
+                if path != ".":
+                    entries[path] = _entry(tar, member, entries)
+    except (tarfile.TarError, OSError, ValueError, OverflowError, RecursionError) as error:
+        raise SandboxError(f"could not read the workspace: {error}") from error
+    return entries
+
+
+def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, entries: Snapshot) -> Entry:
+    executable = bool(member.mode & _EXECUTABLE)
+    special_bits = member.mode & _SPECIAL_BITS
+    if member.isdir():
+        return Entry("folder", executable=False, special_bits=0, content="")
+    if member.issym():
+        return Entry("link", executable=False, special_bits=0, content=member.linkname)
+    if member.islnk():
+        target = entries.get(str(PurePosixPath(member.linkname)))
+        return target or Entry("special", executable=executable, special_bits=special_bits, content=member.linkname)
+    if not member.isreg():
+        return Entry("special", executable=executable, special_bits=special_bits, content=str(member.type))
+    digest = hashlib.sha256()
+    content = tar.extractfile(member)
+    assert content is not None
+    while data := content.read(_CHUNK):
+        digest.update(data)
+    return Entry("file", executable=executable, special_bits=special_bits, content=digest.hexdigest())
+
+
+def changes_between(before: Snapshot, after: Snapshot) -> dict[str, Change]:
+    """Every path that differs between two snapshots, and how."""
+    changes: dict[str, Change] = {}
+    for path, entry in after.items():
+        earlier = before.get(path)
+        if earlier is None:
+            changes[path] = "created"
+        elif earlier != entry:
+            changes[path] = "changed"
+    for path in before:
+        if path not in after:
+            changes[path] = "removed"
+    return changes

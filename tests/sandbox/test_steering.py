@@ -1,0 +1,148 @@
+"""What is carried to a verifier, what of it is known, and what of it would steer the tests."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import tarfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nemo_evaluator.config import LocalSandbox
+from nemo_evaluator.core.errors import TamperError
+from nemo_evaluator.core.types import SandboxSpec, SeedResult
+from nemo_evaluator.sandbox._carried import clean_archive
+from nemo_evaluator.sandbox.manager import SandboxManager
+from nemo_evaluator.sandbox.snapshot import changes_between, read_archive, take_snapshot
+
+needs_bwrap = pytest.mark.needs("bwrap")
+
+
+@pytest.fixture
+async def manager() -> AsyncIterator[SandboxManager]:
+    """A manager of small local sandboxes."""
+    sandboxes = SandboxManager(LocalSandbox(type="local", memory="512m"), "run")
+    yield sandboxes
+    await sandboxes.close()
+
+
+def stateless() -> SeedResult:
+    """A problem that is verified in a sandbox of its own."""
+    return SeedResult("p", "a", sandbox_spec=SandboxSpec(), verify_sandbox_spec=SandboxSpec())
+
+
+@needs_bwrap
+async def test_home_is_not_the_workspace_and_is_not_carried(manager: SandboxManager) -> None:
+    leave = """
+        test "$HOME" != "$PWD" && test -w "$HOME"
+        test "$(python3 -c 'import os, pwd; print(pwd.getpwuid(os.getuid()).pw_dir)')" = "$HOME"
+        site=$(python3 -c 'import site; print(site.getusersitepackages())')
+        mkdir -p "$site" && echo 'print("forged")' > "$site/usercustomize.py" && echo 'import sys; print("forged")' > "$site/x.pth"
+        python3 -c 'print("agent")'
+    """
+    async with manager.session(stateless()) as session:
+        left = await session.agent.exec(f"set -e\n{leave}")
+        assert left.stdout.count("forged") == 2, left.stderr
+        verifier = await session.for_verify()
+        assert (await verifier.exec("python3 -c 'print(1)'")).stdout == "1\n"
+
+
+@needs_bwrap
+async def test_a_verifier_can_be_started_anew_with_and_without_the_work(manager: SandboxManager) -> None:
+    async with manager.session(stateless()) as session:
+        await session.agent.exec("echo work > work.txt; mkdir __pycache__; echo x > __pycache__/a.cpython-311.pyc")
+        verifier = await session.for_verify()
+        assert (await verifier.exec("ls; touch trace")).stdout == "work.txt\n"
+        await verifier.renew(with_work=False)  # type: ignore[attr-defined]
+        assert (await verifier.exec("ls")).stdout == ""
+        before = await take_snapshot(verifier, "/workspace")
+        await verifier.add_work()  # type: ignore[attr-defined]
+        after = await take_snapshot(verifier, "/workspace")
+        assert changes_between(before, after) == {"work.txt": "created"}
+        assert manager.live == 1
+
+
+@needs_bwrap
+async def test_a_snapshot_knows_hostile_content_and_follows_none_of_it(manager: SandboxManager) -> None:
+    make = r"""
+        printf a > plain; ln plain hard; ln -s /etc/passwd out; mkfifo pipe; printf b > "$(printf 'new\nline')"
+        printf c > "$(printf 'caf\351')"; printf d > ./-rf; mkdir deep; printf e > deep/run; chmod 4755 deep/run
+        truncate -s 40M sparse
+    """
+    async with manager.session(stateless()) as session:
+        assert (await session.agent.exec(make)).ok
+        entries = await take_snapshot(session.agent, "/workspace")
+    assert entries["out"].kind == "link" and entries["out"].content == "/etc/passwd"
+    assert entries["pipe"].kind == "special"
+    assert entries["hard"] == entries["plain"]
+    assert entries["deep/run"].executable and entries["deep/run"].special_bits == 0o4000
+    assert {"new\nline", "caf\udce9", "-rf", "sparse"} <= set(entries)
+
+
+def member(name: str, content: bytes = b"", **fields: object) -> tuple[tarfile.TarInfo, bytes]:
+    """A header with the fields of an attacker's choice."""
+    header = tarfile.TarInfo(name)
+    header.size = len(content)
+    for field, value in fields.items():
+        setattr(header, field, value)
+    return header, content
+
+
+def archive_of(target: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
+    """An archive such as a replaced ``tar`` of the agent could write."""
+    files = io.BytesIO()
+    with tarfile.open(fileobj=files, mode="w") as tar:
+        for header, content in members:
+            tar.addfile(header, io.BytesIO(content))
+    with tarfile.open(target, mode="w") as tar:
+        for name, content in (("_nel_mode", b"archive\n"), ("_nel_files.tar", files.getvalue()), ("evil", b"x")):
+            header, body = member(name, content)
+            tar.addfile(header, io.BytesIO(body))
+    return target
+
+
+def cleaned(target: Path, folder: Path) -> list[str]:
+    """The names of the files that are left."""
+    clean_archive(target)
+    with tarfile.open(target) as tar:
+        assert [one.name for one in tar.getmembers()] == ["_nel_mode", "_nel_files.tar"]
+        content = tar.extractfile("_nel_files.tar")
+        assert content is not None
+        (folder / "files.tar").write_bytes(content.read())
+    return sorted(read_archive(folder / "files.tar"))
+
+
+def test_what_cannot_be_work_is_left_out_of_the_archive(tmp_path: Path) -> None:
+    archive = archive_of(
+        tmp_path / "workspace.tar",
+        member("../outside", b"x"),
+        member("/etc/passwd", b"x"),
+        member("link", type=tarfile.SYMTYPE, linkname="/usr/lib/python3"),
+        member("link/sitecustomize.py", b"x"),
+        member("./link/deep/x.py", b"x"),
+        member("device", type=tarfile.CHRTYPE),
+        member("pipe", type=tarfile.FIFOTYPE),
+        member("hard", type=tarfile.LNKTYPE, linkname="../../etc/shadow"),
+        member(".git/config", b"x"),
+        member("./fine", b"x", mode=0o6777),
+        member("fine-too", type=tarfile.LNKTYPE, linkname="./fine"),
+    )
+    assert cleaned(archive, tmp_path) == ["fine", "fine-too", "link"]
+    assert all(entry.special_bits == 0 for entry in read_archive(tmp_path / "files.tar").values())
+
+
+def test_an_archive_that_no_capture_writes_is_tampering(tmp_path: Path) -> None:
+    (tmp_path / "workspace.tar").write_bytes(b"x" * 2000)
+    with pytest.raises(TamperError, match="cannot be used"):
+        clean_archive(tmp_path / "workspace.tar")
+
+
+@needs_bwrap
+async def test_many_small_files_are_read_in_bounded_time(manager: SandboxManager) -> None:
+    async with manager.session(stateless()) as session:
+        made = await session.agent.exec("python3 -c 'for n in range(10000): open(str(n), \"w\").close()'")
+        assert made.ok
+        async with asyncio.timeout(120):
+            assert len(await take_snapshot(session.agent, "/workspace")) == 10_000
