@@ -21,6 +21,7 @@ from nemo_evaluator.core.kinds import NOT_YET
 from nemo_evaluator.core.lazy import without_plugins
 from nemo_evaluator.core.secret_places import masked_config
 from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, remember_named
+from nemo_evaluator.core.shell import control_character, is_env_name, mount_problem
 from nemo_evaluator.core.values import dataclass
 
 SERVICE_PROTOCOLS = ("chat_completions", "completions", "responses")
@@ -79,6 +80,49 @@ def _secret(value: Any) -> Secret:
 def _remember_secrets(values: dict[str, Any]) -> dict[str, Any]:
     remember_named(values)
     return values
+
+
+def _env_names(values: dict[str, str]) -> dict[str, str]:
+    for name, text in values.items():
+        if not is_env_name(name):
+            message = "{name} cannot be the name of an environment variable: use letters, digits and _"
+            raise PydanticCustomError("bad_env_name", message, {"name": ascii(name)})
+        if (character := control_character(text, lines=True)) is not None:
+            message = "the value of {name} holds the character {character}"
+            raise PydanticCustomError("bad_env_value", message, {"name": name, "character": character})
+    return values
+
+
+def _line(value: str) -> str:
+    if (character := control_character(value)) is not None:
+        message = "must be one line without control characters, and holds {character}"
+        raise PydanticCustomError("control_character", message, {"character": character})
+    return value
+
+
+def _text(value: str) -> str:
+    if (character := control_character(value, lines=True)) is not None:
+        message = "must not hold control characters, and holds {character}"
+        raise PydanticCustomError("control_character", message, {"character": character})
+    return value
+
+
+def _argument(value: str) -> str:
+    if value.startswith("-"):
+        raise PydanticCustomError("leading_dash", "must not begin with a dash, which a command takes for an option")
+    return _line(value)
+
+
+def _mount(value: str) -> str:
+    if (problem := mount_problem(value)) is not None:
+        raise PydanticCustomError("bad_mount", "{mount} {problem}", {"mount": ascii(value), "problem": problem})
+    return value
+
+
+def _mount_path(value: str) -> str:
+    if ":" in value or "," in value:
+        raise PydanticCustomError("bad_mount", "a path of a mount must not hold a colon or a comma")
+    return _argument(value)
 
 
 def _mask_variables(values: dict[str, Any]) -> Any:
@@ -157,6 +201,15 @@ Temperature = Annotated[float, Field(ge=0, le=2), NotBool]
 Penalty = Annotated[float, Field(ge=-2, le=2), NotBool]
 Confidence = Annotated[float, Field(ge=0.5, lt=1), NotBool]
 Name = Annotated[str, Field(min_length=1)]
+# Text that ends up in scripts and commands: in one line, in several, as an argument that is no option, as a mount.
+Line = Annotated[str, AfterValidator(_line)]
+LineName = Annotated[str, Field(min_length=1), AfterValidator(_line)]
+ShellText = Annotated[str, AfterValidator(_text)]
+Argument = Annotated[str, Field(min_length=1), AfterValidator(_argument)]
+Mount = Annotated[str, AfterValidator(_mount)]
+MountPath = Annotated[str, AfterValidator(_mount_path)]
+# Of a URL, as a command and the configuration of HAProxy take it without quotes.
+UrlPath = Annotated[str, Field(pattern=r"^/[A-Za-z0-9_.~!&()*+,;=:@%/?-]*$")]
 HashPrefix = Annotated[str, Field(pattern="^[0-9a-f]{4,64}$")]
 Regex = Annotated[str, AfterValidator(_regex)]
 Url = Annotated[str, AfterValidator(_url)]
@@ -169,7 +222,9 @@ SecretText = Annotated[
     _WithJsonSchema({"type": "string", "format": "password"}),
 ]
 # What is secret in them is masked wherever the config is written.
-EnvMap = Annotated[dict[str, str], AfterValidator(_remember_secrets), PlainSerializer(_mask_variables)]
+EnvMap = Annotated[
+    dict[str, str], AfterValidator(_env_names), AfterValidator(_remember_secrets), PlainSerializer(_mask_variables)
+]
 HeaderMap = Annotated[dict[str, str], AfterValidator(_remember_secrets), PlainSerializer(_mask_headers)]
 Options = Annotated[dict[str, Any], AfterValidator(_remember_secrets), PlainSerializer(_mask_options)]
 

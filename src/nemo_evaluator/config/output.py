@@ -14,7 +14,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypedDict
 
-from nemo_evaluator.config.fields import Above0, Model, Name, Options, no_items
+from nemo_evaluator.config.fields import Above0, LineName, Model, Name, Options, no_items
 from nemo_evaluator.config.groups import EXPORTERS
 from nemo_evaluator.config.kinds import check_name, check_settings
 
@@ -54,7 +54,7 @@ _Exports = Name | ExportBlock | list[Name | ExportBlock]
 class OutputConfig(Model):
     """The output of a run."""
 
-    dir: Name = Field("./eval_results", description="Folder of the run.")
+    dir: LineName = Field("./eval_results", description="Folder of the run.")
     timestamped: bool = Field(False, description="Only `false`: a run is in `dir`, an earlier one in `previous/`.")
     progress_interval: Above0 = Field(60.0, description="Seconds between progress lines when not on a terminal.")
     report: Annotated[

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from nemo_evaluator.config.fields import Above0, EnvMap, Model, Positive
+from nemo_evaluator.config.fields import Above0, Argument, EnvMap, Model, Positive, ShellText
 from nemo_evaluator.config.groups import SANDBOXES
 from nemo_evaluator.config.kinds import KindOf
 
@@ -17,7 +17,7 @@ class SandboxBase(Model):
     """What the sandbox kinds share."""
 
     type: str
-    capture_cmd: str | None = Field(None, description="Command that captures the agent's work for the verifier.")
+    capture_cmd: ShellText | None = Field(None, description="Command that captures the agent's work for the verifier.")
     verify_timeout: Above0 = Field(600.0, description="Seconds for verification.")
     stateful: bool = Field(False, description="Verify in the sandbox in which the problem was solved.")
     scrub_git_history: bool = Field(False, description="Remove git history that could hold the solution.")
@@ -38,8 +38,8 @@ class SandboxBase(Model):
 class ImageSandbox(SandboxBase):
     """A sandbox made from a container image."""
 
-    image: str | None = Field(None, description="Image; null: the image that the problem names.")
-    image_template: str | None = Field(None, description="Image name with `{fields}` of the problem's metadata.")
+    image: Argument | None = Field(None, description="Image; null: the image that the problem names.")
+    image_template: Argument | None = Field(None, description="Image name with `{fields}` of the problem's metadata.")
     timeout: Above0 = Field(1800.0, description="Longest life of one sandbox, in seconds.")
     concurrency: Positive = Field(4, description="Maximum concurrent sandboxes.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment inside.")

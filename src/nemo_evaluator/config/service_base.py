@@ -7,16 +7,21 @@ from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.fields import (
     Above0,
+    Argument,
     Count,
     EnvMap,
     Later,
+    Line,
+    LineName,
     Model,
-    Name,
+    Mount,
     Port,
     Positive,
     Protocol,
     Regex,
     Role,
+    ShellText,
+    UrlPath,
     no_items,
 )
 from nemo_evaluator.config.groups import SERVICES
@@ -130,8 +135,8 @@ def _twice(one: str, other: str) -> PydanticCustomError:
 class ManagedService(ModelService):
     """A model server that we start, check and stop."""
 
-    model: Name = Field(description="Model to serve: a hub name or a folder.")
-    served_model_name: str | None = Field(None, description="Name in requests; null: the name of the service.")
+    model: LineName = Field(description="Model to serve: a hub name or a folder.")
+    served_model_name: Line | None = Field(None, description="Name in requests; null: the name of the service.")
     port: Port = Field(8000, description="Port of the server.")
     tensor_parallel_size: Positive | None = Field(None, description="GPUs over which a layer is split.")
     pipeline_parallel_size: Positive | None = Field(None, description="Stages into which the layers are split.")
@@ -147,16 +152,18 @@ class ManagedService(ModelService):
     num_nodes_per_instance: Positive | None = Field(None, description="The same as `num_nodes`.")
     restarts: Count = Field(1, description="How often a server that has crashed is started again.")
     stop_grace: Above0 = Field(15.0, description="Seconds that the server gets to end before it is killed.")
-    image: str | None = Field(None, description="Container image of the server; null: a process of the machine.")
-    health_path: str = Field("/health", description="Path that answers 200 when the server is up.")
+    image: Argument | None = Field(None, description="Container image of the server; null: a process of the machine.")
+    health_path: UrlPath = Field("/health", description="Path that answers 200 when the server is up.")
     startup_timeout: Above0 = Field(600.0, description="Seconds until the server must be up.")
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the server.")
-    extra_args: list[str] = Field(default_factory=no_items, description="Further arguments of the server.")
-    setup_commands: list[str] = Field(default_factory=no_items, description="Shell commands run before the server.")
-    container_mounts: list[str] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
-    pre_cmd: str | None = Field(None, description="Shell text put before the server's command.")
-    ray_binary: str = Field("ray", description="The `ray` command for servers over several nodes.")
-    node_pool: str | None = Field(None, description="Node pool of the cluster.")
+    extra_args: list[ShellText] = Field(default_factory=no_items, description="Further arguments of the server.")
+    setup_commands: list[ShellText] = Field(
+        default_factory=no_items, description="Shell commands run before the server."
+    )
+    container_mounts: list[Mount] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
+    pre_cmd: ShellText | None = Field(None, description="Shell text put before the server's command.")
+    ray_binary: Argument = Field("ray", description="The `ray` command for servers over several nodes.")
+    node_pool: Line | None = Field(None, description="Node pool of the cluster.")
 
     @model_validator(mode="after")
     def _instances(self) -> Self:
@@ -181,19 +188,19 @@ class ManagedService(ModelService):
 class EngineService(ManagedService):
     """A model server whose engine takes apart reasoning and tool calls."""
 
-    reasoning_parser: str | None = Field(None, description="The engine's parser of reasoning, such as `qwen3`.")
-    tool_parser: str | None = Field(None, description="The engine's parser of tool calls, such as `hermes`.")
+    reasoning_parser: Line | None = Field(None, description="The engine's parser of reasoning, such as `qwen3`.")
+    tool_parser: Line | None = Field(None, description="The engine's parser of tool calls, such as `hermes`.")
 
 
 class HelperService(ServiceBase):
     """A service that is no model: a Gym or an agent server."""
 
     port: Port = Field(8000, description="Port of the server.")
-    image: str | None = Field(None, description="Container image of the server.")
+    image: Argument | None = Field(None, description="Container image of the server.")
     startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")
     restarts: Count = Field(1, description="How often a server that has crashed is started again.")
     stop_grace: Above0 = Field(10.0, description="Seconds that the server gets to end before it is killed.")
-    node_pool: str | None = Field(None, description="Node pool of the cluster.")
+    node_pool: Line | None = Field(None, description="Node pool of the cluster.")
 
     def base_url(self) -> str | None:
         """The server itself: these speak no versioned API."""

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from nemo_evaluator.config._document import Document, deep_merge
 from nemo_evaluator.config._explain import explain
 from nemo_evaluator.config._yaml import read_document
-from nemo_evaluator.config.fields import Above0, Model, Name, Positive
+from nemo_evaluator.config.fields import Above0, LineName, Model, Positive
 from nemo_evaluator.config.output import ReportFormat
 from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.files import write_atomic
@@ -21,7 +21,7 @@ from nemo_evaluator.core.registry import did_you_mean
 class OutputSettings(Model):
     """Defaults of ``output``."""
 
-    dir: Name | None = Field(None, description="Folder of runs whose config names none.")
+    dir: LineName | None = Field(None, description="Folder of runs whose config names none.")
     report: list[ReportFormat] | None = Field(None, description="Report formats.")
     progress_interval: Above0 | None = Field(None, description="Seconds between progress lines.")
 

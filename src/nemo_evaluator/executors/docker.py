@@ -1,7 +1,6 @@
 """``docker``: the run happens in one container on this machine, as the user who started it."""
 
 import os
-import shlex
 import signal
 import socket
 import subprocess
@@ -16,10 +15,11 @@ from typing import Final, Literal, cast
 from pydantic import Field
 
 from nemo_evaluator.config.cluster_base import ClusterBase
-from nemo_evaluator.config.fields import EnvMap, Size, no_items
+from nemo_evaluator.config.fields import Argument, EnvMap, Mount, Size, no_items
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic, write_json
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.shell import assignments, mount, quoted
 from nemo_evaluator.executors.base import Executor, Job, Life, not_running
 from nemo_evaluator.executors.request import carried_secrets, needed_variables, write_request
 from nemo_evaluator.store.layout import LOG
@@ -58,11 +58,11 @@ class DockerCluster(ClusterBase):
     """One container on this machine."""
 
     type: Literal["docker"] = "docker"
-    image: str | None = Field(None, description="Image with nel inside.")
-    container_mounts: list[str] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
+    image: Argument | None = Field(None, description="Image with nel inside.")
+    container_mounts: list[Mount] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the container.")
     mount_home: bool = Field(True, description="Mount the home folder.")
-    network: str = Field("host", description="Network of the container; `host` reaches models on this machine.")
+    network: Argument = Field("host", description="Network of the container; `host` reaches models on this machine.")
     shm_size: Size | None = Field(None, description="Shared memory.")
 
 
@@ -150,9 +150,10 @@ def _options(job: Job, settings: DockerCluster, handle: DockerHandle, variables:
     # The kernel's lock tells whether its holder lives: it is the same kernel, and to be seen as such.
     words += ["--hostname", socket.gethostname()] if settings.network != "host" else []
     words += ["--shm-size", settings.shm_size] if settings.shm_size else []
-    for mount in (*(f"{folder}:{folder}" for folder in _outermost(folders)), *settings.container_mounts):
-        words += ["--volume", mount]
-    script = f"{_READ} >>{shlex.quote(str(job.folder / LOG))} 2>&1" if job.request.background else _READ
+    mounts = [f"{folder}:{folder}" for folder in _outermost(folders)]
+    for volume in [*mounts, *settings.container_mounts]:
+        words += ["--volume", mount(volume)]
+    script = f"{_READ} >>{quoted(job.folder / LOG)} 2>&1" if job.request.background else _READ
     return [*words, "--entrypoint", "sh", handle.image, "-c", script, "nel", str(variables)]
 
 
@@ -174,7 +175,7 @@ def _variables(job: Job, settings: DockerCluster) -> Iterator[Path]:
     values |= needed_variables(job.loaded) | {"HOME": str(Path.home()) if settings.mount_home else "/tmp"}  # noqa: S108
     values |= {"PYTHONUNBUFFERED": "1"} | settings.container_env | carried_secrets(job.request)
     path, started = job.folder / _VARIABLES, False
-    write_atomic(path, "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items()), mode=0o600)
+    write_atomic(path, assignments(values, export=True), mode=0o600)
     try:
         yield path
         started = True

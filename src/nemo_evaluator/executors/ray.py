@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from pydantic import Field
 
 from nemo_evaluator.config.cluster_base import ClusterBase
-from nemo_evaluator.config.fields import EnvMap, Positive
+from nemo_evaluator.config.fields import EnvMap, Line, Positive
 from nemo_evaluator.core.errors import MissingExtraError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import load_object
@@ -23,7 +23,7 @@ class RayCluster(ClusterBase):
     """Workers of a Ray cluster, which take problems from one queue."""
 
     type: Literal["ray"] = "ray"
-    address: str | None = Field(None, description="Address of the cluster; null: one on this machine.")
+    address: Line | None = Field(None, description="Address of the cluster; null: one on this machine.")
     shards: Positive = Field(4, description="Workers; each asks `max_concurrent` problems at once.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the workers.")
 

@@ -12,13 +12,26 @@ from pydantic_core import PydanticCustomError
 from nemo_evaluator.config.benchmarks import BenchmarkConfig
 from nemo_evaluator.config.cluster_base import ClusterBase
 from nemo_evaluator.config.cross_check import Finding, Path, benchmarks_of, get_in, number_of
-from nemo_evaluator.config.fields import Count, EnvMap, Model, Name, NotYet, Positive, Size, no_items
+from nemo_evaluator.config.fields import (
+    Argument,
+    Count,
+    EnvMap,
+    Line,
+    LineName,
+    Model,
+    Mount,
+    NotYet,
+    Positive,
+    Size,
+    no_items,
+)
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import did_you_mean
+from nemo_evaluator.core.shell import control_character, is_flag_name, is_host_name, is_user_name, mount_problem
 
 # GPUs of a server: their product.
 _SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-_DURATION = re.compile(r"(?:(\d{1,4})-)?(\d{1,4}):([0-5]\d):([0-5]\d)")
+_DURATION = re.compile(r"(?:(\d{1,4})-)?(\d{1,4}):([0-5]\d):([0-5]\d)", re.ASCII)
 
 
 def seconds_of(walltime: str) -> int | None:
@@ -38,24 +51,49 @@ def _walltime(value: str) -> str:
 
 def _flags(value: dict[str, str]) -> dict[str, str]:
     for name, text in value.items():
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
-            raise PydanticCustomError("bad_flag", "{name} is not an sbatch flag", {"name": repr(name)})
-        if "\n" in text or "\r" in text:
-            raise PydanticCustomError("bad_flag", "the value of {name} holds a line break", {"name": repr(name)})
+        if not is_flag_name(name):
+            raise PydanticCustomError("bad_flag", "{name} is not an sbatch flag", {"name": ascii(name)})
+        if (character := control_character(text)) is not None:
+            message = "the value of {name} holds a line break or control character, {character}"
+            raise PydanticCustomError("bad_flag", message, {"name": repr(name), "character": character})
+    return value
+
+
+def _pool_name(value: str) -> str:
+    # The job script hands pools on as lines of NAME=GROUP:NODES.
+    if control_character(value) is not None or "=" in value or not value:
+        message = "the name of a node pool must be one line without = and control characters"
+        raise PydanticCustomError("bad_pool_name", message)
+    return value
+
+
+def _host_name(value: str) -> str:
+    if not is_host_name(value):
+        message = "a host name, an address or a name of ~/.ssh/config is expected: letters, digits and . _ - :"
+        raise PydanticCustomError("bad_host_name", message)
+    return value
+
+
+def _user_name(value: str) -> str:
+    if not is_user_name(value):
+        raise PydanticCustomError("bad_user_name", "a user name is expected: letters, digits and . _ - + @ \\")
     return value
 
 
 Walltime = Annotated[str, AfterValidator(_walltime)]
+HostName = Annotated[str, AfterValidator(_host_name)]
+UserName = Annotated[str, AfterValidator(_user_name)]
+PoolName = Annotated[str, AfterValidator(_pool_name)]
 SbatchFlags = Annotated[dict[str, str], AfterValidator(_flags)]
 
 
 class NodePool(Model):
     """A named group of nodes of one partition."""
 
-    partition: Name = Field(description="SLURM partition.")
+    partition: LineName = Field(description="SLURM partition.")
     nodes: Positive | None = Field(None, description="Nodes; null: one, or as many as the servers of a service need.")
     ntasks_per_node: Positive = Field(1, description="Tasks per node.")
-    gres: str | None = Field(None, description='Generic resources, such as "gpu:4".')
+    gres: Line | None = Field(None, description='Generic resources, such as "gpu:4".')
     gpus_per_node: Positive | None = Field(None, description="GPUs per node.")
     sbatch_extra_flags: SbatchFlags = Field(default_factory=dict, description="Further sbatch flags of the pool.")
 
@@ -69,12 +107,12 @@ class SlurmCluster(ClusterBase):
     """Jobs of a SLURM cluster, here or behind ssh."""
 
     type: Literal["slurm"] = "slurm"
-    account: str | None = Field(None, description="Account.")
+    account: Line | None = Field(None, description="Account.")
     walltime: Walltime = Field("04:00:00", description="Time limit of one job.")
-    node_pools: dict[str, NodePool] = Field(min_length=1, description="Groups of nodes.")
-    conda_env: str | None = Field(None, description="Conda environment on the cluster.")
-    eval_image: str | None = Field(None, description="Image of the evaluator.")
-    container_mounts: list[str] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
+    node_pools: dict[PoolName, NodePool] = Field(min_length=1, description="Groups of nodes.")
+    conda_env: Argument | None = Field(None, description="Conda environment on the cluster.")
+    eval_image: Argument | None = Field(None, description="Image of the evaluator.")
+    container_mounts: list[Mount] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the job.")
     container: Literal["pyxis", "apptainer", "none"] = Field(
         "pyxis", description="What runs images on the nodes; `none`: nothing does, services are plain processes."
@@ -87,15 +125,16 @@ class SlurmCluster(ClusterBase):
     max_retries: Count = Field(3, description="Follow-up jobs in a row that may bring no new answer.")
     max_walltime: Walltime | None = Field(None, description="Time limit over all follow-up jobs.")
     shards: Positive | None = Field(None, description="Jobs over which the problems are split.")
-    sbatch_comment: str | None = Field(None, description="Comment of the job.")
+    sbatch_comment: Line | None = Field(None, description="Comment of the job.")
     sbatch_extra_flags: SbatchFlags = Field(default_factory=dict, description="Further sbatch flags.")
-    hostname: str | None = Field(None, description="Login node, reached over ssh.")
-    username: str | None = Field(None, description="User on the login node.")
+    hostname: HostName | None = Field(None, description="Login node, reached over ssh.")
+    username: UserName | None = Field(None, description="User on the login node.")
 
     @classmethod
     def findings(cls, data: dict[str, Any]) -> Iterator[Finding]:
         """Pools that do not exist or are too small, shards over several pools, an output folder that is nowhere."""
         yield from _node_pools(data)
+        yield from _mounts(data)
         used = {owner.get("node_pool") for _, owner in _pool_users(data) if isinstance(owner.get("node_pool"), str)}
         if get_in(data, "cluster", "shards") and len(used) > 1:
             message = f"sharding allows one node pool, this config uses {', '.join(sorted(map(str, used)))}"
@@ -116,6 +155,22 @@ class SlurmCluster(ClusterBase):
             for benchmark in benchmarks
             if start + benchmark.timeout > limit
         ]
+
+
+def _mounts(data: dict[str, Any]) -> Iterator[Finding]:
+    """Mounts that hold a comma, by which a step of a job tells one mount from the next."""
+    owners: list[tuple[Path, Any]] = [(("cluster",), data.get("cluster"))]
+    services = data.get("services")
+    if isinstance(services, dict):
+        owners += [(("services", name), service) for name, service in services.items()]
+    for path, owner in owners:
+        mounts = owner.get("container_mounts") if isinstance(owner, dict) else None
+        for number, mount in enumerate(mounts if isinstance(mounts, list) else ()):
+            if not isinstance(mount, str) or mount_problem(mount) is not None:
+                continue
+            problem = mount_problem(mount, commas=False)
+            if problem is not None:
+                yield Finding((*path, "container_mounts", number), problem, "write one mount in each entry of the list")
 
 
 def _node_pools(data: dict[str, Any]) -> Iterator[Finding]:

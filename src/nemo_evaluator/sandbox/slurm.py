@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from nemo_evaluator.config.fields import Above0, Positive, Size
+from nemo_evaluator.config.fields import Above0, Line, Positive, Size
 from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
@@ -33,7 +33,7 @@ class SlurmConfig(ImageSandbox):
     type: Literal["slurm"] = "slurm"
     memory: Size = Field("4g", description="Memory limit.")
     cpus: Above0 = Field(2.0, description="CPU limit.")
-    node_pool: str | None = Field(None, description="Node pool of the cluster.")
+    node_pool: Line | None = Field(None, description="Node pool of the cluster.")
     slots_per_node: Positive = Field(4, description="Sandboxes per node.")
 
 

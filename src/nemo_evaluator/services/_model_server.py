@@ -1,7 +1,6 @@
 """What the model servers share: how the settings of a managed service become one command and one plan."""
 
 import importlib.util
-import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from nemo_evaluator.config.service_base import HelperService, ManagedService
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.shell import joined
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.base import Launch, Site
 
@@ -149,7 +149,7 @@ class Planned(Generic[S]):
         mounts += [f"{service.model}:{self.model}:ro"] if self.model != service.model else []
         return launch_of(
             service,
-            in_shell(shell, [f"exec {shlex.join(argv)}"]) if shell else list(argv),
+            in_shell(shell, [f"exec {joined(argv)}"]) if shell else list(argv),
             self.port,
             health_paths=(service.health_path,),
             model=service.model_id(self.name),

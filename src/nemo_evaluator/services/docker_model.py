@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from nemo_evaluator.config.fields import no_items
+from nemo_evaluator.config.fields import ShellText, no_items
 from nemo_evaluator.config.service_base import ManagedService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
@@ -16,7 +16,7 @@ class DockerModelService(ManagedService):
     """Any model server in a container. It must listen on `port` and answer to `served_model_name`."""
 
     type: Literal["docker_model"] = "docker_model"
-    command: list[str] = Field(
+    command: list[ShellText] = Field(
         default_factory=no_items, description="Command in the container, before `extra_args`; empty: the image's own."
     )
 

@@ -1,6 +1,5 @@
 """``type: dynamo``: a Dynamo deployment, aggregated or split into prefill and decode workers."""
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Self
@@ -8,9 +7,10 @@ from typing import Final, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config.fields import EnvMap, Model, Positive, no_items
+from nemo_evaluator.config.fields import EnvMap, Line, Model, Positive, ShellText, no_items
 from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.shell import joined
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services._model_server import NODE_LINES, ModelServer, Planned, filled, flags, in_shell, python_with
 from nemo_evaluator.services.base import Launch
@@ -27,8 +27,8 @@ class DynamoWorkers(Model):
     data_parallel_size: Positive | None = Field(None, description="Copies of the model.")
     num_nodes: Positive = Field(1, description="Nodes of one worker.")
     num_workers: Positive = Field(1, description="Number of workers.")
-    node_pool: str | None = Field(None, description="Node pool of the cluster.")
-    extra_args: list[str] = Field(default_factory=no_items, description="Further arguments of the worker.")
+    node_pool: Line | None = Field(None, description="Node pool of the cluster.")
+    extra_args: list[ShellText] = Field(default_factory=no_items, description="Further arguments of the worker.")
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the worker.")
 
 
@@ -115,7 +115,7 @@ def _started(server: Planned[DynamoService], worker: _Worker, spread: bool) -> s
         "--disaggregation-bootstrap-port": base + 2 + shift if worker.role == "prefill" else None,
     }
     further = [*service.extra_args, *(settings.extra_args if worker.role else [])]
-    command = shlex.join([*argv, *flags(values), *further])
+    command = joined([*argv, *flags(values), *further])
     # Values of variables may be secret: they are in the environment, under the name of the role.
     for key in reversed(settings.extra_env if worker.role else {}):
         command = f'{key}="$NEL_{worker.role}_{key}" {command}'

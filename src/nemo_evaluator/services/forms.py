@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.shell import env_name, mount
 from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.services.base import Launch
 
@@ -19,8 +20,8 @@ def docker_argv(launch: Launch, container: str, env_file: str, labels: Sequence[
     argv += ["--ipc", "host"] if launch.gpus != 0 else []
     for label in labels:
         argv += ["--label", label]
-    for mount in launch.mounts:
-        argv += ["--volume", mount]
+    for volume in launch.mounts:
+        argv += ["--volume", mount(volume)]
     if launch.gpus is None:
         argv += ["--gpus", "all"]
     elif isinstance(launch.gpus, int):
@@ -35,10 +36,12 @@ def docker_argv(launch: Launch, container: str, env_file: str, labels: Sequence[
 
 def env_file_text(env: dict[str, str]) -> str:
     """An environment in the form that ``docker run --env-file`` reads. It knows no line breaks inside a value."""
+    lines: list[str] = []
     for name, value in env.items():
-        if "\n" in value:
+        if any(character in value for character in "\r\n\0"):
             raise UsageError(f"the variable {name} holds a line break, which containers cannot be given")
-    return "".join(f"{name}={value}\n" for name, value in env.items())
+        lines.append(f"{env_name(name)}={value}\n")
+    return "".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +62,19 @@ def srun_argv(launch: Launch, step: Step) -> list[str]:
     argv = ["srun", "--overlap", "--mem=0", "--nodes", nodes, "--ntasks", nodes, "--kill-on-bad-exit=1"]
     argv += [f"--het-group={step.het_group}"] if step.het_group is not None else []
     argv += ["--nodelist", step.nodelist] if step.nodelist else []
-    image, mounts = launch.image, list(dict.fromkeys([*step.mounts, *launch.mounts]))
+    image = launch.image
+    mounts = list(dict.fromkeys([mount(volume, commas=False) for volume in [*step.mounts, *launch.mounts]]))
+    names = [env_name(name) for name in launch.env]
     if image and step.container == "pyxis":
         argv += ["--container-image", image]
         argv += [f"--container-mounts={','.join(mounts)}"] if mounts else []
         argv += ["--container-mount-home" if step.mount_home else "--no-container-mount-home"]
         argv += ["--container-entrypoint"] if launch.entrypoint else []
         # Without this the image's own values would win.
-        argv += [f"--container-env={','.join(launch.env)}"] if launch.env else []
+        argv += [f"--container-env={','.join(names)}"] if names else []
     elif image and step.container == "apptainer":
         argv += ["apptainer", "run" if launch.entrypoint else "exec", *(["--nv"] if launch.gpus != 0 else [])]
-        argv += [word for mount in mounts for word in ("--bind", mount)]
+        argv += [word for volume in mounts for word in ("--bind", volume)]
         argv += [] if step.mount_home else ["--no-home"]
         argv += [image if "/" in image[:1] or "://" in image or image.endswith(".sif") else f"docker://{image}"]
     return [*argv, *launch.argv]

@@ -5,7 +5,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from nemo_evaluator.config.fields import Role, Url
+from nemo_evaluator.config.fields import Argument, Role, ShellText, Url
 from nemo_evaluator.config.service_base import HelperService
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
@@ -20,8 +20,8 @@ class GymService(HelperService):
     type: Literal["gym"] = "gym"
     role: ClassVar[Role] = "gym"
     url: Url | None = Field(None, description="URL of a running server; null: we start one.")
-    benchmark: str | None = Field(None, description="Benchmark that the started server offers.")
-    server_cmd: str | None = Field(None, description="Command that starts the server.")
+    benchmark: Argument | None = Field(None, description="Benchmark that the started server offers.")
+    server_cmd: ShellText | None = Field(None, description="Command that starts the server.")
 
 
 class Gym:

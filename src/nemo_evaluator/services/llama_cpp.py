@@ -11,7 +11,18 @@ from typing import Final, Literal
 import orjson
 from pydantic import Field
 
-from nemo_evaluator.config.fields import Above0, Count, EnvMap, Name, Port, Positive, Protocol, no_items
+from nemo_evaluator.config.fields import (
+    Above0,
+    Count,
+    EnvMap,
+    Line,
+    LineName,
+    Port,
+    Positive,
+    Protocol,
+    ShellText,
+    no_items,
+)
 from nemo_evaluator.config.service_base import Balancer, ModelService
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
 from nemo_evaluator.core.files import cache_folder, file_sha256, read_json, write_json
@@ -33,9 +44,9 @@ class LlamaCppService(ModelService):
     """A small model on this machine: a GGUF file, or a packaged model by name."""
 
     type: Literal["llama_cpp"] = "llama_cpp"
-    model: Name = Field(description="A .gguf file, or a packaged model such as `smollm2-135m`.")
+    model: LineName = Field(description="A .gguf file, or a packaged model such as `smollm2-135m`.")
     protocol: Protocol = Field("chat_completions", description="How requests are written.")
-    served_model_name: str | None = Field(None, description="Name in requests; null: the name of the service.")
+    served_model_name: Line | None = Field(None, description="Name in requests; null: the name of the service.")
     context_size: Positive = Field(8192, description="Context of one slot, in tokens.")
     slots: Positive = Field(4, description="Concurrent requests.")
     threads: Positive | None = Field(None, description="CPU threads; null: as many as there are cores.")
@@ -45,12 +56,12 @@ class LlamaCppService(ModelService):
     balancer_port: Port = Field(5009, description="Port of `balancer: haproxy`.")
     restarts: Count = Field(1, description="How often a server that has crashed is started again.")
     stop_grace: Above0 = Field(5.0, description="Seconds that the server gets to end before it is killed.")
-    node_pool: str | None = Field(None, description="Node pool of the cluster.")
+    node_pool: Line | None = Field(None, description="Node pool of the cluster.")
     startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")
     backend: Literal["auto", "llama-server", "xllamacpp"] = Field(
         "auto", description="What serves the model; `auto` takes the llama-server command where it is found."
     )
-    extra_args: list[str] = Field(default_factory=no_items, description="Further arguments of llama-server.")
+    extra_args: list[ShellText] = Field(default_factory=no_items, description="Further arguments of llama-server.")
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the server.")
 
     def model_id(self, name: str) -> str:

@@ -6,7 +6,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from nemo_evaluator.config.fields import Role, Url
+from nemo_evaluator.config.fields import Line, Role, Url
 from nemo_evaluator.config.service_base import HelperService
 from nemo_evaluator.core.errors import UsageError, install_line
 from nemo_evaluator.core.kinds import Kind
@@ -23,7 +23,7 @@ class NatService(HelperService):
     type: Literal["nat", "nat_agent"] = "nat"
     role: ClassVar[Role] = "agent"
     url: Url | None = Field(None, description="URL of a running server; null: we start one.")
-    nat_config_file: str | None = Field(None, description="Workflow file of the agent; null: `config.yml`.")
+    nat_config_file: Line | None = Field(None, description="Workflow file of the agent; null: `config.yml`.")
 
 
 class Nat:

@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from nemo_evaluator.config.fields import UrlPath
 from nemo_evaluator.config.service_base import ManagedService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.services._model_server import ModelServer, Planned
@@ -16,7 +17,7 @@ class NimService(ManagedService):
     """A NIM container. Its `NGC_API_KEY` goes into `extra_env`."""
 
     type: Literal["nim"] = "nim"
-    health_path: str = Field("/v1/health/ready", description="Path that answers 200 when the server is up.")
+    health_path: UrlPath = Field("/v1/health/ready", description="Path that answers 200 when the server is up.")
 
 
 class Nim(ModelServer[NimService]):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import shlex
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +21,7 @@ import orjson
 
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import safe_name, write_atomic
+from nemo_evaluator.core.shell import assignments, is_host_name, joined, quoted
 from nemo_evaluator.core.values import dataclass, field, replace
 from nemo_evaluator.services._model_server import filled
 from nemo_evaluator.services.base import (
@@ -43,6 +44,7 @@ STEP: Final = "NEL_JOB_STEP"
 SHARED: Final = "NEL_CONTAINER_ENV"
 _LOOK: Final = 0.2
 _PATIENCE: Final = 30.0
+_HEALTH_PATH: Final = re.compile(r"/[A-Za-z0-9_.~!&()*+,;=:@%/?-]*")
 # Below the range from which systems take ports for connections that go out.
 _PORTS: Final = range(20_000, 32_000)
 
@@ -79,12 +81,12 @@ class StepServer(Server):
     async def _begin(self) -> None:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         self._file("exit").unlink(missing_ok=True)
-        log, variables = shlex.quote(str(self.log_path)), shlex.quote(str(self._file("env")))
+        log = quoted(self.log_path)
+        variables = quoted(self._file("env"))
         lines = [f"set -a; . {variables}; set +a", f"rm -f {variables}", f"exec >>{log} 2>&1 </dev/null"]
         shared = {name: os.environ[name] for name in os.environ.get(SHARED, "").split() if name in os.environ}
-        env = "".join(f"{name}={shlex.quote(value)}\n" for name, value in (shared | self.launch.env).items())
-        write_atomic(self._file("env"), env, mode=0o600)
-        write_atomic(self._file("start"), "\n".join([*lines, f"exec {shlex.join(self._argv)}"]) + "\n")
+        write_atomic(self._file("env"), assignments(shared | self.launch.env), mode=0o600)
+        write_atomic(self._file("start"), "\n".join([*lines, f"exec {joined(self._argv)}"]) + "\n")
 
     def _exit_code(self) -> int | None:
         try:
@@ -128,7 +130,7 @@ class JobPlace:
         for line in os.environ.get(NODES, "").splitlines():
             name, _, rest = line.partition("=")
             group, _, nodes = rest.partition(":")
-            known = [Node(*one.split("@", 1)) for one in nodes.split(",")]
+            known = [_node(text) for text in nodes.split(",")]
             pools[name] = _Pool(int(group) if group else None, known)
         return cls(Path(relay), pools, Step(**orjson.loads(os.environ.get(STEP, "{}"))))
 
@@ -169,6 +171,14 @@ class JobPlace:
             self._offset += max(count, 8)
             if not any(port_is_busy(port + step, one) for one in addresses for step in range(count)):
                 return port
+
+
+def _node(text: str) -> Node:
+    """A node as the job script names it. Raises UsageError for what cannot be one."""
+    name, _, address = text.partition("@")
+    if not is_host_name(name) or not is_host_name(address):
+        raise UsageError(f"{text!r} is not a node and its address", hint="check what scontrol says of the job's nodes")
+    return Node(name, address)
 
 
 def step_site(service: Any, step: Step) -> Site:
@@ -239,9 +249,16 @@ class Group:
 
 
 def haproxy_config(servers: Sequence[Launch], port: int) -> str:
-    """The whole file: least connections first, servers that fail their health check are left out."""
-    lines = filled("haproxy.cfg", port=port, health=servers[0].health_paths[0])
+    """The whole file: least connections first, servers that fail their health check are left out. Raises UsageError
+    for a path or an address that would be more than one word there."""
+    health = servers[0].health_paths[0]
+    if _HEALTH_PATH.fullmatch(health) is None:
+        hint = "write a path without spaces, quotes, backslashes and #"
+        raise UsageError(f"HAProxy cannot ask for the health path {health!r}", hint=hint)
+    lines = filled("haproxy.cfg", port=int(port), health=health)
     for number, server in enumerate(servers):
+        if not is_host_name(server.host):
+            raise UsageError(f"{server.host!r} is not the address of a server")
         lines.append(f"    server server-{number} {server.host}:{server.port} check inter 1s fall 2 rise 1")
     return "\n".join(lines) + "\n"
 

@@ -1,10 +1,10 @@
 """``type: sglang``: an SGLang server."""
 
-import shlex
 from typing import Final, Literal
 
 from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.shell import joined
 from nemo_evaluator.services._model_server import KEY_VARIABLE, NODE_LINES, ModelServer, Planned, in_shell
 from nemo_evaluator.services.base import Launch
 
@@ -26,7 +26,7 @@ class Sglang(ModelServer[SglangService]):
         nodes = server.service.num_nodes
         if nodes > 1:
             meeting = f'--node-rank "$rank" --dist-init-addr "$head:{server.meeting_port}"'
-            argv = in_shell(NODE_LINES, [f"exec {shlex.join(argv)} --nnodes {nodes} {meeting}"])
+            argv = in_shell(NODE_LINES, [f"exec {joined(argv)} --nnodes {nodes} {meeting}"])
         return server.launch(argv, image="lmsysorg/sglang:latest", key=KEY_VARIABLE)
 
 

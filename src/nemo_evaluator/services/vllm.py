@@ -1,10 +1,10 @@
 """``type: vllm``: a vLLM server; over several nodes through Ray."""
 
-import shlex
 from typing import Final, Literal
 
 from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.core.shell import quoted
 from nemo_evaluator.services._model_server import NODE_LINES, ModelServer, Planned, filled
 from nemo_evaluator.services.base import Launch
 
@@ -28,7 +28,7 @@ class Vllm(ModelServer[VllmService]):
         if service.num_nodes > 1:
             # The first node is the head and goes on to serve; the others join it and stay until it ends.
             argv += ["--distributed-executor-backend", "ray"]
-            ray = shlex.quote(service.ray_binary)
+            ray = quoted(service.ray_binary)
             lines = [*NODE_LINES, *filled("ray.sh", ray=ray, port=server.meeting_port, nodes=service.num_nodes)]
         argv += service.extra_args
         argv = server.keyed_module("vllm.entrypoints.cli.main", argv) if server.site.here else ["vllm", *argv]

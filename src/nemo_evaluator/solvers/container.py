@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from nemo_evaluator.config.fields import EnvMap, ServiceName
+from nemo_evaluator.config.fields import EnvMap, MountPath, ServiceName, ShellText
 from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
@@ -22,9 +22,13 @@ class ContainerSolverConfig(SolverBase):
     endpoint_type: str | None = Field(None, description="Endpoint type of the harness; null: by the protocol.")
     adapter_config: dict[str, Any] | None = Field(None, description="Adapter settings inside the container.")
     env_vars: EnvMap = Field(default_factory=dict, description="Environment of the container.")
-    mounts: dict[str, str] = Field(default_factory=dict, description="Mounts, host path to container path.")
-    pre_cmd: str | None = Field(None, description="Shell in the container before the harness, in the same process.")
-    post_cmd: str | None = Field(None, description="Shell in the container after the harness, also when that failed.")
+    mounts: dict[MountPath, MountPath] = Field(default_factory=dict, description="Mounts, host path to container path.")
+    pre_cmd: ShellText | None = Field(
+        None, description="Shell in the container before the harness, in the same process."
+    )
+    post_cmd: ShellText | None = Field(
+        None, description="Shell in the container after the harness, also when that failed."
+    )
 
     def needs_sandbox(self) -> str | None:
         return "a harness container needs a sandbox that runs images, e.g. {type: docker, network: bridge}"

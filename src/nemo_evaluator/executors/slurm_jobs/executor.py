@@ -1,6 +1,5 @@
 """``slurm``: the run happens in jobs of a cluster; what is known of it comes from the scheduler and from its folder."""
 
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from typing import Final, cast
 from nemo_evaluator.config import write_snapshot
 from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INTERRUPTED, NelError, UsageError
 from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.shell import joined, quoted
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.base import EXIT_STATES, Executor, Job, Life, State, ended, not_running
@@ -114,9 +114,9 @@ class Slurm(Executor):
         seen = self._look(handle) if handle is not None else Seen()
         if handle is None or not seen.alive:
             raise not_running(run)
-        folder = shlex.quote(handle.remote_dir)
-        going = " ".join(one.job_id for one in seen.going)
-        waiting = " ".join(one.job_id for one in seen.waiting)
+        folder = quoted(handle.remote_dir)
+        going = joined([job.job_id for job in seen.going])
+        waiting = joined([job.job_id for job in seen.waiting])
         # A job that begins just now sees the mark, or is seen by the next look.
         commands = [f"mkdir -p {folder} && touch {folder}/.nel_stop"]
         commands += [f"scancel {waiting}"] if waiting else []
@@ -124,7 +124,7 @@ class Slurm(Executor):
         handle.host.run("\n".join(commands))
         until = time.monotonic() + _GRACE
         while (seen := self._look(handle)).alive:
-            left = " ".join(one.job_id for one in seen.alive)
+            left = joined([job.job_id for job in seen.alive])
             if time.monotonic() > until or not seen.going:
                 handle.host.run(f"scancel {left}")
             time.sleep(_pause(handle))
@@ -164,7 +164,7 @@ class Slurm(Executor):
         """Take the run off the list; where nothing of it lives, its secrets are not left behind either."""
         handle = refreshed(run).handle(SlurmHandle)
         if handle is not None:
-            handle.host.run(f"rm -f {shlex.quote(handle.remote_dir)}/{SECRETS}")
+            handle.host.run(f"rm -f {quoted(handle.remote_dir)}/{SECRETS}")
         super().clean(run)
 
     def _follow(self, run: RunMeta, *, quiet: bool) -> int:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import shlex
 import subprocess
 import tarfile
@@ -15,9 +16,12 @@ from typing import Final
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secrets import looks_secret
+from nemo_evaluator.core.shell import env_name, flag_name, is_host_name, is_user_name, joined, one_line, quoted
 
 _TIMEOUT: Final = 60.0
 _SSH_FAILED: Final = 255
+# A job, an element of an array of jobs, or a part of a heterogeneous job.
+_JOB_ID: Final = re.compile(r"[0-9]+(_[0-9]+)?(\+[0-9]+)?", re.ASCII)
 _PERSIST: Final = 120
 _WAITING: Final = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 _GOING: Final = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"})
@@ -32,23 +36,33 @@ def text_of(name: str) -> str:
 
 def script(name: str, *words: str) -> str:
     """A script beside this one, with its arguments."""
-    return f"set -- {shlex.join(words)}\n{text_of(name)}"
+    return f"set -- {joined(words)}\n{text_of(name)}"
 
 
 def filled(name: str, **given: object) -> str:
     """A template beside this file, filled in. Its library is loaded by name: only what is submitted or shown needs it.
 
-    Filters: ``sh`` quotes a value for a shell, ``words`` makes the elements of an array.
+    Filters: ``sh`` quotes a value for a shell, ``line`` does so where the value must not have a second line, ``bare``
+    only refuses a second line, ``words`` makes the elements of an array, ``flag`` and ``env_name`` check names. Each of
+    them raises UsageError for a value that it cannot write.
     """
     rules = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
     made = load_object("jinja2:Environment")(undefined=load_object("jinja2:StrictUndefined"), **rules)
-    made.filters |= {"sh": lambda value: shlex.quote(str(value)), "words": lambda words: " ".join(map(_element, words))}
+    made.filters |= {
+        "sh": quoted,
+        "line": lambda value: shlex.quote(one_line(value)),
+        "bare": one_line,
+        "words": lambda words: " ".join(map(_element, words)),
+        "flag": flag_name,
+        "env_name": env_name,
+    }
     return str(made.from_string(text_of(name)).render(**given))
 
 
 def _element(word: str) -> str:
     # A comma outside quotes looks like a slip of somebody who writes arrays in another language.
-    return f"'{word}'" if "," in word and shlex.quote(word) == word else shlex.quote(word)
+    text = quoted(word)
+    return f"'{word}'" if "," in word and text == word else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,13 @@ class Host:
 
     hostname: str | None = None
     username: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a target that ``ssh`` would take for an option or for another host."""
+        if self.hostname is not None and not is_host_name(self.hostname):
+            raise UsageError(f"{self.hostname!r} is not a host name", hint="check cluster.hostname")
+        if self.username is not None and not is_user_name(self.username):
+            raise UsageError(f"{self.username!r} is not a user name", hint="check cluster.username")
 
     def run(
         self, script: str, *, stdin: bytes = b"", variables: Mapping[str, str] | None = None, timeout: float = _TIMEOUT
@@ -88,8 +109,8 @@ class Host:
 
     def put_and_run(self, folder: str, uploads: Mapping[str, Upload], script: str) -> str:
         """Put files into a folder and run a script there, in one round trip."""
-        quoted = shlex.quote(folder)
-        unpack = f"set -e; mkdir -p {quoted}/logs; cd {quoted}; tar -xpf -\n"
+        target = quoted(folder)
+        unpack = f"set -e; mkdir -p -- {target}/logs; cd -- {target}; tar -xpf -\n"
         # Without secrets: sbatch would hand the environment to the controller, which keeps it on its disk.
         clean = {name: value for name, value in os.environ.items() if not looks_secret(name)}
         return self.run(unpack + script, stdin=_archive(uploads), variables=None if self.hostname else clean)
@@ -102,7 +123,7 @@ class Host:
         options = {"ControlMaster": "auto", "ControlPath": f"{shared}/%C", "ControlPersist": str(_PERSIST)}
         flags = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
         # The login shell there may be any; what it gets is one quoted word.
-        return ["ssh", *flags, "-o", "ConnectTimeout=20", self._target, f"exec bash -c {shlex.quote(script)}"]
+        return ["ssh", *flags, "-o", "ConnectTimeout=20", "--", self._target, f"exec bash -c {shlex.quote(script)}"]
 
     @property
     def _target(self) -> str:
@@ -182,6 +203,8 @@ def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> Se
             array, index, job_id, state, reason, nodes, elapsed = parts[:7]
             index = index if index.isdecimal() else ""
             job_id = f"{array}_{index}" if index else job_id
+            if _JOB_ID.fullmatch(job_id) is None:
+                raise TransportError(f"{host}: the scheduler names a job {job_id!r}, which is not a number")
             seen.jobs.append(QueuedJob(job_id, state, index, reason, nodes, elapsed))
         elif word == "exit":
             seen.exits[parts[0].removesuffix(".nel_exit").strip("/")] = int(parts[-1]) if parts[-1].isdecimal() else 1

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.shell import mount
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.slurm import SlurmCluster, seconds_of
 from nemo_evaluator.services.base import Launch, replicas_of
@@ -114,7 +115,7 @@ def _container(cluster: SlurmCluster, step: Step, root: PurePosixPath) -> list[s
     if not cluster.eval_image or step.container == "none":
         return []
     launch = Launch([], 1, image=cluster.eval_image, env=dict.fromkeys(cluster.container_env, ""), gpus=0)
-    return srun_argv(launch, replace(step, mounts=[*step.mounts, f"{root}:{root}"]))
+    return srun_argv(launch, replace(step, mounts=[*step.mounts, mount(f"{root}:{root}", commas=False)]))
 
 
 def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[Pool]:

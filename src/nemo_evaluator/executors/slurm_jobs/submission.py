@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final
@@ -12,6 +11,7 @@ from nemo_evaluator.config.snapshot import snapshot_text
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import MASK, looks_secret
+from nemo_evaluator.core.shell import assignments, is_env_name
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.slurm import SlurmCluster
@@ -95,15 +95,15 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
     named = set(_VARIABLE.findall(snapshot))
     if not cluster.hostname:
         named |= {name for name in os.environ if looks_secret(name)}
+    named = {name for name in named if is_env_name(name)}
     values = {name: os.environ[name] for name in sorted(named) if name in os.environ} | cluster.container_env
-    secrets = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
     run = replace(job.run, output_dir=str(plan.root))
     return {
         SCRIPT: Upload(render(plan).encode(), 0o755),
         SNAPSHOT: Upload(snapshot.encode()),
         RUN_FILE: Upload(dumps(asdict(run), indent=True) + b"\n"),
         plan.request.name: Upload(dumps(asdict(request), indent=True) + b"\n", 0o600),
-        SECRETS: Upload(secrets.encode(), 0o600),
+        SECRETS: Upload(assignments(values).encode(), 0o600),
     }
 
 

@@ -152,8 +152,8 @@ class Vendor:
 
 def checked_id(vendor_id: object) -> str:
     """The id of a batch or a file, which becomes part of URLs. Raises TransportError where it could lead elsewhere."""
-    if not isinstance(vendor_id, str) or not _ID.fullmatch(vendor_id):
-        raise TransportError(f"the vendor sent an id that is none: {str(vendor_id)[:80]!r}")
+    if not isinstance(vendor_id, str) or not _ID.fullmatch(vendor_id) or ".." in vendor_id:
+        raise TransportError(f"the vendor's id cannot be part of a URL: {str(vendor_id)[:80]!r}")
     return vendor_id
 
 
