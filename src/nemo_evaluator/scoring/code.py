@@ -10,12 +10,13 @@ import re
 import secrets
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.errors import SandboxError, ScorerError, TamperError
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.sandbox import run_judge
 from nemo_evaluator.scoring._text import strip_reasoning
+from nemo_evaluator.scoring.code_tests import Measure, prepare
 from nemo_evaluator.scoring.judging import values
 from nemo_evaluator.scoring.types import SCORER_LOOP, Score, ScorerInput, found, versioned
 
@@ -26,7 +27,8 @@ _FENCE: Final = "```"
 _LANGUAGE: Final = lazy_pattern(r"^[\w+-]*")
 _PYTHON: Final = ("", "python", "py", "python3")
 _SHOWN: Final = 500
-_MODULES: Final = ("values", "program", "judge", "main")
+_MODULES: Final = ("records", "values", "program", "counting", "proxies", "session", "names", "judge", "main")
+_EXTRA_MODULES: Final = ("collecting",)
 _FORMAT: Final = 2
 # Each part of stdin has its length before it: modules and program first, the tests when the program is on its own.
 _BOOT: Final = """
@@ -120,9 +122,8 @@ def program_of(sample: ScorerInput) -> tuple[str, Measure, str]:
     entry = str(meta.get("_entry_point") or meta.get("entry_point") or "solution")
     prompt, test = str(meta.get("_prompt") or ""), str(meta.get("_test") or meta.get("test") or "")
     code = extract_code(sample.response, entry)
-    call = f"\ncheck({entry})\n" if re.search(r"^def check\(", test, re.M) else "\n"
     program = assemble(prompt, code, entry) if code.strip() else ""
-    return program, Measure(f"{test}\n{call}", entry, prompt), code
+    return program, Measure(test, entry, prompt), code
 
 
 @versioned("3", inline=False)
@@ -147,14 +148,6 @@ async def code_sandbox_async(sample: ScorerInput, sandbox: Sandbox | None, timeo
     return {"extracted": code[:_SHOWN], **await judge_program(program, tests, sandbox, timeout)}
 
 
-class Measure(NamedTuple):
-    """What a program is measured by; ``stub`` is the part of the problem that tests may take helpers from."""
-
-    source: str
-    entry: str
-    stub: str = ""
-
-
 async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, timeout: float = 30.0) -> dict[str, Any]:
     """Run a program in a sandbox and its tests beside it, out of its reach. ``verdict`` says how it ended: passed,
     wrong, compile_error, timeout, out_of_memory or crash. Raises TamperError when the program reached for the judge,
@@ -166,8 +159,8 @@ async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, t
         )
     word = secrets.token_hex(16)
     stdin = _modules() + _part({"program": _clean(program), "timeout": timeout})
-    told = {"tests": _clean(tests.source), "entry": tests.entry, "stub": _clean(tests.stub), "word": word}
-    stdin += _part(told)
+    prepared = prepare(Measure(_clean(tests.source), tests.entry, _clean(tests.stub)))
+    stdin += _part({**prepared, "word": word})
     command = ["python3", "-I", "-S", "-c", _BOOT]
     result = await run_judge(sandbox, command, stdin, timeout=timeout + _GRACE)
     if result.exit_code == _NO_INTERPRETER and not result.timed_out and word not in result.stdout:

@@ -10,8 +10,10 @@ import posix as os
 import sys
 
 from . import values
-from .judge import End, Session, judge
+from .counting import End
+from .judge import judge
 from .program import FILE, Host
+from .session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 _DUMPABLE: Final = 4
+# Characters of a reason: the line with the verdict has to fit into what the host reads.
+_MAX_REASON: Final = 1000
 # One of many, so that what an earlier program left, if anything, is somebody else's.
 _USERS: Final = (20_000, 40_000)
 _SHARED: Final = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue")
@@ -52,8 +56,9 @@ def main(head: dict[str, Any], rest: Callable[[], dict[str, Any]]) -> None:
     if os.getppid() != 1:
         # Else the process space ends with us, and all that is in it.
         _end(pid, user, folder)
-    said = values.encode((verdict, why), values.no_reference)
-    os.write(out, tests["word"].encode() + b" " + said.hex().encode() + b"\n")
+    reason = why[:_MAX_REASON].encode("utf-8", "replace").decode("utf-8")
+    line = values.encode((verdict, reason), values.no_reference)
+    os.write(out, tests["word"].encode() + b" " + line.hex().encode() + b"\n")
     os._exit(0 if verdict == "passed" else 1)
 
 
@@ -70,7 +75,7 @@ def _judged(session: Session, tests: dict[str, Any], timeout: float) -> tuple[st
     signal.setitimer(signal.ITIMER_REAL, timeout, 0.1)
     while not found:
         try:
-            found.append(session.ended or judge(session, tests["tests"], tests["entry"], tests["stub"]))
+            found.append(session.ended or judge(session, tests))
         except End:
             continue
     return found[0]

@@ -1,7 +1,9 @@
-"""The program's side: it runs, then answers what the judge asks. All of this is in its reach; nothing is secret."""
+"""The program's side: it runs the program, then answers the judge's requests. All of this is in the program's reach,
+so nothing here is secret and nothing here is trusted."""
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import posix as os
 import sys
@@ -15,29 +17,61 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 FILE: Final = "main.py"
-# Replies: a value, an exception, the end of an iteration, no such name, the program's end, a call of a function of the
-# tests, arguments that a call changed.
+# Replies: a value, an exception, the end of an iteration, no such name, the program's end, a program that is no Python,
+# a call of a function of the tests, arguments that a call changed.
 VALUE, RAISED, STOPPED, MISSING, ENDED, SYNTAX, CALLBACK, CHANGED = range(8)
-_SHOWN: Final = 400
+# Requests that are no action: the result of a call of the tests' functions, and the exception that it raised.
+RETURNED: Final = "returned"
+FAILED: Final = "failed"
+_MAX_TEXT: Final = 400
+_MAX_NAME: Final = 100
+_MAX_CLASSES: Final = 20
 _MUTABLE: Final = (list, dict, set, bytearray)
+_OPERATORS: Final[dict[str, Callable[..., Any]]] = {
+    "add": lambda left, right: left + right,
+    "sub": lambda left, right: left - right,
+    "mul": lambda left, right: left * right,
+    "truediv": lambda left, right: left / right,
+    "floordiv": lambda left, right: left // right,
+    "mod": lambda left, right: left % right,
+    "pow": lambda left, right: left**right,
+    "matmul": lambda left, right: left @ right,
+    "or": lambda left, right: left | right,
+    "and": lambda left, right: left & right,
+    "xor": lambda left, right: left ^ right,
+    "neg": lambda value: -value,
+}
 
 
 class Host:
-    """Holds the program's objects that were shown to the judge."""
+    """Holds the objects of the program that were shown to the judge."""
 
     def __init__(self, requests: int, replies: int) -> None:
-        self._requests, self._replies = requests, replies
+        self._requests = requests
+        self._replies = replies
+        # A program with threads may call functions of the tests from all of them, one at a time.
+        self._lock = _thread.RLock()
         self._shown: list[Any] = []
         self._numbers: dict[int, int] = {}
+        self._functions: dict[int, TestObject] = {}
         self._globals: dict[str, Any] = {}
         self._actions: dict[str, Callable[..., Any]] = {
             "call": lambda target, args, kwargs: target(*args, **kwargs),
             "get": getattr,
             "set": setattr,
+            "del": delattr,
             "item": lambda target, key: target[key],
             "set_item": lambda target, key, value: target.__setitem__(key, value),
-            **{action: getattr(builtins, action) for action in ("len", "iter", "next", "str", "repr", "bool")},
+            "del_item": lambda target, key: target.__delitem__(key),
+            "enter": lambda target: type(target).__enter__(target),
+            "exit": _exit,
+            "await": _await,
+            "is_instance": lambda kind, value: isinstance(value, kind),
+            "is_subclass": lambda kind, value: issubclass(value, kind),
         }
+        for action in ("len", "iter", "next", "str", "repr", "bool", "int", "float", "reversed"):
+            self._actions[action] = getattr(builtins, action)
+        self._actions.update(_OPERATORS)
 
     def run(self, source: str) -> bool:
         """Run the program as the main module; False when it did not come to its end."""
@@ -48,53 +82,87 @@ class Host:
         try:
             code = compile(source, FILE, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            self._tell("", SYNTAX, _told(error))
+            self._tell("", SYNTAX, _described(error))
             return False
         try:
             exec(code, main.__dict__)
         except BaseException as error:  # noqa: BLE001 - whatever it raises is its end
-            self._tell("", ENDED, _told(error))
+            self._tell("", ENDED, _described(error))
             return False
         self._tell("", VALUE, None)
         return True
 
     def serve(self) -> None:
-        """Answer until the judge has heard enough."""
-        while (body := values.receive(self._requests)) is not None:
-            key, action, *operands = values.decode(body, self._resolve)
-            try:
-                answer = self._answer(action, operands)
-            except StopIteration:
-                answer = (STOPPED, None)
-            except Exception as error:  # noqa: BLE001 - it goes to the tests, as it would in one process
-                answer = (RAISED, _told(error))
-            except BaseException as error:  # noqa: BLE001
-                answer = (ENDED, _told(error))
-            self._tell(key, *answer)
+        """Answer until the judge has no more requests."""
+        while True:
+            message = self._next_request()
+            if message is None:
+                return
+            self._serve_one(message)
+
+    def _next_request(self) -> tuple[Any, ...] | None:
+        body = values.receive(self._requests, values.JUDGE_MAX_FRAME)
+        if body is None:
+            return None
+        message: tuple[Any, ...] = values.decode(body, self._resolve, max_depth=values.JUDGE_MAX_DEPTH)
+        return message
+
+    def _serve_one(self, message: tuple[Any, ...]) -> None:
+        key, action, *operands = message
+        try:
+            answer = self._answer(action, operands)
+        except StopIteration as error:
+            # Only an iterator that is asked for its next item can be at its end.
+            answer = (STOPPED, None) if action == "next" else (RAISED, _described(error))
+        except Exception as error:  # noqa: BLE001 - it goes to the tests, as it would in one process
+            answer = (RAISED, _described(error))
+        except BaseException as error:  # noqa: BLE001
+            answer = (ENDED, _described(error))
+        self._tell(key, *answer)
 
     def _answer(self, action: str, operands: list[Any]) -> tuple[int, Any]:
         if action == "name":
             name = operands[0]
-            return (VALUE, self._globals[name]) if name in self._globals else (MISSING, None)
-        found = self._actions[action](*operands)
-        if found is None and action == "call" and any(isinstance(one, _MUTABLE) for one in operands[1]):
+            if name not in self._globals:
+                return MISSING, None
+            return VALUE, self._globals[name]
+        if action == "len" and not hasattr(type(operands[0]), "__len__"):
+            return MISSING, None
+        try:
+            result = self._actions[action](*operands)
+        except AttributeError:
+            if action == "get" and _is_absent(*operands):
+                return MISSING, None
+            raise
+        if action == "call" and result is None and any(isinstance(value, _MUTABLE) for value in operands[1]):
             return CHANGED, operands[1]
-        return VALUE, found
+        return VALUE, result
 
     def _tell(self, key: str, kind: int, content: Any) -> None:
+        shown = len(self._shown)
         try:
             body = values.encode((key, kind, content), self._refer)
-        except Exception as error:  # noqa: BLE001 - a value that cannot be told, for whatever reason
-            body = values.encode((key, RAISED, _told(error)), self._refer)
+        except Exception as error:  # noqa: BLE001 - a value that cannot be sent, for whatever reason
+            self._forget(shown)
+            body = values.encode((key, ENDED, _described(error)), self._refer)
         values.send(self._replies, body)
 
+    def _forget(self, shown: int) -> None:
+        """Take back the numbers of objects that were not sent after all."""
+        for value in self._shown[shown:]:
+            self._numbers.pop(id(value), None)
+        del self._shown[shown:]
+
     def _refer(self, value: Any) -> values.Reference:
-        name = getattr(value, "__name__", None)
-        if isinstance(value, type) and isinstance(name, str) and getattr(builtins, name, None) is value:
+        if isinstance(value, TestObject):
+            return values.Reference(object.__getattribute__(value, "_number"), True, "function")
+        name = getattr(value, "__name__", None) if isinstance(value, type) else None
+        if isinstance(name, str) and name in values.BUILTIN_TYPES and getattr(builtins, name) is value:
             return values.Reference(-1, True, name)
         number = self._numbers.get(id(value))
         if number is None:
-            number = self._numbers[id(value)] = len(self._shown)
+            number = len(self._shown)
+            self._numbers[id(value)] = number
             self._shown.append(value)
         return values.Reference(number, callable(value), type(value).__name__)
 
@@ -102,31 +170,103 @@ class Host:
         if reference.number >= 0:
             return self._shown[reference.number]
         if reference.number == -1:
-            return getattr(builtins, reference.type_name)
-        # A function of the tests: calling it asks the judge.
-        return lambda *args: self._call_back(reference.number, args)
+            module, _, name = reference.type_name.rpartition(":")
+            return getattr(_imported(module), name) if module else getattr(builtins, name)
+        if reference.number not in self._functions:
+            kind = TestFunction if reference.callable else TestObject
+            self._functions[reference.number] = kind(self, reference.number, reference.type_name)
+        return self._functions[reference.number]
 
-    def _call_back(self, number: int, args: tuple[Any, ...]) -> Any:
-        self._tell("", CALLBACK, (number, args))
-        body = values.receive(self._requests)
-        if body is None:
-            os._exit(1)
-        failed, content = values.decode(body, self._resolve)
-        if failed:
-            raise getattr(builtins, content)
-        return content
+    def call_back(self, number: int, action: str, operands: tuple[Any, ...]) -> Any:
+        """Ask the judge to call a function of the tests, or to look up an attribute of one of their objects."""
+        with self._lock:
+            self._tell("", CALLBACK, (number, action, *operands))
+            while True:
+                message = self._next_request()
+                if message is None:
+                    os._exit(1)
+                if message[1] == RETURNED:
+                    return message[2]
+                if message[1] == FAILED:
+                    raise getattr(builtins, message[2])(message[3])
+                # The function of the tests asks the program in turn.
+                self._serve_one(message)
 
 
-def _told(error: BaseException) -> tuple[list[str], str]:
-    """The built-in classes of an exception, nearest first, and it in words."""
-    names = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
-    where, trace = "", error.__traceback__
+class TestObject:
+    """Stands in the program for an object of the tests."""
+
+    def __init__(self, host: Host, number: int, type_name: str) -> None:
+        object.__setattr__(self, "_host", host)
+        object.__setattr__(self, "_number", number)
+        object.__setattr__(self, "__name__", type_name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._host.call_back(self._number, "get", (name,))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._host.call_back(self._number, "set", (name, value))
+
+
+class TestFunction(TestObject):
+    """Stands in the program for a function of the tests: calling it asks the judge."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._host.call_back(self._number, "call", (args, kwargs))
+
+
+def _is_absent(target: Any, name: str) -> bool:
+    """Nothing computes the attribute, so that looking for it raised no exception of the program's own."""
+    kinds = type(target).__mro__
+    if any("__getattr__" in vars(kind) or "__getattribute__" in vars(kind) for kind in kinds[:-1]):
+        return False
+    return not any(name in vars(kind) for kind in kinds)
+
+
+def _imported(module: str) -> Any:
+    __import__(module)
+    return sys.modules[module]
+
+
+def _exit(target: Any, name: str | None) -> bool:
+    if name is None:
+        return bool(type(target).__exit__(target, None, None, None))
+    kind = getattr(builtins, name, Exception)
+    return bool(type(target).__exit__(target, kind, kind(), None))
+
+
+_LOOPS: list[Any] = []
+
+
+def _await(awaitable: Any) -> Any:
+    import asyncio  # noqa: PLC0415 - a program without coroutines does not pay for it
+
+    async def result() -> Any:
+        return await awaitable
+
+    if not _LOOPS:
+        _LOOPS.append(asyncio.new_event_loop())
+        asyncio.set_event_loop(_LOOPS[0])
+    return _LOOPS[0].run_until_complete(result())
+
+
+def _described(error: BaseException) -> tuple[list[str], str]:
+    """The builtin classes of an exception, nearest first, and its text."""
+    names: list[str] = []
+    for kind in type(error).__mro__:
+        if kind.__module__ == "builtins" and len(names) < _MAX_CLASSES:
+            names.append(str.__str__(kind.__name__)[:_MAX_NAME])
+    line = 0
+    trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == FILE:
-            where = f" ({FILE}, line {trace.tb_lineno})"
+            line = trace.tb_lineno
         trace = trace.tb_next
     try:
-        text = str(error)
+        text = str.__str__(str(error))[:_MAX_TEXT]
     except Exception:  # noqa: BLE001 - its own __str__
         text = ""
-    return names, f"{type(error).__name__}: {text}"[:_SHOWN] + where
+    where = f" ({FILE}, line {line})" if line else ""
+    return names, f"{type(error).__name__[:_MAX_NAME]}: {text}"[:_MAX_TEXT] + where

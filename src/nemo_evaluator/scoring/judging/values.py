@@ -1,10 +1,14 @@
-"""Plain values as bytes, typed and bounded: what a judge and a program tell each other, and nothing else. A value of a
-type that is not here goes as a reference; whoever reads it decides what stands for it. A reader believes nothing:
-whatever is not exactly a value is Malformed."""
+"""Plain values as bytes, typed and bounded: what a judge and a program exchange, and nothing else.
+
+A value of a type that is not listed here is sent as a reference, and the reader decides what stands for it. A reader
+trusts nothing: bytes that are not exactly one value raise Malformed.
+"""
 
 from __future__ import annotations
 
 import posix as os
+
+from .records import Record, fields_of, record_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,18 +16,49 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
+# Bounds of what a program may send. The judge may send more, so that no answer becomes too large to be passed back.
 MAX_FRAME: Final = 16 << 20
-_MAX_DEPTH: Final = 150
-# Types whose values are known by what they are made from: module, arguments.
-_MADE: Final[dict[str, tuple[str, Callable[[Any], tuple[Any, ...]]]]] = {
+MAX_DEPTH: Final = 150
+JUDGE_MAX_FRAME: Final = 256 << 20
+JUDGE_MAX_DEPTH: Final = 220
+_MAX_TYPE_NAME: Final = 80
+
+# The only builtins that a program may name: types of plain values, and exceptions that tests can expect.
+_VALUE_TYPES: Final = (
+    "bool bytearray bytes complex dict float frozenset int list object range set str tuple ArithmeticError "
+    "AssertionError AttributeError BlockingIOError BrokenPipeError BufferError ChildProcessError "
+    "ConnectionAbortedError ConnectionError ConnectionRefusedError ConnectionResetError EOFError Exception "
+    "FileExistsError FileNotFoundError FloatingPointError ImportError IndexError InterruptedError IsADirectoryError "
+    "KeyError LookupError MemoryError ModuleNotFoundError NameError NotADirectoryError NotImplementedError OSError "
+    "OverflowError PermissionError ProcessLookupError RecursionError ReferenceError RuntimeError StopAsyncIteration "
+    "StopIteration SyntaxError SystemError TimeoutError TypeError UnboundLocalError UnicodeDecodeError "
+    "UnicodeEncodeError UnicodeError UnicodeTranslateError ValueError ZeroDivisionError"
+)
+BUILTIN_TYPES: Final = frozenset(_VALUE_TYPES.split())
+
+
+def _zone_of(value: Any) -> tuple[Any, Any]:
+    """The offset from UTC in seconds and its name; (None, None) for a time without a zone."""
+    offset = None if value.tzinfo is None else value.utcoffset()
+    if offset is None:
+        return None, None
+    return offset.total_seconds(), str(value.tzname())
+
+
+# Types whose values are known by what they are built from: the module, and the arguments.
+_BUILT: Final[dict[str, tuple[str, Callable[[Any], tuple[Any, ...]]]]] = {
     "Decimal": ("decimal", lambda v: (str(v),)),
     "Fraction": ("fractions", lambda v: (v.numerator, v.denominator)),
     "date": ("datetime", lambda v: (v.year, v.month, v.day)),
-    "datetime": ("datetime", lambda v: (v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond)),
-    "time": ("datetime", lambda v: (v.hour, v.minute, v.second, v.microsecond)),
+    "datetime": (
+        "datetime",
+        lambda v: (v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond, *_zone_of(v)),
+    ),
+    "time": ("datetime", lambda v: (v.hour, v.minute, v.second, v.microsecond, *_zone_of(v))),
     "timedelta": ("datetime", lambda v: (v.days, v.seconds, v.microseconds)),
     "deque": ("collections", lambda v: (list(v),)),
 }
+_ZONED: Final = ("datetime", "time")
 _LISTS: Final[tuple[tuple[Any, bytes], ...]] = ((list, b"l"), (tuple, b"t"), (set, b"S"), (frozenset, b"Z"))
 _LIST_OF: Final[dict[bytes, Callable[[list[Any]], Any]]] = {b"t": tuple, b"S": set, b"Z": frozenset, b"l": list}
 _CONSTANTS: Final = {b"N": None, b"T": True, b"F": False}
@@ -34,51 +69,76 @@ class Malformed(Exception):
 
 
 class Reference:
-    """Stands in a message for something that cannot be sent."""
+    """Stands in a message for something that is not sent itself.
+
+    A number of at least 0 means an object of the program, -1 a builtin or a function of an importable module by its
+    name, and a smaller number an object of the tests.
+    """
 
     __slots__ = ("callable", "number", "type_name")
 
     def __init__(self, number: int, is_callable: bool, type_name: str) -> None:
-        self.number, self.callable, self.type_name = number, is_callable, type_name
+        self.number = number
+        self.callable = is_callable
+        self.type_name = type_name
 
 
-def encode(value: object, refer: Callable[[Any], Reference]) -> bytes:
-    """A value as bytes; ``refer`` is asked for what is not plain."""
-    writer = _Writer(refer)
+def encode(
+    value: object, refer: Callable[[Any], Reference], max_frame: int = MAX_FRAME, max_depth: int = MAX_DEPTH
+) -> bytes:
+    """Encode a value; ``refer`` is called for whatever is not plain.
+
+    Raises:
+        ValueError: The value is too large or nested too deeply.
+    """
+    writer = _Writer(refer, max_frame, max_depth)
     writer.put(value, 0)
     return b"".join(writer.parts)
 
 
-def decode(data: bytes, resolve: Callable[[Reference], Any]) -> Any:
-    """The value that ``data`` holds; raises Malformed."""
-    reader = _Reader(data, resolve)
+def decode(
+    data: bytes, resolve: Callable[[Reference], Any], nan: float | None = None, max_depth: int = MAX_DEPTH
+) -> Any:
+    """Decode a value.
+
+    Args:
+        data: The bytes of one value.
+        resolve: Called for each reference.
+        nan: What stands for a number that is not a number, if anything special does.
+        max_depth: How deeply lists may be nested.
+
+    Raises:
+        Malformed: The bytes are not exactly one value.
+    """
+    reader = _Reader(data, resolve, nan, max_depth + 2)
     try:
         value = reader.value(0)
-    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
-        raise Malformed(str(error)) from None
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, AttributeError, MemoryError) as error:
+        raise Malformed(str(error)[:200]) from None
     if reader.at != len(data):
         raise Malformed("bytes after the value")
     return value
 
 
 def no_reference(value: object) -> Any:
-    """For messages that hold plain values alone."""
+    """For messages that hold only plain values."""
     raise ValueError(f"a {type(value).__name__} where only plain values stand")
 
 
 def send(fd: int, body: bytes) -> None:
+    """Write one frame."""
     left = memoryview(len(body).to_bytes(4, "big") + body)
     while left:
         left = left[os.write(fd, left) :]
 
 
-def receive(fd: int) -> bytes | None:
+def receive(fd: int, max_frame: int = MAX_FRAME) -> bytes | None:
     """Read one frame; None at the end."""
     head = _exactly(fd, 4)
     if head is None:
         return None
     size = int.from_bytes(head, "big")
-    if size > MAX_FRAME:
+    if size > max_frame:
         raise Malformed("a frame beyond the bounds")
     return _exactly(fd, size)
 
@@ -95,9 +155,11 @@ def _exactly(fd: int, size: int) -> bytes | None:
 
 
 class _Writer:
-    def __init__(self, refer: Callable[[Any], Reference]) -> None:
+    def __init__(self, refer: Callable[[Any], Reference], max_frame: int, max_depth: int) -> None:
         self.parts: list[bytes] = []
-        self._refer, self._room = refer, MAX_FRAME
+        self._refer = refer
+        self._room = max_frame
+        self._max_depth = max_depth
 
     def _add(self, data: bytes) -> None:
         self._room -= len(data)
@@ -106,10 +168,14 @@ class _Writer:
         self.parts.append(data)
 
     def put(self, value: Any, depth: int) -> None:
-        if depth > _MAX_DEPTH:
+        if depth > self._max_depth:
             raise ValueError("the value is nested too deeply")
-        if value is None or value is True or value is False:
-            self._add(b"N" if value is None else b"T" if value else b"F")
+        if value is None:
+            self._add(b"N")
+        elif value is True:
+            self._add(b"T")
+        elif value is False:
+            self._add(b"F")
         elif isinstance(value, int):
             self._add(b"i%x;" % int.__int__(value))
         elif isinstance(value, str):
@@ -122,9 +188,15 @@ class _Writer:
                 self.put(key, depth + 1)
                 self.put(item, depth + 1)
         else:
-            self._rare(value, depth)
+            self._put_list(value, depth)
 
-    def _rare(self, value: Any, depth: int) -> None:
+    def _put_list(self, value: Any, depth: int) -> None:
+        fields = fields_of(value) if isinstance(value, tuple) else ()
+        if fields:
+            self._add(b"n")
+            self._name(type(value).__name__)
+            self.put(list(fields), depth + 1)
+            return self.put(list(tuple.__iter__(value)), depth + 1)
         for kind, tag in _LISTS:
             if isinstance(value, kind):
                 items = list(kind.__iter__(value))
@@ -132,6 +204,9 @@ class _Writer:
                 for item in items:
                     self.put(item, depth + 1)
                 return
+        self._put_rare(value, depth)
+
+    def _put_rare(self, value: Any, depth: int) -> None:
         if isinstance(value, (bytes, bytearray)):
             return self._sized(b"b" if isinstance(value, bytes) else b"y", bytes(value))
         if isinstance(value, complex):
@@ -139,15 +214,20 @@ class _Writer:
         if isinstance(value, range):
             self._add(b"r")
             return self.put((value.start, value.stop, value.step), depth + 1)
-        name, module = type(value).__name__, type(value).__module__
-        if name in _MADE and _MADE[name][0] == module and getattr(value, "tzinfo", None) is None:
+        name = type(value).__name__
+        module = type(value).__module__
+        if name in _BUILT and _BUILT[name][0] == module:
             self._add(b"x%s;" % name.encode())
-            return self.put(_MADE[name][1](value), depth + 1)
+            return self.put(_BUILT[name][1](value), depth + 1)
         if module == "numpy" and getattr(value, "shape", None) == ():
             return self.put(value.item(), depth + 1)
-        found = self._refer(value)
-        self._add(b"o%d;%d;" % (found.number, found.callable))
-        self._sized(b"s", found.type_name.encode("utf-8", "replace")[:80])
+        reference = self._refer(value)
+        self._add(b"o%d;%d;" % (reference.number, reference.callable))
+        self._name(reference.type_name)
+
+    def _name(self, name: str) -> None:
+        short = name[:_MAX_TYPE_NAME].encode("utf-8", "replace")
+        self._sized(b"s", short)
 
     def _sized(self, tag: bytes, data: bytes) -> None:
         self._add(tag + b"%d:" % len(data))
@@ -155,13 +235,18 @@ class _Writer:
 
 
 class _Reader:
-    def __init__(self, data: bytes, resolve: Callable[[Reference], Any]) -> None:
-        self._data, self._resolve, self.at = data, resolve, 0
+    def __init__(self, data: bytes, resolve: Callable[[Reference], Any], nan: float | None, max_depth: int) -> None:
+        self.at = 0
+        self._data = data
+        self._resolve = resolve
+        self._nan = nan
+        self._max_depth = max_depth
 
     def _until(self, end: bytes) -> bytes:
         stop = self._data.index(end, self.at)
-        found, self.at = self._data[self.at : stop], stop + 1
-        return found
+        content = self._data[self.at : stop]
+        self.at = stop + 1
+        return content
 
     def _count(self) -> int:
         count = int(self._until(b":"))
@@ -175,7 +260,7 @@ class _Reader:
         return self._data[self.at - size : self.at]
 
     def value(self, depth: int) -> Any:
-        if depth > _MAX_DEPTH + 2:
+        if depth > self._max_depth:
             raise ValueError("nested too deeply")
         tag = self._data[self.at : self.at + 1]
         self.at += 1
@@ -186,7 +271,8 @@ class _Reader:
         if tag == b"s":
             return self._sized().decode("utf-8", "surrogatepass")
         if tag == b"f":
-            return float(self._until(b";"))
+            number = float(self._until(b";"))
+            return self._nan if number != number and self._nan is not None else number
         if tag in _LIST_OF:
             return _LIST_OF[tag]([self.value(depth + 1) for _ in range(self._count())])
         if tag == b"d":
@@ -201,12 +287,50 @@ class _Reader:
         if tag == b"c":
             return complex(float(self._until(b";")), float(self._until(b";")))
         if tag == b"r":
-            return range(*self.value(depth + 1))
+            return range(*self._integers(depth))
+        if tag == b"n":
+            return self._record(depth)
         if tag == b"x":
-            name = self._until(b";").decode()
-            module = __import__(_MADE[name][0])
-            return getattr(module, name)(*self.value(depth + 1))
+            return self._built(self._until(b";").decode(), depth)
         if tag == b"o":
-            number, is_callable = int(self._until(b";")), int(self._until(b";")) == 1
+            number = int(self._until(b";"))
+            is_callable = int(self._until(b";")) == 1
             return self._resolve(Reference(number, is_callable, str(self.value(depth + 1))))
         raise ValueError("an unknown tag")
+
+    def _integers(self, depth: int) -> tuple[int, ...]:
+        numbers = self.value(depth + 1)
+        if type(numbers) is not tuple or any(type(number) is not int for number in numbers):
+            raise ValueError("bounds of a range that are not whole numbers")
+        return numbers
+
+    def _record(self, depth: int) -> Record:
+        name = self.value(depth + 1)
+        fields = self.value(depth + 1)
+        items = self.value(depth + 1)
+        if type(name) is not str or type(fields) is not list or type(items) is not list or len(fields) != len(items):
+            raise ValueError("a named tuple of no known form")
+        return record_type(name, tuple(fields))(items)
+
+    def _built(self, name: str, depth: int) -> Any:
+        module = __import__(_BUILT[name][0])
+        arguments = self.value(depth + 1)
+        if type(arguments) is not tuple:
+            raise ValueError("arguments that are no tuple")
+        if name == "deque":
+            if len(arguments) != 1 or type(arguments[0]) is not list:
+                raise ValueError("a deque of no list")
+        elif any(type(argument) not in (int, float, str, type(None)) for argument in arguments):
+            raise ValueError("arguments that are not plain")
+        if name in _ZONED:
+            return _with_zone(module, name, arguments)
+        return getattr(module, name)(*arguments)
+
+
+def _with_zone(datetime: Any, name: str, arguments: tuple[Any, ...]) -> Any:
+    offset = arguments[-2]
+    if offset is None:
+        return getattr(datetime, name)(*arguments[:-2])
+    delta = datetime.timedelta(seconds=offset)
+    zone = datetime.timezone(delta, arguments[-1]) if delta else datetime.timezone.utc
+    return getattr(datetime, name)(*arguments[:-2], tzinfo=zone)

@@ -1,0 +1,119 @@
+"""Where the names of a test file are bound: by the module, by a function, or by nobody in the file."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+Scoped: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_OWN_NAMES: Final = frozenset({"__name__", "__file__", "__builtins__", "__doc__", "__class__"})
+_BUILTINS: Final = frozenset(dir(builtins)) | _OWN_NAMES
+
+
+@dataclass(eq=False)
+class Scope:
+    """The names that one module, class or function binds."""
+
+    node: Scoped
+    parent: Scope | None
+    names: set[str] = field(default_factory=set)
+    parameters: set[str] = field(default_factory=set)
+    # Names that a ``global`` statement sends to the module.
+    outer: set[str] = field(default_factory=set)
+
+    @property
+    def is_class(self) -> bool:
+        """Functions inside do not see its names."""
+        return isinstance(self.node, ast.ClassDef)
+
+
+class Scopes:
+    """All scopes of a file."""
+
+    def __init__(self, module: ast.Module) -> None:
+        self.module = Scope(module, None)
+        self._of_node: dict[ast.AST, Scope] = {module: self.module}
+        self._fill(self.module)
+
+    def __iter__(self) -> Iterator[Scope]:
+        return iter(self._of_node.values())
+
+    def of(self, node: Scoped) -> Scope:
+        """The scope that a module, class or function opens."""
+        return self._of_node[node]
+
+    def find(self, name: str, scope: Scope) -> Scope | None:
+        """The scope that binds a name where it is read; None when nobody in the file does."""
+        current: Scope | None = scope
+        while current is not None:
+            hidden = current.is_class and current is not scope
+            if name in current.names and not hidden and name not in current.outer:
+                return current
+            current = current.parent
+        return None
+
+    def is_builtin(self, name: str) -> bool:
+        """Python itself defines it."""
+        return name in _BUILTINS
+
+    def _fill(self, scope: Scope) -> None:
+        if isinstance(scope.node, FUNCTIONS):
+            scope.parameters = parameters_of(scope.node.args)
+            scope.names |= scope.parameters
+        for node in own_nodes(scope.node):
+            self._bind(node, scope)
+            if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+                inner = Scope(node, scope)
+                self._of_node[node] = inner
+                self._fill(inner)
+
+    def _bind(self, node: ast.AST, scope: Scope) -> None:
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            scope.names.add(node.name)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            scope.names.add(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            scope.names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            scope.names.add(node.name)
+        elif isinstance(node, ast.Lambda):
+            scope.names |= parameters_of(node.args)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            scope.outer |= set(node.names)
+            if isinstance(node, ast.Global):
+                self.module.names |= set(node.names)
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+            scope.names.add(node.name)
+
+
+def parameters_of(arguments: ast.arguments) -> set[str]:
+    """The names of all parameters."""
+    parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    parameters += [extra for extra in (arguments.vararg, arguments.kwarg) if extra is not None]
+    return {parameter.arg for parameter in parameters}
+
+
+def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below one, without the bodies of the functions and classes inside."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
+            for outside in _evaluated_outside(child):
+                yield outside
+                yield from own_nodes(outside)
+        else:
+            yield from own_nodes(child)
+
+
+def _evaluated_outside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[ast.expr]:
+    """What of a definition is evaluated where it stands: decorators, defaults, bases."""
+    outside = list(node.decorator_list)
+    if isinstance(node, ast.ClassDef):
+        return outside + node.bases + [keyword.value for keyword in node.keywords]
+    defaults = [default for default in node.args.kw_defaults if default is not None]
+    return outside + node.args.defaults + defaults

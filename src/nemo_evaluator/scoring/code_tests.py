@@ -1,0 +1,143 @@
+"""Prepares the tests of a problem for the judge: which of them to run, and in which form."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from nemo_evaluator.scoring.code_flow import Flow
+from nemo_evaluator.scoring.code_rewrite import Rewriter
+from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scopes, own_nodes
+
+# Names that the judge takes from a module when nobody imported it.
+_COMPARING: Final = frozenset({"isclose", "Counter", "OrderedDict", "deque"})
+_CHECK: Final = "check"
+_ENTRY_PARAMETERS: Final = frozenset({"candidate", "func", "fn", "f", "function", "solution", "program", "impl"})
+
+
+class Measure(NamedTuple):
+    """What a program is measured by; ``stub`` is the part of the problem that tests may take helpers from."""
+
+    source: str
+    entry: str
+    stub: str = ""
+
+
+@lru_cache(maxsize=1024)
+def prepare(measure: Measure) -> dict[str, Any]:
+    """The tests as the judge reads them.
+
+    Returns:
+        ``tests``: the rewritten source. ``entry``, ``stub``: as given. ``collect``: names of test functions and
+        classes to run. ``imports``: the modules that the tests import. ``asserts``: an assertion at module level may
+        depend on the program. ``unjudged``: why the tests cannot be run, or nothing.
+    """
+    content: dict[str, Any] = {"entry": measure.entry, "stub": measure.stub, "collect": [], "imports": []}
+    content.update(tests="", asserts=False, unjudged="")
+    try:
+        module = ast.parse(measure.source)
+        _prepare_module(module, measure, content)
+        content["tests"] = ast.unparse(module)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        content["unjudged"] = f"the tests are not valid Python: {type(error).__name__}: {error}"
+    return content
+
+
+def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any]) -> None:
+    _call_check(module, measure.entry)
+    _rename_hidden(module.body)
+    scopes = Scopes(module)
+    stub_names = _defined_by(measure.stub)
+
+    def is_program(name: str) -> bool:
+        if name == measure.entry:
+            return True
+        known = scopes.is_builtin(name) or name in stub_names or name in _COMPARING
+        return not known and name not in sys.stdlib_module_names
+
+    flow = Flow(module, scopes, is_program)
+    rewriter = Rewriter(scopes, flow)
+    content["imports"] = _imports(module)
+    content["collect"] = _collected(module)
+    rewriter.visit(module)
+    content["asserts"] = rewriter.asserts
+
+
+def _defined_by(stub: str) -> set[str]:
+    try:
+        return Scopes(ast.parse(stub)).module.names
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+
+
+def _call_check(module: ast.Module, entry: str) -> None:
+    """``def check(candidate)`` is called with the entry point, unless the tests call it themselves."""
+    checks = [node for node in module.body if isinstance(node, FUNCTIONS) and node.name == _CHECK]
+    if not checks or _is_called(module, _CHECK):
+        return
+    arguments = checks[-1].args
+    required = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
+    call = f"{_CHECK}({entry if required else ''})"
+    if isinstance(checks[-1], ast.AsyncFunctionDef):
+        call = f"__import__('asyncio').run({call})"
+    module.body += ast.parse(call).body
+
+
+def _is_called(module: ast.Module, name: str) -> bool:
+    """The tests call a function at module level."""
+    for node in own_nodes(module):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            return True
+    return False
+
+
+def _rename_hidden(body: list[ast.stmt]) -> None:
+    """A test whose name is used again would not be run: it gets a name of its own."""
+    last: dict[str, ast.stmt] = {}
+    for node in body:
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            last[node.name] = node
+    for number, node in enumerate(body):
+        if isinstance(node, ast.ClassDef):
+            _rename_hidden(node.body)
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and _is_test(node) and last[node.name] is not node:
+            node.name = f"{node.name}_nel_{number}"
+
+
+def _is_test(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    return node.name.startswith("Test" if isinstance(node, ast.ClassDef) else "test")
+
+
+def _collected(module: ast.Module) -> list[str]:
+    """Names of test functions that nobody calls, and of classes, in their order."""
+    names: list[str] = []
+    for node in _top_level(module.body):
+        if (isinstance(node, ast.ClassDef) and (_is_test(node) or node.bases)) or (
+            isinstance(node, FUNCTIONS) and _is_test(node) and not _is_called(module, node.name)
+        ):
+            names.append(node.name)
+    return names
+
+
+def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements of a module, those below ``if`` and ``try`` included."""
+    statements: list[ast.stmt] = []
+    for node in body:
+        statements.append(node)
+        for field in ("body", "orelse", "finalbody"):
+            if isinstance(node, (ast.If, ast.Try, ast.With)):
+                statements += _top_level(getattr(node, field, []))
+    return statements
+
+
+def _imports(module: ast.Module) -> list[str]:
+    """The top-level modules that the tests import anywhere."""
+    names: set[str] = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+    return sorted(names)

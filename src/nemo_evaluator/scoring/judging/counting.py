@@ -1,0 +1,163 @@
+"""What the assertions of the tests came to: how many reached the program, the first that failed, and the exception of
+the program that the tests have yet to receive.
+
+The tests were rewritten before they travelled here, so that their assertions and handlers report to this module.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Not at run time: it would double the time that a judge takes to start.
+    from collections.abc import Callable
+    from typing import Any, Final
+
+# What the rewriting knows about an assertion: its value does not depend on the program unless it asks it meanwhile; it
+# reads something that came from the program; or its value is always the same.
+APART: Final = 0
+INVOLVED: Final = 1
+CONSTANT: Final = 2
+_MAX_TEXT: Final = 400
+
+
+class End(BaseException):
+    """The tests cannot go on: a verdict and its reason. No ``except`` of the tests takes that back."""
+
+
+class Failed(BaseException):
+    """The tests call ``pytest.fail``; like pytest's own class, ``except Exception`` does not catch it."""
+
+
+class Skipped(BaseException):
+    """The tests skip themselves."""
+
+
+class Tally:
+    """Counts the answers of the program and the assertions that depend on them."""
+
+    def __init__(self) -> None:
+        self.answers = 0
+        self.counted = 0
+        # A function of the tests that holds an assertion about the program was entered.
+        self.entered = False
+        self.end: End | None = None
+        self.failure: str | None = None
+        # The exception of the program that is on its way to the tests.
+        self.raised: BaseException | None = None
+
+    def stop(self, verdict: str, text: str) -> End:
+        """Remember the first reason why the tests cannot go on."""
+        if self.end is None:
+            self.end = End(verdict, text[:_MAX_TEXT])
+        return self.end
+
+    def fail(self, text: str) -> None:
+        """Remember the first assertion that failed."""
+        if self.failure is None:
+            self.failure = text[:_MAX_TEXT]
+
+    def settle(self) -> None:
+        """End the tests when an exception of the program got lost on its way to them."""
+        if self.end is not None:
+            raise self.end
+        if self.raised is not None:
+            raise self.stop("crash", describe(self.raised))
+
+    def asks(self) -> int:
+        """How many answers there are: what an assertion compares with afterwards."""
+        return self.answers
+
+    def enter(self) -> None:
+        """A function begins that holds an assertion about the program."""
+        self.entered = True
+
+    def holds(self, before: int, value: Any, kind: int) -> bool:
+        """Whether the value of an ``assert`` is true; counts it if it depends on the program."""
+        self.settle()
+        truth = bool(value)
+        self.settle()
+        if not truth:
+            self.fail("AssertionError: an assertion does not hold")
+            return False
+        self._count(before, kind)
+        return True
+
+    def called(self, before: int, value: Any, kind: int) -> Any:
+        """Count an assertion that is a call, such as ``self.assertEqual(f(3), 9)``; it did not raise."""
+        self.settle()
+        self._count(before, kind)
+        return value
+
+    def _count(self, before: int, kind: int) -> None:
+        if kind == CONSTANT:
+            return
+        if self.answers > before or (kind == INVOLVED and self.answers):
+            self.counted += 1
+
+    def caught(self, catches_all: bool, skips_assertion: bool, demanded: bool) -> None:
+        """A handler of the tests begins.
+
+        Args:
+            catches_all: It names no class of exceptions, or one that all of them have.
+            skips_assertion: The exception may have kept an assertion from being evaluated.
+            demanded: The tests fail when there is no exception.
+        """
+        error = sys.exc_info()[1]
+        if isinstance(error, (End, Skipped)):
+            raise error
+        if error is self.raised and error is not None:
+            if catches_all and skips_assertion:
+                self.settle()
+            self.raised = None
+            if demanded:
+                self.counted += 1
+        elif isinstance(error, (AssertionError, Failed)):
+            self.fail(describe(error))
+
+    def ordered(self, value: Any) -> Any:
+        """An operand of ``<`` or ``>``: no assertion may hold because it is not a number."""
+        if isinstance(value, float) and value != value:
+            self.fail("AssertionError: the answer is not a number")
+        return value
+
+    def receive(self, error: BaseException | None) -> bool:
+        """The tests expected this exception and received it; whether it is the program's."""
+        if error is None or error is not self.raised:
+            return False
+        self.raised = None
+        self.counted += 1
+        return True
+
+
+def describe(error: BaseException) -> str:
+    """The class and the text of an exception; its text may be the program's."""
+    try:
+        text = str(error)[:_MAX_TEXT]
+    except Exception:  # noqa: BLE001 - the text may be an object of the program
+        text = ""
+    return f"{type(error).__name__}: {text}"
+
+
+def not_a_number(tally: Tally) -> float:
+    """What stands for a NaN of the program: no assertion may hold because such a number is neither less nor more."""
+
+    def compare(self: float, other: object) -> bool:
+        tally.fail("AssertionError: the answer is not a number")
+        return False
+
+    def combine(self: float, *others: object) -> Any:
+        return nan
+
+    body: dict[str, Callable[..., Any]] = {}
+    for name in ("lt", "le", "gt", "ge"):
+        body[f"__{name}__"] = compare
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+        body[f"__{name}__"] = combine
+        body[f"__r{name}__"] = combine
+    for name in ("abs", "neg", "pos"):
+        body[f"__{name}__"] = combine
+    body["__hash__"] = float.__hash__
+    nan: float = type("float", (float,), body)("nan")
+    return nan

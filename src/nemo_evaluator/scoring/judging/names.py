@@ -1,0 +1,91 @@
+"""The names that tests find: their own, Python's, the problem's, those of the standard library, and the program's."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+
+from .proxies import Missing, Remote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Not at run time: it would double the time that a judge takes to start.
+    from typing import Any, Final
+
+    from .session import Session
+
+# Names that tests take from what a solution usually imports; the program's own would be no measure of itself.
+_COMPARING: Final = {"isclose": "math", "Counter": "collections", "OrderedDict": "collections", "deque": "collections"}
+
+# For a Python before 3.10, which does not know the names of its modules.
+_MODULES: Final = ("math", "sys", "re", "collections", "itertools", "random", "string", "copy", "datetime")
+_NOTHING: Final = object()
+
+
+class Names(dict):  # type: ignore[type-arg]
+    """The globals of the tests: what is not theirs or Python's is the stub's, a module's, or the program's."""
+
+    def __init__(self, session: Session, entry: str, stub: str) -> None:
+        own_builtins = {**vars(builtins), "next": _next_of(session)}
+        super().__init__(__name__="__main__", __builtins__=own_builtins)
+        tally = session.tally
+        self["__nel_asks__"] = tally.asks
+        self["__nel_holds__"] = tally.holds
+        self["__nel_called__"] = tally.called
+        self["__nel_caught__"] = tally.caught
+        self["__nel_enter__"] = tally.enter
+        self["__nel_ordered__"] = tally.ordered
+        self.session = session
+        self._entry = entry
+        self._stub = stub
+        self._helpers: dict[str, Any] | None = None
+
+    def __missing__(self, name: str) -> Any:
+        if name != self._entry:
+            if hasattr(builtins, name):
+                raise KeyError(name)
+            helpers = self._stub_names()
+            if name in helpers:
+                return helpers[name]
+            if name in _COMPARING:
+                return getattr(__import__(_COMPARING[name]), name)
+            if name in getattr(sys, "stdlib_module_names", _MODULES):
+                return __import__(name)
+        return self.of_program(name)
+
+    def of_program(self, name: str) -> Any:
+        """What the program calls by this name."""
+        try:
+            value = self.session.ask("name", name)
+        except Missing:
+            raise NameError(f"name {name!r} is not defined") from None
+        if isinstance(value, Remote):
+            # A plain value is asked for again each time: it may have changed.
+            self[name] = value
+        return value
+
+    def _stub_names(self) -> dict[str, Any]:
+        """What the problem itself defines (``poly``, ``encode_shift``) is taken from there, not from the answer."""
+        if self._helpers is None:
+            self._helpers = {"__name__": "stub"}
+            try:
+                exec(compile(self._stub, "stub.py", "exec", dont_inherit=True), self._helpers)
+            except (SyntaxError, ValueError):
+                self._helpers = {}
+        return self._helpers
+
+
+def _next_of(session: Session) -> Any:
+    """``next`` for the tests: when they take an item themselves, there has to be one."""
+
+    def next(iterator: Any, default: Any = _NOTHING) -> Any:
+        if default is not _NOTHING:
+            return builtins.next(iterator, default)
+        try:
+            return builtins.next(iterator)
+        except StopIteration as error:
+            if isinstance(iterator, Remote):
+                session.tally.raised = error
+            raise
+
+    return next
