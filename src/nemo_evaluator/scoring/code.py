@@ -28,7 +28,8 @@ _LANGUAGE: Final = lazy_pattern(r"^[\w+-]*")
 _PYTHON: Final = ("", "python", "py", "python3")
 _SHOWN: Final = 500
 _MODULES: Final = ("records", "values", "program", "counting", "proxies", "session", "names", "judge", "main")
-_EXTRA_MODULES: Final = ("collecting",)
+# Only for tests that need them.
+_MORE_MODULES: Final = ("expecting", "pytest_standin", "marks", "fixtures", "collecting", "libraries")
 _FORMAT: Final = 2
 # Each part of stdin has its length before it: modules and program first, the tests when the program is on its own.
 _BOOT: Final = """
@@ -46,11 +47,13 @@ new = type(sys)
 package = sys.modules["nel_judge"] = new("nel_judge")
 package.__path__ = []
 same = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER == pack["magic"]
-for name, source, code in pack["modules"]:
-    module = sys.modules["nel_judge." + name] = new("nel_judge." + name)
-    module.__package__ = "nel_judge"
-    exec(marshal.loads(code) if same else compile(source, name + ".py", "exec"), module.__dict__)
-module.main(part(), part)
+def load(modules):
+    for name, source, code in modules:
+        module = sys.modules["nel_judge." + name] = new("nel_judge." + name)
+        module.__package__ = "nel_judge"
+        exec(marshal.loads(code) if same else compile(source, name + ".py", "exec"), module.__dict__)
+    return module
+load(pack["modules"]).main(part(), part, load)
 """
 _NO_INTERPRETER: Final = 127
 # What a judge may take to start and to clear up, beyond the program's own time.
@@ -160,7 +163,8 @@ async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, t
     word = secrets.token_hex(16)
     stdin = _modules() + _part({"program": _clean(program), "timeout": timeout})
     prepared = prepare(Measure(_clean(tests.source), tests.entry, _clean(tests.stub)))
-    stdin += _part({**prepared, "word": word})
+    needs_more = prepared["collect"] or prepared["mentioned"]
+    stdin += _part({**prepared, "word": word, "modules": _compiled(_MORE_MODULES) if needs_more else []})
     command = ["python3", "-I", "-S", "-c", _BOOT]
     result = await run_judge(sandbox, command, stdin, timeout=timeout + _GRACE)
     if result.exit_code == _NO_INTERPRETER and not result.timed_out and word not in result.stdout:
@@ -177,10 +181,19 @@ async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, t
 @cache
 def _modules() -> bytes:
     """The judge as source and, for an interpreter like this one, as code: compiling it takes longer than judging."""
+    return _part({"magic": importlib.util.MAGIC_NUMBER, "modules": _compiled(_MODULES)})
+
+
+@cache
+def _compiled(names: tuple[str, ...]) -> list[tuple[str, str, bytes]]:
+    """The name, the source and the code of each module."""
     folder = files("nemo_evaluator.scoring") / "judging"
-    sources = [(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in _MODULES]
-    modules = [(name, text, marshal.dumps(compile(text, f"{name}.py", "exec", 0, True, 2))) for name, text in sources]
-    return _part({"magic": importlib.util.MAGIC_NUMBER, "modules": modules})
+    modules = []
+    for name in names:
+        source = (folder / f"{name}.py").read_text(encoding="utf-8")
+        code = compile(source, f"{name}.py", "exec", 0, dont_inherit=True, optimize=2)
+        modules.append((name, source, marshal.dumps(code)))
+    return modules
 
 
 def _part(content: dict[str, Any]) -> bytes:

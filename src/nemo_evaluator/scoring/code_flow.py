@@ -149,8 +149,9 @@ class Flow:
         """What is passed to the program may be changed by it; a method may store an answer in its object."""
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         stored = self._levels_of(arguments, scope)
-        if isinstance(node.func, ast.Attribute) and stored:
-            self._raise_mutable(node.func.value, scope, stored)
+        if stored:
+            target = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            self._raise_mutable(target, scope, stored)
         level = self.level(node.func, scope)
         if level:
             for argument in arguments:
@@ -164,7 +165,7 @@ class Flow:
                     self._raise(inner.id, scope, level)
 
     def _constant_names(self) -> set[tuple[Scope, str]]:
-        """Names that only ever stand for constants, which nobody can change."""
+        """Names that only ever stand for constants, functions, classes or modules, which hold no answers."""
         constant: set[tuple[Scope, str]] = set()
         other: set[tuple[Scope, str]] = set()
         for scope in self._scopes:
@@ -175,6 +176,10 @@ class Flow:
                     other |= _assigned(node.targets, scope)
                 elif isinstance(node, _LOOPS) and not isinstance(node, ast.While):
                     other |= _assigned([node.target], scope)
+                elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+                    constant.add((scope, node.name))
+                elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                    constant |= {(scope, (alias.asname or alias.name).partition(".")[0]) for alias in node.names}
                 elif isinstance(node, ast.Lambda):
                     other |= {(scope, name) for name in parameters_of(node.args)}
         return constant - other

@@ -25,7 +25,10 @@ _Node = TypeVar("_Node", bound=ast.AST)
 
 
 class Rewriter(ast.NodeTransformer):
-    """Rewrites one file; ``asserts`` says afterwards whether an assertion outside of functions may reach the program."""
+    """Rewrites one file.
+
+    ``asserts`` tells afterwards whether an assertion outside of functions may depend on the program.
+    """
 
     def __init__(self, scopes: Scopes, flow: Flow) -> None:
         self.asserts = False

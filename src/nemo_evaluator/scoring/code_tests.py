@@ -14,7 +14,9 @@ from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scopes, own_nodes
 # Names that the judge takes from a module when nobody imported it.
 _COMPARING: Final = frozenset({"isclose", "Counter", "OrderedDict", "deque"})
 _CHECK: Final = "check"
-_ENTRY_PARAMETERS: Final = frozenset({"candidate", "func", "fn", "f", "function", "solution", "program", "impl"})
+_EXITS: Final = ("exit", "quit", "sys.exit")
+# Words whose libraries report to the judge.
+_LIBRARIES: Final = ("pytest", "unittest", "suppress", "asyncio")
 
 
 class Measure(NamedTuple):
@@ -30,12 +32,13 @@ def prepare(measure: Measure) -> dict[str, Any]:
     """The tests as the judge reads them.
 
     Returns:
-        ``tests``: the rewritten source. ``entry``, ``stub``: as given. ``collect``: names of test functions and
-        classes to run. ``imports``: the modules that the tests import. ``asserts``: an assertion at module level may
-        depend on the program. ``unjudged``: why the tests cannot be run, or nothing.
+        ``tests`` is the rewritten source, ``collect`` names the test functions and classes to run, ``mentioned`` the
+        libraries that the judge has to prepare, ``imports`` the modules that the tests import. ``asserts`` is true when
+        an assertion at module level may depend on the program. ``unjudged`` says why the tests cannot be run, if so.
     """
     content: dict[str, Any] = {"entry": measure.entry, "stub": measure.stub, "collect": [], "imports": []}
     content.update(tests="", asserts=False, unjudged="")
+    content["mentioned"] = [word for word in _LIBRARIES if word in measure.source]
     try:
         module = ast.parse(measure.source)
         _prepare_module(module, measure, content)
@@ -47,6 +50,7 @@ def prepare(measure: Measure) -> dict[str, Any]:
 
 def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any]) -> None:
     _call_check(module, measure.entry)
+    _keep_last_word(module.body)
     _rename_hidden(module.body)
     scopes = Scopes(module)
     stub_names = _defined_by(measure.stub)
@@ -112,13 +116,27 @@ def _is_test(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> boo
 
 def _collected(module: ast.Module) -> list[str]:
     """Names of test functions that nobody calls, and of classes, in their order."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for node in _top_level(module.body):
-        if (isinstance(node, ast.ClassDef) and (_is_test(node) or node.bases)) or (
-            isinstance(node, FUNCTIONS) and _is_test(node) and not _is_called(module, node.name)
-        ):
-            names.append(node.name)
-    return names
+        is_class = isinstance(node, ast.ClassDef) and (_is_test(node) or bool(node.bases))
+        is_function = isinstance(node, FUNCTIONS) and _is_test(node) and not _is_called(module, node.name)
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and (is_class or is_function):
+            names[node.name] = None
+    return list(names)
+
+
+def _keep_last_word(body: list[ast.stmt]) -> None:
+    """A script may end with ``sys.exit(main())``; the tests after it are those that the judge collects."""
+    last = body[-1] if body else None
+    if isinstance(last, ast.If):
+        _keep_last_word(last.body)
+    if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call):
+        return
+    name = ast.unparse(last.value.func)
+    if name in _EXITS and len(last.value.args) <= 1:
+        last.value.func = ast.Name("__nel_leave__", ast.Load())
+        last.value.args = last.value.args or [ast.Constant(None)]
+        ast.fix_missing_locations(last)
 
 
 def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:

@@ -34,6 +34,10 @@ class Skipped(BaseException):
     """The tests skip themselves."""
 
 
+class Unrunnable(Exception):
+    """The tests cannot be run, whatever the program does."""
+
+
 class Tally:
     """Counts the answers of the program and the assertions that depend on them."""
 
@@ -46,6 +50,7 @@ class Tally:
         self.failure: str | None = None
         # The exception of the program that is on its way to the tests.
         self.raised: BaseException | None = None
+        self._label = ""
 
     def stop(self, verdict: str, text: str) -> End:
         """Remember the first reason why the tests cannot go on."""
@@ -63,7 +68,18 @@ class Tally:
         if self.end is not None:
             raise self.end
         if self.raised is not None:
-            raise self.stop("crash", describe(self.raised))
+            raise self.stop("crash", self.raised_text)
+
+    def send(self, error: BaseException, label: str) -> BaseException:
+        """An exception of the program is on its way to the tests; ``label`` is for the reader of a verdict."""
+        self.raised = error
+        self._label = label
+        return error
+
+    @property
+    def raised_text(self) -> str:
+        """The exception that is on its way, for the reader of a verdict."""
+        return self._label
 
     def asks(self) -> int:
         """How many answers there are: what an assertion compares with afterwards."""
@@ -121,6 +137,11 @@ class Tally:
         if isinstance(value, float) and value != value:
             self.fail("AssertionError: the answer is not a number")
         return value
+
+    def leave(self, code: object) -> None:
+        """The last statement of the tests ends the interpreter with this code."""
+        if code not in (None, 0):
+            raise AssertionError(f"the tests end with {code!r}")
 
     def receive(self, error: BaseException | None) -> bool:
         """The tests expected this exception and received it; whether it is the program's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .counting import End, Failed, Skipped, describe
+from .counting import End, Failed, Skipped, Unrunnable, describe
 from .names import Names
 from .session import Session
 
@@ -31,6 +31,10 @@ def judge(session: Session, tests: dict[str, Any]) -> tuple[str, str]:
     try:
         session.greet()
         names = Names(session, tests["entry"], tests["stub"])
+        if tests["mentioned"]:
+            from .libraries import prepare_libraries  # noqa: PLC0415 - it is sent along only where it is needed
+
+            prepare_libraries(session.tally, tests["mentioned"])
         _run(code, names, tests)
     except End:
         pass
@@ -49,7 +53,7 @@ def _run(code: Any, names: Names, tests: dict[str, Any]) -> None:
         if error.code or session.reached:
             raise
     if tests["collect"]:
-        from .collecting import run_collected  # noqa: PLC0415 - few tests need it
+        from .collecting import run_collected  # noqa: PLC0415 - it is sent along only where it is needed
 
         run_collected(names, tests["collect"])
 
@@ -59,7 +63,7 @@ def _verdict_of(error: BaseException, session: Session, tests: dict[str, Any]) -
     text = describe(error)
     if session.tally.raised is not None:
         is_assertion = isinstance(session.tally.raised, AssertionError)
-        return "wrong" if is_assertion else "crash", describe(session.tally.raised)
+        return "wrong" if is_assertion else "crash", session.tally.raised_text
     if isinstance(error, (AssertionError, Failed)):
         return "wrong", text
     if isinstance(error, Skipped):
@@ -68,6 +72,8 @@ def _verdict_of(error: BaseException, session: Session, tests: dict[str, Any]) -
             if session.tally.answers
             else ("unjudged", "the tests skip themselves")
         )
+    if isinstance(error, Unrunnable):
+        return "unjudged", text
     if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in tests["imports"]:
         return "unjudged", text
     if not session.reached:
@@ -79,7 +85,7 @@ def _conclusion(session: Session, tests: dict[str, Any]) -> tuple[str, str]:
     """The verdict when the tests came to their end."""
     tally = session.tally
     if tally.raised is not None:
-        return "crash", describe(tally.raised)
+        return "crash", tally.raised_text
     if tally.failure is not None:
         return "wrong", tally.failure
     if tally.counted:

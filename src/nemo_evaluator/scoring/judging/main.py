@@ -31,7 +31,7 @@ _SHARED: Final = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue")
 _IPC: Final = {"shm": (1, 7), "msg": (1, 7), "sem": (1, 4)}
 
 
-def main(head: dict[str, Any], rest: Callable[[], dict[str, Any]]) -> None:
+def main(head: dict[str, Any], rest: Callable[[], dict[str, Any]], load: Callable[[list[Any]], Any]) -> None:
     """Fork the program, then read the tests and judge it; the verdict goes to stdout, the exit code is 0 or 1."""
     user = _user()
     if user is None:
@@ -52,6 +52,8 @@ def main(head: dict[str, Any], rest: Callable[[], dict[str, Any]]) -> None:
     os.dup2(null, 2)
     sys.meta_path.append(_SitePackages(False))
     tests = rest()
+    if tests["modules"]:
+        load(tests["modules"])
     verdict, why = _judged(Session(ask[1], answer[0]), tests, head["timeout"])
     if os.getppid() != 1:
         # Else the process space ends with us, and all that is in it.

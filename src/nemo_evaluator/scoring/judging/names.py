@@ -34,14 +34,17 @@ class Names(dict):  # type: ignore[type-arg]
         self["__nel_called__"] = tally.called
         self["__nel_caught__"] = tally.caught
         self["__nel_enter__"] = tally.enter
+        self["__nel_leave__"] = tally.leave
         self["__nel_ordered__"] = tally.ordered
         self.session = session
-        self._entry = entry
+        self.entry = entry
         self._stub = stub
         self._helpers: dict[str, Any] | None = None
 
     def __missing__(self, name: str) -> Any:
-        if name != self._entry:
+        if name == "pytest" and name in sys.modules:
+            return sys.modules[name]
+        if name != self.entry:
             if hasattr(builtins, name):
                 raise KeyError(name)
             helpers = self._stub_names()
@@ -85,7 +88,7 @@ def _next_of(session: Session) -> Any:
             return builtins.next(iterator)
         except StopIteration as error:
             if isinstance(iterator, Remote):
-                session.tally.raised = error
+                session.tally.send(error, "StopIteration: the program has no further item")
             raise
 
     return next

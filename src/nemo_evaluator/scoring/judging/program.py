@@ -23,7 +23,8 @@ VALUE, RAISED, STOPPED, MISSING, ENDED, SYNTAX, CALLBACK, CHANGED = range(8)
 # Requests that are no action: the result of a call of the tests' functions, and the exception that it raised.
 RETURNED: Final = "returned"
 FAILED: Final = "failed"
-_MAX_TEXT: Final = 400
+_MAX_TEXT: Final = 3000
+_MAX_LABEL: Final = 400
 _MAX_NAME: Final = 100
 _MAX_CLASSES: Final = 20
 _MUTABLE: Final = (list, dict, set, bytearray)
@@ -252,8 +253,8 @@ def _await(awaitable: Any) -> Any:
     return _LOOPS[0].run_until_complete(result())
 
 
-def _described(error: BaseException) -> tuple[list[str], str]:
-    """The builtin classes of an exception, nearest first, and its text."""
+def _described(error: BaseException) -> tuple[list[str], str, str]:
+    """The builtin classes of an exception, nearest first, its text, and what a reader of the verdict is told."""
     names: list[str] = []
     for kind in type(error).__mro__:
         if kind.__module__ == "builtins" and len(names) < _MAX_CLASSES:
@@ -264,9 +265,15 @@ def _described(error: BaseException) -> tuple[list[str], str]:
         if trace.tb_frame.f_code.co_filename == FILE:
             line = trace.tb_lineno
         trace = trace.tb_next
-    try:
-        text = str.__str__(str(error))[:_MAX_TEXT]
-    except Exception:  # noqa: BLE001 - its own __str__
-        text = ""
     where = f" ({FILE}, line {line})" if line else ""
-    return names, f"{type(error).__name__[:_MAX_NAME]}: {text}"[:_MAX_TEXT] + where
+    text = _text_of(error)
+    return names, text, f"{type(error).__name__[:_MAX_NAME]}: {text}"[:_MAX_LABEL] + where
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        if len(error.args) == 1 and isinstance(error.args[0], str):
+            return str.__str__(error.args[0])[:_MAX_TEXT]
+        return str.__str__(str(error))[:_MAX_TEXT]
+    except Exception:  # noqa: BLE001 - its own __str__
+        return ""

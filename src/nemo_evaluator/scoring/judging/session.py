@@ -105,14 +105,13 @@ class Session:
             raise Missing
         if kind not in (program.RAISED, program.ENDED, program.SYNTAX):
             raise values.Malformed("an unknown kind of answer")
-        names, text = _exception(content)
+        names, text, label = _exception(content)
         if kind == program.SYNTAX:
-            raise self.stop("compile_error", text)
+            raise self.stop("compile_error", label)
         if kind == program.ENDED or "MemoryError" in names:
-            raise self.stop(_end_of(names), text)
+            raise self.stop(_end_of(names), label)
         self.tally.answers += 1
-        self.tally.raised = rebuilt(names, text)
-        raise self.tally.raised
+        raise self.tally.send(rebuilt(names, text), label)
 
     def _call_back(self, content: Any) -> None:
         """The program calls a function that the tests gave it, or looks at one of their objects."""
@@ -217,13 +216,15 @@ def _may_be_looked_into(target: Any, name: str) -> bool:
     return kind.__module__ == _TESTS and not hasattr(kind, "failureException")
 
 
-def _exception(content: Any) -> tuple[list[str], str]:
-    if type(content) is not tuple or len(content) != 2 or type(content[0]) is not list or type(content[1]) is not str:
+def _exception(content: Any) -> tuple[list[str], str, str]:
+    if type(content) is not tuple or len(content) != 3 or type(content[0]) is not list:
         raise values.Malformed("an exception of no known form")
-    names, text = content
-    if len(names) > _MAX_CLASSES or len(text) > _MAX_TEXT or any(type(name) is not str for name in names):
+    names, text, label = content
+    if len(names) > _MAX_CLASSES or any(type(name) is not str for name in [*names, text, label]):
+        raise values.Malformed("an exception of no known form")
+    if len(text) > _MAX_TEXT or len(label) > _MAX_TEXT:
         raise values.Malformed("an exception beyond the bounds")
-    return names, text
+    return names, text, label
 
 
 def _end_of(names: list[str]) -> str:

@@ -1,0 +1,189 @@
+"""Contexts in which tests expect an exception, and comparisons that allow a difference: what pytest calls ``raises``
+and ``approx``."""
+
+from __future__ import annotations
+
+import re
+
+from .counting import End, Failed, Tally, describe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Not at run time: it would double the time that a judge takes to start.
+    from typing import Any, Final
+
+_RELATIVE: Final = 1e-6
+_ABSOLUTE: Final = 1e-12
+
+
+class ExceptionInfo:
+    """What a ``with pytest.raises(...) as info`` gives."""
+
+    value: Any = None
+
+    @property
+    def type(self) -> Any:
+        """The class of the exception."""
+        return type(self.value)
+
+    def match(self, pattern: str) -> bool:
+        """Assert that the text of the exception matches."""
+        if re.search(pattern, str(self.value)) is None:
+            raise AssertionError(f"the text of the exception does not match {pattern!r}")
+        return True
+
+    def errisinstance(self, kinds: Any) -> bool:
+        """Whether the exception is one of these."""
+        return isinstance(self.value, kinds)
+
+
+class Expecting:
+    """Notes what the tests had asked and what had failed when a context began that expects an exception."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._failure = tally.failure
+        self._answers = tally.answers
+
+    def accept(self, error: BaseException) -> None:
+        """The exception is the expected one: it arrived, and it is no failed assertion."""
+        if not self._tally.receive(error) and self._tally.answers > self._answers:
+            self._tally.counted += 1
+        self._tally.failure = self._failure
+
+
+class Raises:
+    """``pytest.raises`` as a context."""
+
+    def __init__(self, tally: Tally, expected: Any, match: str | None) -> None:
+        self._tally = tally
+        self._expected = expected
+        self._match = match
+        self._info = ExceptionInfo()
+        self._begun: Expecting | None = None
+
+    def __enter__(self) -> ExceptionInfo:
+        self._begun = Expecting(self._tally)
+        return self._info
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if error is None:
+            text = "the program did not raise what the tests expect"
+            self._tally.fail(f"Failed: {text}")
+            raise Failed(text)
+        if isinstance(error, End) or not isinstance(error, self._expected):
+            return False
+        if self._begun is not None:
+            self._begun.accept(error)
+        self._info.value = error
+        if self._match is not None:
+            self._info.match(self._match)
+        return True
+
+
+def raises_of(tally: Tally) -> Any:
+    """``pytest.raises``."""
+
+    def raises(expected: Any, *call: Any, match: str | None = None, **options: Any) -> Any:
+        context = Raises(tally, expected, match)
+        if not call:
+            return context
+        with context as info:
+            call[0](*call[1:], **options)
+        return info
+
+    return raises
+
+
+class Approx:
+    """``pytest.approx``: equal within a tolerance."""
+
+    __array_ufunc__ = None
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, expected: Any, rel: float | None = None, abs: float | None = None, nan_ok: bool = False) -> None:
+        self._expected = expected
+        self._relative = rel
+        self._absolute = abs
+        self._nan_ok = nan_ok
+
+    def __eq__(self, actual: object) -> bool:
+        return self._equal(actual, self._expected)
+
+    def __ne__(self, actual: object) -> bool:
+        return not self._equal(actual, self._expected)
+
+    def __repr__(self) -> str:
+        return f"approx({self._expected!r})"
+
+    def _equal(self, actual: Any, expected: Any) -> bool:
+        if hasattr(expected, "tolist"):
+            expected = expected.tolist()
+        if hasattr(actual, "tolist") and hasattr(actual, "dtype"):
+            actual = actual.tolist()
+        if isinstance(expected, dict):
+            if not isinstance(actual, dict) or set(actual) != set(expected):
+                return False
+            return all(self._equal(actual[key], expected[key]) for key in expected)
+        if isinstance(expected, (list, tuple)):
+            if not isinstance(actual, (list, tuple)) or len(actual) != len(expected):
+                return False
+            return all(self._equal(one, other) for one, other in zip(actual, expected))  # noqa: B905
+        return self._numbers_equal(actual, expected)
+
+    def _numbers_equal(self, actual: Any, expected: Any) -> bool:
+        if isinstance(expected, (bool, str, bytes)) or expected is None:
+            return type(actual) is type(expected) and bool(actual == expected)
+        if actual == expected:
+            return True
+        try:
+            if actual != actual or expected != expected:
+                return self._nan_ok and actual != actual and expected != expected
+            if abs(expected) == float("inf"):
+                return False
+            return bool(abs(actual - expected) <= self._tolerance(expected))
+        except TypeError:
+            return False
+
+    def _tolerance(self, expected: Any) -> Any:
+        if self._absolute is not None and self._relative is None:
+            return self._absolute
+        relative = (_RELATIVE if self._relative is None else self._relative) * abs(float(expected))
+        return max(relative, _ABSOLUTE if self._absolute is None else self._absolute)
+
+
+def patch_contexts(tally: Tally, context: Any, *, counts: bool) -> None:
+    """Make a context class of the standard library report the exceptions that it accepts.
+
+    Args:
+        tally: Hears of them.
+        context: The class, such as ``contextlib.suppress``.
+        counts: An accepted exception is an assertion that holds.
+    """
+    enter = context.__enter__
+    leave = context.__exit__
+
+    def begin(self: Any) -> Any:
+        self.__dict__["_nel_begun"] = Expecting(tally)
+        return enter(self)
+
+    def end(self: Any, kind: Any, error: BaseException | None, trace: Any) -> Any:
+        if isinstance(error, End):
+            return False
+        try:
+            accepted = leave(self, kind, error, trace)
+        except AssertionError as failure:
+            tally.fail(describe(failure))
+            raise
+        if accepted and error is not None:
+            if counts:
+                self.__dict__["_nel_begun"].accept(error)
+            elif error is tally.raised:
+                tally.raised = None
+            elif isinstance(error, (AssertionError, Failed)):
+                tally.fail(describe(error))
+        return accepted
+
+    context.__enter__ = begin
+    context.__exit__ = end

@@ -1,0 +1,146 @@
+"""What pytest functions ask for by the names of their parameters."""
+
+from __future__ import annotations
+
+from .counting import Unrunnable
+from .pytest_standin import Fixture, Param
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Not at run time: it would double the time that a judge takes to start.
+    from collections.abc import Iterator
+    from typing import Any, Final
+
+    from .names import Names
+
+# What a parameter is called that stands for the function under test.
+_ENTRY_PARAMETERS: Final = ("candidate", "func", "fn", "f", "function", "solution", "program", "impl")
+_KEPT: Final = ("class", "module", "package", "session")
+
+
+class Request:
+    """What a fixture may ask about the test; only ``param`` is known."""
+
+    def __init__(self, param: Any) -> None:
+        self.param = param
+
+
+class Fixtures:
+    """Makes fixtures, and takes them down again."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._open: list[Any] = []
+        self._open_kept: list[Any] = []
+        self._kept: dict[str, Any] = {}
+
+    def arguments(self, function: Any, given: dict[str, Any], instance: Any) -> Iterator[dict[str, Any]]:
+        """The arguments of a function beyond the given ones, once for each combination of fixture parameters."""
+        wanted = [name for name in _parameters(function) if name not in given]
+        automatic = [fixture.name for fixture in self._all(instance) if fixture.autouse]
+        for params in self._combinations([*automatic, *wanted], instance):
+            made: dict[str, Any] = {}
+            for name in [*automatic, *wanted]:
+                self._make(name, instance, params, made)
+            yield {name: made[name] for name in wanted}
+
+    def close(self, *, everything: bool) -> None:
+        """Run what stands behind the ``yield`` of fixtures, the last first."""
+        while self._open:
+            _finish(self._open.pop())
+        while everything and self._open_kept:
+            _finish(self._open_kept.pop())
+
+    def _all(self, instance: Any) -> list[Fixture]:
+        values = [*self._names.values(), *(vars(type(instance)).values() if instance is not None else ())]
+        return [value for value in values if isinstance(value, Fixture)]
+
+    def _find(self, name: str, instance: Any) -> Fixture | None:
+        return next((fixture for fixture in reversed(self._all(instance)) if fixture.name == name), None)
+
+    def _combinations(self, wanted: list[str], instance: Any) -> list[dict[str, Any]]:
+        combinations: list[dict[str, Any]] = [{}]
+        for name in self._needed(wanted, instance):
+            fixture = self._find(name, instance)
+            if fixture is None or not fixture.params:
+                continue
+            values = [param.values[0] if isinstance(param, Param) else param for param in fixture.params]
+            combinations = [{**params, name: value} for params in combinations for value in values]
+        return combinations
+
+    def _needed(self, wanted: list[str], instance: Any) -> list[str]:
+        """The named fixtures and those that they need themselves."""
+        needed: list[str] = []
+        pending = list(wanted)
+        while pending:
+            name = pending.pop(0)
+            if name not in needed:
+                needed.append(name)
+                fixture = self._find(name, instance)
+                pending += _parameters(fixture.function) if fixture is not None else []
+        return needed
+
+    def _make(self, name: str, instance: Any, params: dict[str, Any], made: dict[str, Any]) -> Any:
+        if name in made:
+            return made[name]
+        fixture = self._find(name, instance)
+        if fixture is None:
+            made[name] = self._built_in(name)
+        elif name in self._kept and name not in params:
+            made[name] = self._kept[name]
+        else:
+            made[name] = self._set_up(fixture, instance, params, made)
+        return made[name]
+
+    def _set_up(self, fixture: Fixture, instance: Any, params: dict[str, Any], made: dict[str, Any]) -> Any:
+        arguments: dict[str, Any] = {}
+        for name in _parameters(fixture.function):
+            if name == "self":
+                arguments[name] = instance
+            elif name == "request":
+                arguments[name] = Request(params.get(fixture.name))
+            else:
+                arguments[name] = self._make(name, instance, params, made)
+        value = fixture.function(**arguments)
+        is_kept = fixture.scope in _KEPT
+        if hasattr(value, "gi_frame"):
+            (self._open_kept if is_kept else self._open).append(value)
+            value = next(value)
+        elif hasattr(value, "cr_frame"):
+            import asyncio  # noqa: PLC0415 - few fixtures are coroutines
+
+            value = asyncio.run(value)
+        if is_kept:
+            self._kept[fixture.name] = value
+        return value
+
+    def _built_in(self, name: str) -> Any:
+        if name == "tmp_path":
+            import pathlib  # noqa: PLC0415 - few tests want a folder
+            import tempfile  # noqa: PLC0415
+
+            folder = pathlib.Path(tempfile.mkdtemp())
+            # The program runs as another user.
+            folder.chmod(0o777)
+            return folder
+        if name in _ENTRY_PARAMETERS or name == self._names.entry:
+            return self._names.of_program(self._names.entry)
+        raise Unrunnable(f"a test has a parameter {name!r}, which nothing provides")
+
+
+def _parameters(function: Any) -> list[str]:
+    if hasattr(function, "__wrapped__") and not hasattr(function, "patchings"):
+        function = function.__wrapped__
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return []
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    defaults = len(function.__defaults__ or ())
+    with_default = {*names[code.co_argcount - defaults : code.co_argcount], *(function.__kwdefaults__ or ())}
+    bound = 1 if getattr(function, "__self__", None) is not None else 0
+    return [name for name in names[bound:] if name not in with_default]
+
+
+def _finish(generator: Any) -> None:
+    for _ in generator:
+        break

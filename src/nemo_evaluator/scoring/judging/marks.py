@@ -1,0 +1,71 @@
+"""What the marks of a pytest function say: which cases it has, and whether it is left out."""
+
+from __future__ import annotations
+
+from .pytest_standin import Mark, Param
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Not at run time: it would double the time that a judge takes to start.
+    from typing import Any
+
+
+def marks_of(target: Any) -> list[Mark]:
+    """The marks of a function or class."""
+    marks = getattr(target, "pytestmark", None) if hasattr(target, "__dict__") else None
+    if not isinstance(marks, list):
+        marks = [marks]
+    return [mark for mark in marks if isinstance(mark, Mark)]
+
+
+def is_skipped(marks: list[Any], names: Any) -> bool:
+    """Tests that are skipped or expected to fail measure nothing."""
+    for mark in marks:
+        if not isinstance(mark, Mark):
+            continue
+        if mark.name in ("skip", "xfail") and not _conditions(mark):
+            return True
+        if mark.name in ("skipif", "xfail"):
+            for condition in _conditions(mark):
+                holds = eval(condition, names) if isinstance(condition, str) else condition  # noqa: S307
+                if holds:
+                    return True
+    return False
+
+
+def _conditions(mark: Mark) -> list[Any]:
+    if mark.name == "skip":
+        return []
+    conditions = list(mark.args)
+    if "condition" in mark.kwargs:
+        conditions.append(mark.kwargs["condition"])
+    return conditions
+
+
+def cases_of(marks: list[Any]) -> list[tuple[dict[str, Any], list[Any]]]:
+    """The arguments of each case, and its own marks: all combinations of all ``parametrize`` marks."""
+    cases: list[tuple[dict[str, Any], list[Any]]] = [({}, [])]
+    for mark in marks:
+        if not isinstance(mark, Mark) or mark.name != "parametrize":
+            continue
+        more = []
+        for arguments, own_marks in cases:
+            for values, value_marks in _rows(mark):
+                more.append(({**arguments, **values}, [*own_marks, *value_marks]))
+        cases = more
+    return cases
+
+
+def _rows(mark: Mark) -> list[tuple[dict[str, Any], list[Any]]]:
+    names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+    values = mark.args[1] if len(mark.args) > 1 else mark.kwargs["argvalues"]
+    fields = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    rows = []
+    for value in values:
+        marks: list[Any] = []
+        items = (value,) if len(fields) == 1 else value
+        if isinstance(value, Param):
+            items = value.values
+            marks = value.marks
+        rows.append((dict(zip(fields, items)), marks))  # noqa: B905 - images may have an old Python
+    return rows
