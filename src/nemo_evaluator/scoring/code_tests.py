@@ -8,11 +8,12 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from nemo_evaluator.scoring.code_flow import Flow
+from nemo_evaluator.scoring.code_measures import find_measure
 from nemo_evaluator.scoring.code_rewrite import Rewriter
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scopes, own_nodes
 
 # Names that the judge takes from a module when nobody imported it.
-_COMPARING: Final = frozenset({"isclose", "Counter", "OrderedDict", "deque"})
+_COMPARING: Final = frozenset({"isclose", "Counter", "OrderedDict", "deque", "pytest"})
 _CHECK: Final = "check"
 _EXITS: Final = ("exit", "quit", "sys.exit")
 # Words whose libraries report to the judge.
@@ -61,6 +62,9 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
         known = scopes.is_builtin(name) or name in stub_names or name in _COMPARING
         return not known and name not in sys.stdlib_module_names
 
+    measure_name = find_measure(module, scopes, measure.entry, is_program)
+    if measure_name is not None:
+        content["unjudged"] = f"the tests measure with {measure_name!r}, which only the program could define"
     flow = Flow(module, scopes, is_program)
     rewriter = Rewriter(scopes, flow)
     content["imports"] = _imports(module)

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from typing import Any
 
-    from .session import Session
-
 
 class Missing(AttributeError):
     """The program has no such name, or its object no such attribute."""
@@ -27,13 +25,13 @@ class Remote:
     expected, and let it decide that it is so.
     """
 
-    def __init__(self, session: Session, number: int, type_name: str) -> None:
+    def __init__(self, session: Any, number: int, type_name: str) -> None:
         object.__setattr__(self, "_session", session)
         object.__setattr__(self, "_number", number)
         object.__setattr__(self, "_type_name", type_name)
 
     def _ask(self, action: str, *operands: Any) -> Any:
-        session: Session = object.__getattribute__(self, "_session")
+        session: Any = object.__getattribute__(self, "_session")
         return session.ask(action, self, *operands)
 
     def _typed(self, action: str, kind: type) -> Any:
@@ -41,7 +39,7 @@ class Remote:
         answer = Remote._ask(self, action)
         if isinstance(answer, kind):
             return answer
-        session: Session = object.__getattribute__(self, "_session")
+        session: Any = object.__getattribute__(self, "_session")
         raise session.stop("tamper", f"the program answers {action} with no {kind.__name__}")
 
     def __getattr__(self, name: str) -> Any:
@@ -108,7 +106,7 @@ class Remote:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         """The program learns what class of exception it is, and may suppress one that is no verdict."""
-        session: Session = object.__getattribute__(self, "_session")
+        session: Any = object.__getattribute__(self, "_session")
         is_verdict = error is not None and (isinstance(error, AssertionError) or not isinstance(error, Exception))
         if is_verdict or (error is session.tally.raised and error is not None):
             return False
@@ -127,7 +125,7 @@ class Remote:
             return False
         if number_of(other) == number_of(self):
             return True
-        session: Session = object.__getattribute__(self, "_session")
+        session: Any = object.__getattribute__(self, "_session")
         name = object.__getattribute__(self, "_type_name")
         raise session.stop("tamper", f"the tests compare two objects of the program's own type {name}")
 

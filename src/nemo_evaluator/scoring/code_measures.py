@@ -1,0 +1,301 @@
+"""Which names of a test file would be its measure: they decide what is right, so the program must not define them.
+
+A program may define what the tests are about: its entry point, and functions and classes that are used beside it. It
+may not define what compares an answer with an expected value (``approx(f(3), 9)``), what an answer is compared with
+(``f(3) == expected``), what expects an exception, or what decorates a test.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from nemo_evaluator.scoring.code_flow import APART, CERTAIN, Flow
+from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scope, Scopes, own_nodes
+
+# Names that everybody takes from a library.
+_WELL_KNOWN: Final = frozenset(
+    {"AsyncMock", "MagicMock", "Mock", "TestCase", "allclose", "approx", "array_equal", "given", "hypothesis", "mock"}
+    | {"mocker", "np", "npt", "numpy", "patch", "pd", "raises", "scipy", "sp", "st", "sympy", "tf", "torch"}
+)
+_ORDERING: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot)
+_TRIVIAL: Final = (True, False, None, 0, 1, -1, "", "True", "False", "None")
+_COMPOSITE: Final = (
+    *(ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred, ast.Lambda, ast.JoinedStr),
+    *(ast.BinOp, ast.Compare, ast.BoolOp, ast.ListComp, ast.GeneratorExp, ast.IfExp),
+)
+
+
+def find_measure(module: ast.Module, scopes: Scopes, entry: str, is_program: Callable[[str], bool]) -> str | None:
+    """A name that measures an answer and that only the program could define; None when there is no such name."""
+    used = _program_names(scopes, is_program)
+    if entry not in used and used:
+        # The tests do not say what they are about: it is what they call most.
+        entry = used.most_common(1)[0][0]
+    foreign = set(used) - {entry}
+    for name in sorted(foreign):
+        if name in _WELL_KNOWN or name.startswith("assert"):
+            return name
+    return _Search(scopes, entry, foreign).find() if foreign else None
+
+
+def _program_names(scopes: Scopes, is_program: Callable[[str], bool]) -> Counter[str]:
+    names: Counter[str] = Counter()
+    for scope in scopes:
+        for node in own_nodes(scope.node):
+            if isinstance(node, ast.Name) and scopes.find(node.id, scope) is None and is_program(node.id):
+                names[node.id] += 1
+    return names
+
+
+class _Search:
+    """Looks at every place where a foreign name is used: one that only the program defines, beside its entry point."""
+
+    def __init__(self, scopes: Scopes, entry: str, foreign: set[str]) -> None:
+        self._scopes = scopes
+        self._foreign = foreign
+        module = scopes.module.node
+        assert isinstance(module, ast.Module)
+        self._from_entry = Flow(module, scopes, lambda name: name == entry)
+        self._from_program = Flow(module, scopes, lambda name: name == entry or name in foreign)
+        self._assigned = self._assignments()
+        self._seen: set[int] = set()
+
+    def find(self) -> str | None:
+        """The first measure."""
+        for scope in self._scopes:
+            name = self._measure_in(scope)
+            if name is not None:
+                return name
+        return None
+
+    def _measure_in(self, scope: Scope) -> str | None:
+        for expression in self._outside(scope):
+            for foreign_name in self._names_in(expression, scope):
+                return foreign_name
+        for node in own_nodes(scope.node):
+            name = self._measure_at(node, scope)
+            if name is not None:
+                return name
+        return None
+
+    def _outside(self, scope: Scope) -> list[ast.expr]:
+        """Decorators and defaults: what a foreign name decides there, nobody sees."""
+        if not isinstance(scope.node, FUNCTIONS) or scope.parent is None:
+            return []
+        defaults = [default for default in scope.node.args.kw_defaults if default is not None]
+        return [*scope.node.decorator_list, *scope.node.args.defaults, *defaults]
+
+    def _measure_at(self, node: ast.AST, scope: Scope) -> str | None:
+        if isinstance(node, ast.ClassDef):
+            return next((name for part in node.decorator_list for name in self._names_in(part, scope)), None)
+        if isinstance(node, ast.Assert):
+            return self._decides(node.test, scope)
+        if isinstance(node, (ast.If, ast.While, ast.IfExp)):
+            return self._decides(node.test, scope)
+        if isinstance(node, ast.Lambda):
+            return next((name for part in node.args.defaults for name in self._names_in(part, scope)), None)
+        if isinstance(node, ast.Call):
+            return self._measure_of_call(node, scope)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            return self._measure_of_statement(node.value, scope)
+        return None
+
+    def _measure_of_call(self, node: ast.Call, scope: Scope) -> str | None:
+        """``raises(ValueError)``, and ``self.assertEqual(f(3), approx(9))``."""
+        roots = self._roots(node.func, scope)
+        if roots and any(_is_exception(argument) for argument in node.args):
+            return min(roots)
+        asserts = isinstance(node.func, (ast.Attribute, ast.Name)) and _last_name(node.func).startswith("assert")
+        if not asserts or roots:
+            return None
+        values = [*node.args, *(keyword.value for keyword in node.keywords)]
+        if _last_name(node.func) in ("assertTrue", "assertFalse", "assertIs", "assertIsNot") or len(values) == 1:
+            return next(filter(None, (self._decides(value, scope) for value in values[:1])), None)
+        return self._compared(values[:2], scope, is_ordering=False)
+
+    def _measure_of_statement(self, node: ast.Call, scope: Scope) -> str | None:
+        """``same(f(3), 9)`` for itself can only be an assertion."""
+        roots = self._roots(node.func, scope)
+        arguments = self._arguments(node)
+        if not roots or not self._is_comparison(arguments):
+            return None
+        for argument in arguments:
+            for part in (argument, *own_nodes(argument)):
+                if isinstance(part, ast.Call) and self._from_entry.level(part.func, scope):
+                    return min(roots)
+        return None
+
+    def _decides(self, node: ast.AST, scope: Scope, *, is_ordering: bool = False) -> str | None:
+        """The measure in an expression whose truth decides the verdict."""
+        if id(node) in self._seen:
+            return None
+        self._seen.add(id(node))
+        if isinstance(node, ast.Compare):
+            return self._decides_comparison(node, scope)
+        if isinstance(node, ast.Call):
+            name = self._decides_call(node, scope, is_ordering=is_ordering)
+            if name is not None:
+                return name
+        for part, part_scope in self._parts(node, scope):
+            name = self._decides(part, part_scope, is_ordering=is_ordering)
+            if name is not None:
+                return name
+        return None
+
+    def _decides_comparison(self, node: ast.Compare, scope: Scope) -> str | None:
+        is_ordering = any(isinstance(operator, _ORDERING) for operator in node.ops)
+        return self._compared([node.left, *node.comparators], scope, is_ordering=is_ordering)
+
+    def _compared(self, sides: list[ast.expr], scope: Scope, *, is_ordering: bool) -> str | None:
+        """The measure among values that are compared with each other."""
+        for number, side in enumerate(sides):
+            others = sides[:number] + sides[number + 1 :]
+            answers = any(self._from_entry.level(other, scope) for other in others)
+            if answers and not self._from_entry.level(side, scope):
+                # An answer of the entry point is compared with what the program says is right.
+                for foreign_name in self._names_in(side, scope):
+                    return foreign_name
+            if isinstance(side, ast.Call) and self._repeats(side, others):
+                roots = self._roots(side.func, scope)
+                if roots and any(self._from_program.level(argument, scope) for argument in self._arguments(side)):
+                    return min(roots)
+            if is_ordering or all(_is_trivial(other) for other in others):
+                name = self._decides(side, scope, is_ordering=is_ordering)
+                if name is not None:
+                    return name
+        return None
+
+    def _repeats(self, node: ast.Call, others: list[ast.expr]) -> bool:
+        """``pick(f(3), 9) == 9``: what is expected is passed along."""
+        arguments = self._arguments(node)
+        dumps = {ast.dump(argument) for argument in arguments}
+        return len(arguments) > 1 and any(ast.dump(other) in dumps for other in others)
+
+    def _decides_call(self, node: ast.Call, scope: Scope, *, is_ordering: bool) -> str | None:
+        arguments = self._arguments(node)
+        roots = self._roots(node.func, scope)
+        for argument in arguments:
+            if isinstance(argument, ast.Name):
+                # ``all(map(same, answers, expected))``
+                roots = roots | self._roots(argument, scope) if not self._is_subject(node, scope) else roots
+        if not roots:
+            return None
+        if any(self._from_entry.level(argument, scope) == CERTAIN for argument in arguments) and not is_ordering:
+            return min(roots)
+        involved = any(self._from_program.level(argument, scope) for argument in arguments)
+        return min(roots) if involved and self._is_comparison(arguments) else None
+
+    def _is_subject(self, node: ast.Call, scope: Scope) -> bool:
+        return self._from_entry.level(node.func, scope) != APART
+
+    def _is_comparison(self, arguments: list[ast.expr]) -> bool:
+        """There are two values, or there may be."""
+        return len(arguments) > 1 or any(isinstance(argument, _COMPOSITE) for argument in arguments)
+
+    def _arguments(self, node: ast.Call) -> list[ast.expr]:
+        """What a call is given, with what the calls before it in a chain were given: ``expect(f(3)).equals(9)``."""
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        function = node.func
+        while isinstance(function, (ast.Attribute, ast.Subscript)):
+            function = function.value
+        return [*self._arguments(function), *arguments] if isinstance(function, ast.Call) else arguments
+
+    def _parts(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
+        """The expressions that an expression's value is made from, as far as they stand in the file."""
+        if isinstance(node, ast.Name):
+            owner = self._scopes.find(node.id, scope)
+            if owner is not None:
+                for value in self._assigned.get((owner, node.id), []):
+                    yield value, owner
+                yield from self._returns(node.id, owner)
+            return
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.comprehension):
+                yield child.iter, scope
+            elif isinstance(child, ast.keyword):
+                yield child.value, scope
+            elif isinstance(child, ast.expr):
+                yield child, scope
+
+    def _returns(self, name: str, owner: Scope) -> Iterator[tuple[ast.AST, Scope]]:
+        """What a function of the tests returns."""
+        for scope in self._scopes:
+            if scope.parent is owner and isinstance(scope.node, FUNCTIONS) and scope.node.name == name:
+                for node in own_nodes(scope.node):
+                    if isinstance(node, (ast.Return, ast.Yield)) and node.value is not None:
+                        yield node.value, scope
+
+    def _roots(self, node: ast.AST, scope: Scope, depth: int = 0) -> set[str]:
+        """The foreign names from which a function or object comes."""
+        while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call, ast.Await)):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        if isinstance(node, ast.Name):
+            owner = self._scopes.find(node.id, scope)
+            if owner is None:
+                return {node.id} & self._foreign
+            roots: set[str] = set()
+            for value in self._assigned.get((owner, node.id), []) if depth < 5 else []:
+                if self._from_entry.level(value, owner) == APART:
+                    for part in (value, *own_nodes(value)):
+                        if isinstance(part, ast.Name):
+                            roots |= self._roots(part, owner, depth + 1)
+            return roots
+        if isinstance(node, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.List, ast.Tuple, ast.Dict, ast.NamedExpr)):
+            return set(self._names_in(node, scope))
+        return set()
+
+    def _names_in(self, node: ast.AST, scope: Scope) -> Iterator[str]:
+        for part in (node, *own_nodes(node)):
+            if isinstance(part, ast.Name) and part.id in self._foreign and self._scopes.find(part.id, scope) is None:
+                yield part.id
+
+    def _assignments(self) -> dict[tuple[Scope, str], list[ast.expr]]:
+        """All values that each name is assigned, or taken from."""
+        assigned: dict[tuple[Scope, str], list[ast.expr]] = {}
+        for scope in self._scopes:
+            for node in own_nodes(scope.node):
+                for target, value in _bindings(node):
+                    for part in (target, *own_nodes(target)):
+                        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
+                            assigned.setdefault((scope, part.id), []).append(value)
+        return assigned
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield target, node.value
+    elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and node.value is not None:
+        yield node.target, node.value
+    elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+        yield node.target, node.iter
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        yield node.optional_vars, node.context_expr
+
+
+def _is_trivial(node: ast.expr) -> bool:
+    """A value that says yes or no."""
+    if isinstance(node, ast.Constant):
+        return any(node.value is value or node.value == value for value in _TRIVIAL)
+    if isinstance(node, ast.Dict):
+        return not node.keys
+    return isinstance(node, (ast.List, ast.Tuple)) and not node.elts
+
+
+def _is_exception(node: ast.expr) -> bool:
+    if isinstance(node, ast.Tuple):
+        return any(_is_exception(element) for element in node.elts)
+    if not isinstance(node, ast.Name):
+        return False
+    kind = getattr(builtins, node.id, None)
+    return isinstance(kind, type) and issubclass(kind, BaseException)
+
+
+def _last_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
