@@ -226,6 +226,8 @@ class DockerSandbox(WrappedSandbox):
         return str(made["Id"])
 
     def _over(self, command: Command) -> None:
+        if command.job.private and command.left_behind > 0:
+            self.is_clean = False
         if command.left_behind > 0 and self._kept == {"main"}:
             # Somebody changed its mark to outlive its command; nobody else is here who could be hurt.
             self._kill_later(command.token)

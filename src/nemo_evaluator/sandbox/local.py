@@ -29,6 +29,8 @@ from nemo_evaluator.sandbox.jail import cgroups, seccomp
 
 # How long after the deadline a command that was killed may take to let go of its output.
 _GRACE: Final = 0.2
+# How long a process space that was killed may take to be gone before its sandbox is thrown away.
+_DYING: Final = 2.0
 # Warden, waiting init and running init.
 _OWN_PIDS: Final = 8
 _PRIVATE_SIZE: Final = 256 * 2**20
@@ -60,6 +62,8 @@ class LocalSandbox(Backend):
     _groups: list[str] = field(default_factory=list, init=False)
     _oom_kills: int = field(default=0, init=False)
     _forwards: Forwards = field(default_factory=Forwards, init=False)
+    # False when something of a judged program may be left: the sandbox is not handed on.
+    is_clean: bool = field(default=True, init=False)
 
     def __post_init__(self, keeper: KeeperClient | None) -> None:
         self._keeper, self._own_keeper = keeper or KeeperClient(), keeper is None
@@ -118,8 +122,29 @@ class LocalSandbox(Backend):
             finally:
                 if not job.background:
                     _kill(received[0])
+                if job.private:
+                    self.is_clean = await self._is_idle_after(received[0])
                 os.close(received[0])
         return self._exit(report, emit)
+
+    async def _is_idle_after(self, pidfd: int) -> bool:
+        """Wait until a process space is gone; True when nothing but our own processes are left in the sandbox."""
+        loop = asyncio.get_running_loop()
+        gone: asyncio.Future[None] = loop.create_future()
+
+        def note() -> None:
+            loop.remove_reader(pidfd)
+            gone.set_result(None)
+
+        # An init is gone only after all processes of its space are.
+        loop.add_reader(pidfd, note)
+        try:
+            async with asyncio.timeout(_DYING):
+                await gone
+        except TimeoutError:
+            loop.remove_reader(pidfd)
+            return False
+        return cgroups.processes(self._groups) <= _OWN_PIDS
 
     def _out_of_memory(self) -> bool:
         """True when the kernel has killed something inside for want of memory since this was last asked."""

@@ -135,6 +135,14 @@ def oom_kills(folders: list[str]) -> int:
     return total
 
 
+def processes(folders: list[str]) -> int:
+    """How many processes and threads the group holds, as far as it counts them."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            return int(Path(folder, "pids.current").read_text())
+    return 0
+
+
 def _inside(point: Path, path: str) -> Path:
     # Inside a container the path may be the host's, of which only the last part is mounted.
     folder = point / path.lstrip("/")
