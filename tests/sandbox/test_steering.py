@@ -39,7 +39,8 @@ async def test_home_is_not_the_workspace_and_is_not_carried(manager: SandboxMana
         test "$HOME" != "$PWD" && test -w "$HOME"
         test "$(python3 -c 'import os, pwd; print(pwd.getpwuid(os.getuid()).pw_dir)')" = "$HOME"
         site=$(python3 -c 'import site; print(site.getusersitepackages())')
-        mkdir -p "$site" && echo 'print("forged")' > "$site/usercustomize.py" && echo 'import sys; print("forged")' > "$site/x.pth"
+        mkdir -p "$site" && echo 'print("forged")' > "$site/usercustomize.py"
+        echo 'import sys; print("forged")' > "$site/x.pth"
         python3 -c 'print("agent")'
     """
     async with manager.session(stateless()) as session:

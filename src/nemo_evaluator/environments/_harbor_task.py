@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.core.json_coerce import as_dict
+from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.types import JsonDict, SandboxSpec
 from nemo_evaluator.sandbox.base import VolumeMount
 from nemo_evaluator.sandbox.dockerfile import instructions
@@ -22,6 +22,7 @@ LOGS: Final = "/logs"
 SOLUTION: Final = "/solution"
 INSTRUCTION: Final = "instruction.md"
 _VERIFIER_SECONDS: Final = 600.0
+_REWARD_RANGE: Final = (0.0, 1.0)
 # Where neither the task nor its Dockerfile says: the folder of SWE-bench's images.
 _WORKDIR: Final = "/testbed"
 # What a sandbox may live beyond the times of agent and verifier: starting, installing, carrying.
@@ -69,6 +70,17 @@ class HarborTask:
     @property
     def verifier_seconds(self) -> float:
         return _number(self.table("verifier").get("timeout_sec")) or _VERIFIER_SECONDS
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The lowest and the highest reward. Raises SeedError for a range that is none."""
+        value = self.table("verifier").get("reward_range", _REWARD_RANGE)
+        bounds = [as_number(bound) for bound in value] if isinstance(value, list | tuple) else []
+        known = [bound for bound in bounds if bound is not None]
+        if len(bounds) != 2 or len(known) != 2 or known[0] >= known[1]:
+            hint = "two numbers, the lower one first: reward_range = [0.0, 1.0]"
+            raise SeedError(f"task {self.name}: [verifier] reward_range is not a range: {value!r}", hint=hint)
+        return known[0], known[1]
 
     @cached_property
     def dockerfile(self) -> list[tuple[str, str]]:

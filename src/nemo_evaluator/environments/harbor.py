@@ -11,35 +11,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import orjson
-
 from nemo_evaluator.core.errors import SandboxError, ScorerError, SeedError, UsageError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.core.json_coerce import as_number
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.environments._harbor_registry import fetch, tasks_in
-from nemo_evaluator.environments._harbor_task import INSTRUCTION, LOGS, SOLUTION, TESTS, HarborTask, expand
+from nemo_evaluator.environments._harbor_task import INSTRUCTION, SOLUTION, TESTS, HarborTask
+from nemo_evaluator.environments._harbor_tests import VERIFIER, TaskTests
+from nemo_evaluator.environments._harbor_verification import Verification
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.environments.registry import harbor_names
 from nemo_evaluator.sandbox import workspace
-from nemo_evaluator.sandbox.base import ExecResult, ImageBuildRequest, ImageSpec, Sandbox
+from nemo_evaluator.sandbox.base import ImageBuildRequest, ImageSpec, Sandbox
+from nemo_evaluator.sandbox.steering import SteeringChange
 
-_VERSION: Final = "1"
-_VERIFIER: Final = f"{LOGS}/verifier"
-_OUTPUT: Final = 50_000
-_REWARD_BYTES: Final = 65_536
+_VERSION: Final = "2"
 # What an agent leaves in the verifier's places before there is a verifier.
-_TRACES: Final = f"find {TESTS} {_VERIFIER} -mindepth 1 2>/dev/null | head -n 20"
+_TRACES: Final = f"find {TESTS} {VERIFIER} -mindepth 1 2>/dev/null | head -n 20"
 _CARRIED: Final = "traces.txt"
 _FIND_TRACES: Final = f"""\
 if [ -d /input ]; then echo a fresh sandbox; cat /input/{_CARRIED} 2>/dev/null
 else echo the sandbox of the agent; {_TRACES}; fi"""
 TRIPWIRES: Final = {
     rf"(?<![\w./-]){TESTS}\b": "looked for the tests",
-    rf"{_VERIFIER}\b|\breward\.(txt|json)\b": "looked for the verifier's files",
+    rf"{VERIFIER}\b|\breward\.(txt|json)\b": "looked for the verifier's files",
     rf"(?<![\w./-]){SOLUTION}\b": "looked for the solution",
     r"git\b[^\n;|&]*\b(reflog|fsck|unpack-objects|batch-all-objects)\b|\.git/(objects|logs|packed-refs)"
     r"|git\b[^\n;|&]*\b(log|rev-list|branch|show)\b[^\n;|&]*\s--all\b": "searched the git history",
@@ -55,7 +52,8 @@ class HarborEnvironment(EvalEnvironment):
     ``tasks`` keeps the named ones. ``verify`` says where the tests run: in a ``fresh`` sandbox with the working
     directory carried over (default), or in the agent's own (``shared``). ``scrub_git_history`` removes what a
     repository knows of its own future (default: on, unless the dataset is about git). ``pass_env`` names the variables
-    of this machine that tasks may be given: they come from others, and ask for what they like.
+    of this machine that tasks may be given: they come from others, and ask for what they like. ``challenge`` verifies
+    every success once more with failures planted in the tests.
     """
 
     def __init__(
@@ -67,6 +65,7 @@ class HarborEnvironment(EvalEnvironment):
         scrub_git_history: bool | None = None,
         keep_swebench_multilingual_hints: bool = True,
         pass_env: Sequence[str] = (),
+        challenge: bool = True,
     ) -> None:
         place = uri.partition("://")[2]
         path = Path(place).expanduser()
@@ -93,6 +92,9 @@ class HarborEnvironment(EvalEnvironment):
         self._shared = (verify or named.get("verify")) == "shared"
         self._scrub = named.get("scrub_git_history", True) if scrub_git_history is None else scrub_git_history
         self._hints = keep_swebench_multilingual_hints or "multilingual" not in place
+        self._challenges = challenge
+        # The steering files that known solutions change, by the content of their tasks.
+        self._allowed: dict[str, dict[str, SteeringChange]] = {}
         self._host = {name: Secret(os.environ[name]).reveal() for name in pass_env if name in os.environ}
 
     @classmethod
@@ -135,7 +137,12 @@ class HarborEnvironment(EvalEnvironment):
         raise ScorerError("a Harbor task is verified with its folder, which only its seed has")
 
     async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
-        """Upload the tests, run them, read the reward they leave. Raises ScorerError when they leave none."""
+        """Upload the tests, run them, read the reward they leave, and make sure that it was earned.
+
+        Raises:
+            ScorerError: when the tests leave no reward that counts.
+            TamperError: when the work got its reward otherwise than by passing the tests.
+        """
         if sandbox is None:
             raise SandboxError("a Harbor task is verified in a sandbox", hint="give the benchmark a sandbox")
         assert seed.folder is not None
@@ -144,54 +151,17 @@ class HarborEnvironment(EvalEnvironment):
             raise SeedError(f"task {task.name} has no tests/test.sh")
         traces = await sandbox.exec(_FIND_TRACES)
         place, *left = traces.stdout.split("\n")
-        # Whatever an agent left there is no verdict.
-        clear = f'for d in {TESTS} {_VERIFIER}; do mkdir -p "$d" && find "$d" -mindepth 1 -delete || exit 1; done'
-        limits = task.table("verifier")
-        # As whom the tests run, where the task says.
-        user = None if limits.get("user") is None else str(limits["user"])
-        cleared = await sandbox.exec(clear, user=user)
-        if not cleared.ok:
-            raise SandboxError(f"cannot prepare the verifier's folders: {cleared.stderr.strip()[-300:]}")
-        await sandbox.upload(task.folder / "tests", TESTS)
-        command = f"bash {TESTS}/test.sh"
-        if limits.get("setup_script"):
-            command = f"bash {limits['setup_script']} && {command}"
-        env = expand(limits.get("env"), self._host, task.name)
-        result = await sandbox.exec(command, task.verifier_seconds, env=env, user=user, max_output_bytes=_OUTPUT)
-        details: JsonDict = {"method": "harbor", "test_exit_code": result.exit_code, "verified_in": place}
-        details |= {"test_stdout": result.stdout[-_OUTPUT:], "test_stderr": result.stderr[-_OUTPUT:]}
-        if found := [one for one in left if one]:
-            details["tripwires"] = {"left files in the verifier's folders": "\n".join(found)}
-        if result.timed_out:
-            raise ScorerError(f"the tests of {task.name} did not end within {task.verifier_seconds:g} s")
-        rewards = await _rewards(sandbox, task.name, result)
-        reward = rewards.get("reward", sum(rewards.values()) / len(rewards))
-        if len(rewards) > 1:
-            details["rewards"] = rewards
-        return VerifyResult(reward, f"test_exit={result.exit_code} reward={reward:g}", details)
+        verification = Verification(TaskTests(task, self._host), sandbox, self._allowed, challenges=self._challenges)
+        verdict = await verification.run()
+        verdict.scoring_details["verified_in"] = place
+        if left_files := [line for line in left if line]:
+            verdict.scoring_details["tripwires"] = {"left files in the verifier's folders": "\n".join(left_files)}
+        return verdict
 
     def scorer_fingerprint(self) -> str:
         """The tests themselves are in the metadata of each problem, by their hash."""
-        return f"harbor-{_VERSION}-{'shared' if self._shared else 'fresh'}"
-
-
-async def _rewards(sandbox: Sandbox, task: str, ran: ExecResult) -> dict[str, float]:
-    """What the tests wrote: ``reward.json`` (a number, or several by name), else ``reward.txt``."""
-    for file in ("reward.json", "reward.txt"):
-        shown = await sandbox.exec(["head", "-c", str(_REWARD_BYTES), f"{_VERIFIER}/{file}"])
-        if not shown.ok:
-            continue
-        try:
-            value: Any = orjson.loads(shown.stdout) if file == "reward.json" else float(shown.stdout)
-        except ValueError as error:
-            raise ScorerError(f"the tests of {task} wrote a {file} that cannot be read: {error}") from error
-        named = value if isinstance(value, dict) else {"reward": value}
-        rewards = {str(name): as_number(number) for name, number in named.items()}
-        if not rewards or None in rewards.values():
-            raise ScorerError(f"the tests of {task} wrote a reward that is no finite number: {shown.stdout[:200]}")
-        return {name: float(number) for name, number in rewards.items() if number is not None}
-    tail = (ran.stderr or ran.stdout).strip()[-300:]
-    raise ScorerError(f"the tests of {task} left no reward (exit code {ran.exit_code}): {tail}")
+        challenge = "" if self._challenges else "-unchallenged"
+        return f"harbor-{_VERSION}-{'shared' if self._shared else 'fresh'}{challenge}"
 
 
 KIND: Final = Kind(build=HarborEnvironment)

@@ -69,24 +69,25 @@ def _copy_files(content: IO[bytes], file: IO[bytes]) -> None:
     links: set[PurePosixPath] = set()
     files: set[PurePosixPath] = set()
     count = 0
-    with tarfile.open(fileobj=content, mode="r:", tarinfo=Header) as source:
-        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as target:
-            while (member := source.next()) is not None:
-                source.members = []  # type: ignore[attr-defined]
-                count += 1
-                if count > _MOST_ENTRIES:
-                    raise tarfile.TarError(f"more than {_MOST_ENTRIES} files")
-                path = _path_of(member.name)
-                if path is None or path.parts[:1] == (".git",) or any(parent in links for parent in path.parents):
-                    continue
-                if member.islnk() and _path_of(member.linkname) not in files:
-                    continue
-                _copy_entry(source, member, path, target)
-                links.discard(path)
-                if member.issym():
-                    links.add(path)
-                elif not member.isdir():
-                    files.add(path)
+    source = tarfile.open(fileobj=content, mode="r:", tarinfo=Header)  # noqa: SIM115 - closed below
+    target = tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115 - closed below
+    with source, target:
+        while (member := source.next()) is not None:
+            source.members = []  # type: ignore[attr-defined]
+            count += 1
+            if count > _MOST_ENTRIES:
+                raise tarfile.TarError(f"more than {_MOST_ENTRIES} files")
+            path = _path_of(member.name)
+            if path is None or path.parts[:1] == (".git",) or any(parent in links for parent in path.parents):
+                continue
+            if member.islnk() and _path_of(member.linkname) not in files:
+                continue
+            _copy_entry(source, member, path, target)
+            links.discard(path)
+            if member.issym():
+                links.add(path)
+            elif not member.isdir():
+                files.add(path)
 
 
 def _path_of(name: str) -> PurePosixPath | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import shlex
 import tarfile
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal, TypeAlias
 
@@ -24,6 +26,7 @@ _MOST_ENTRIES: Final = 1_000_000
 _SPECIAL_BITS: Final = 0o7000
 _EXECUTABLE: Final = 0o111
 _CHUNK: Final = 1 << 20
+_LARGEST_TEXT: Final = _CHUNK
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +37,39 @@ class Entry:
     executable: bool
     special_bits: int
     content: str
+    # Of small files that are asked for by name.
+    text: bytes | None = field(default=None, compare=False, repr=False)
 
 
 Snapshot: TypeAlias = dict[str, Entry]
 
 
-async def take_snapshot(sandbox: Sandbox, folder: str) -> Snapshot:
+async def take_snapshot(
+    sandbox: Sandbox, folder: str, archive: Path | None = None, texts: frozenset[str] = frozenset()
+) -> Snapshot:
     """Read what a folder of a sandbox holds, without following any link.
 
-    Raises SandboxError when it cannot be read.
+    Args:
+        sandbox: where the folder is.
+        folder: its path inside.
+        archive: where to keep the archive that it was read from.
+        texts: names of files whose text is kept, if they are small.
+
+    Raises:
+        SandboxError: when the folder cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="nel-snapshot-") as scratch:
-        archive = Path(scratch) / "snapshot.tar"
+        archive = archive or Path(scratch) / "snapshot.tar"
         inside = "/output/nel-snapshot.tar"
         packed = await sandbox.exec(workspace.snapshot_command(folder, inside), timeout=_TIMEOUT, cwd="/")
         if not packed.ok:
             raise SandboxError(f"could not read the workspace: {packed.stderr.strip()[-300:]}")
         await sandbox.download(inside, archive)
         await sandbox.exec(f"rm -f {shlex.quote(inside)}", cwd="/")
-        return await asyncio.to_thread(read_archive, archive)
+        return await asyncio.to_thread(read_archive, archive, texts)
 
 
-def read_archive(archive: Path) -> Snapshot:
+def read_archive(archive: Path, texts: frozenset[str] = frozenset()) -> Snapshot:
     """The entries of an archive, by path. Raises SandboxError for an archive that cannot be read."""
     entries: Snapshot = {}
     try:
@@ -67,13 +81,13 @@ def read_archive(archive: Path) -> Snapshot:
                     raise SandboxError(f"the workspace holds more than {_MOST_ENTRIES} files")
                 path = str(PurePosixPath(member.name))
                 if path != ".":
-                    entries[path] = _entry(tar, member, entries)
+                    entries[path] = _entry(tar, member, entries, texts)
     except (tarfile.TarError, OSError, ValueError, OverflowError, RecursionError) as error:
         raise SandboxError(f"could not read the workspace: {error}") from error
     return entries
 
 
-def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, entries: Snapshot) -> Entry:
+def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, entries: Snapshot, texts: frozenset[str]) -> Entry:
     executable = bool(member.mode & _EXECUTABLE)
     special_bits = member.mode & _SPECIAL_BITS
     if member.isdir():
@@ -88,9 +102,18 @@ def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, entries: Snapshot) -> 
     digest = hashlib.sha256()
     content = tar.extractfile(member)
     assert content is not None
+    text: bytes | None = None
     while data := content.read(_CHUNK):
         digest.update(data)
-    return Entry("file", executable=executable, special_bits=special_bits, content=digest.hexdigest())
+        text = data
+    wanted = PurePosixPath(member.name).name in texts and member.size <= _LARGEST_TEXT
+    return Entry(
+        kind="file",
+        executable=executable,
+        special_bits=special_bits,
+        content=digest.hexdigest(),
+        text=(text or b"") if wanted else None,
+    )
 
 
 def changes_between(before: Snapshot, after: Snapshot) -> dict[str, Change]:
@@ -106,3 +129,24 @@ def changes_between(before: Snapshot, after: Snapshot) -> dict[str, Change]:
         if path not in after:
             changes[path] = "removed"
     return changes
+
+
+def copy_entries(source: Path, target: Path, paths: Collection[str], below: str = "") -> None:
+    """Write an archive with some entries of another. With ``below``, a folder, names count from there."""
+    wanted = set(paths)
+    with tarfile.open(source, mode="r:", tarinfo=Header) as tar, tarfile.open(target, mode="w") as copy:
+        while (member := tar.next()) is not None:
+            path = str(PurePosixPath(member.name))
+            if path not in wanted:
+                continue
+            header = tarfile.TarInfo(f"./{path.removeprefix(below).lstrip('/')}")
+            header.mode = member.mode
+            header.type = member.type
+            header.linkname = member.linkname
+            content = tar.extractfile(member) if member.isreg() or member.islnk() else None
+            if content is not None:
+                header.type = tarfile.REGTYPE
+                header.linkname = ""
+                header.size = content.seek(0, os.SEEK_END)
+                content.seek(0)
+            copy.addfile(header, content)

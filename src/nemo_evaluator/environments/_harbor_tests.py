@@ -1,0 +1,150 @@
+"""One run of a task's own tests, and the reward that they leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from nemo_evaluator.core.errors import SandboxError, ScorerError, TamperError
+from nemo_evaluator.core.json_coerce import as_number
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments._harbor_task import LOGS, TESTS, HarborTask, expand
+from nemo_evaluator.sandbox.base import ExecResult, Sandbox
+
+VERIFIER: Final = f"{LOGS}/verifier"
+_OUTPUT: Final = 50_000
+_REWARD_BYTES: Final = 65_536
+# Whatever an agent left there is no verdict.
+_CLEAR: Final = f"""\
+[ ! -L {VERIFIER} ] || rm -f {VERIFIER}
+for d in {TESTS} {VERIFIER}; do mkdir -p "$d" && find "$d" -mindepth 1 -delete || exit 1; done"""
+# Only a plain file is read, and only once. A pipe or a device may never end, and a link leads anywhere.
+_READ: Final = f"""\
+for name in reward.json reward.txt; do
+  path={VERIFIER}/$name
+  [ -e "$path" ] || [ -L "$path" ] || continue
+  [ ! -L {VERIFIER} ] && [ ! -L "$path" ] && [ -f "$path" ] || {{ echo special; exit 0; }}
+  echo "$name"
+  exec head -c {_REWARD_BYTES + 1} "$path"
+done
+echo none"""
+# The user's own packages belong to the verifier only where the image brings some.
+_USER_SITE: Final = 'for path in "$HOME"/.local/lib/python*/site-packages; do [ ! -d "$path" ] || echo yes; done'
+
+
+class UnusableRewardError(ScorerError):
+    """The reward that was left is none that the task can give."""
+
+
+@dataclass(slots=True)
+class TestRun:
+    """What one run of the tests said. ``failure`` is why there is no reward."""
+
+    reward: float | None
+    details: JsonDict = field(default_factory=dict)
+    failure: Exception | None = None
+
+    __test__ = False
+
+    @property
+    def output(self) -> str:
+        """What the tests printed."""
+        return f"{self.details.get('test_stdout', '')}\n{self.details.get('test_stderr', '')}"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTests:
+    """The tests of a task, ready to run in a sandbox."""
+
+    __test__ = False
+
+    task: HarborTask
+    host: dict[str, str]
+
+    @property
+    def user(self) -> str | None:
+        """As whom the tests run, where the task says."""
+        user = self.task.table("verifier").get("user")
+        return None if user is None else str(user)
+
+    async def run(self, sandbox: Sandbox, folder: Path, home: str | None = None) -> TestRun:
+        """Upload a folder of tests, run them, and read the reward.
+
+        Args:
+            sandbox: where the work is.
+            folder: the task's tests, or a copy of them.
+            home: the verifier's home, where it is not that of the sandbox.
+
+        Raises:
+            SandboxError: when the sandbox, not the tests, failed.
+        """
+        cleared = await sandbox.exec(_CLEAR, user=self.user)
+        if not cleared.ok:
+            raise SandboxError(f"cannot prepare the verifier's folders: {cleared.stderr.strip()[-300:]}")
+        await sandbox.upload(folder, TESTS)
+        settings = self.task.table("verifier")
+        command = f"bash {TESTS}/test.sh"
+        if settings.get("setup_script"):
+            command = f"bash {settings['setup_script']} && {command}"
+        seconds = self.task.verifier_seconds
+        env = await self._environment(sandbox, home)
+        result = await sandbox.exec(command, seconds, env=env, user=self.user, max_output_bytes=_OUTPUT)
+        details: JsonDict = {"test_exit_code": result.exit_code}
+        details["test_stdout"] = result.stdout[-_OUTPUT:]
+        details["test_stderr"] = result.stderr[-_OUTPUT:]
+        if result.timed_out:
+            late = ScorerError(f"the tests of {self.task.name} did not end within {seconds:g} s")
+            return TestRun(None, details, late)
+        try:
+            rewards = await self._rewards(sandbox, result)
+        except (ScorerError, TamperError) as error:
+            return TestRun(None, details, error)
+        if len(rewards) > 1:
+            details["rewards"] = rewards
+        reward = rewards.get("reward", sum(rewards.values()) / len(rewards))
+        return TestRun(reward, details)
+
+    async def _environment(self, sandbox: Sandbox, home: str | None) -> dict[str, str]:
+        """What the tests find in their environment besides what the image and the task set."""
+        own = {} if home is None else {"HOME": home}
+        looked = await sandbox.exec(_USER_SITE, env=own, user=self.user)
+        if looked.ok and not looked.stdout.strip():
+            own["PYTHONNOUSERSITE"] = "1"
+        return own | expand(self.task.table("verifier").get("env"), self.host, self.task.name)
+
+    async def _rewards(self, sandbox: Sandbox, result: ExecResult) -> dict[str, float]:
+        """What the tests wrote: ``reward.json`` (a number, or several by name), else ``reward.txt``."""
+        name = self.task.name
+        shown = await sandbox.exec(["sh", "-c", _READ], cwd="/")
+        file, _, text = shown.stdout.partition("\n")
+        if file == "special":
+            raise TamperError(f"the reward of {name} is not a plain file")
+        if file not in ("reward.json", "reward.txt"):
+            tail = (result.stderr or result.stdout).strip()[-300:]
+            raise ScorerError(f"the tests of {name} left no reward (exit code {result.exit_code}): {tail}")
+        if len(text) > _REWARD_BYTES:
+            raise UnusableRewardError(f"the tests of {name} wrote a {file} of more than {_REWARD_BYTES:,} bytes")
+        try:
+            value: Any = orjson.loads(text) if file == "reward.json" else float(text)
+        except ValueError as error:
+            raise UnusableRewardError(f"the tests of {name} wrote a {file} that cannot be read: {error}") from error
+        named = value if isinstance(value, dict) else {"reward": value}
+        rewards = {str(key): as_number(number) for key, number in named.items()}
+        if not rewards or None in rewards.values():
+            raise UnusableRewardError(f"the tests of {name} wrote a reward that is no finite number: {text[:200]}")
+        known = {key: float(number) for key, number in rewards.items() if number is not None}
+        self._check_range(known)
+        return known
+
+    def _check_range(self, rewards: dict[str, float]) -> None:
+        """Raise UnusableRewardError for a reward that the task cannot give."""
+        low, high = self.task.reward_range
+        counted = {"reward": rewards["reward"]} if "reward" in rewards else rewards
+        for value in counted.values():
+            if not low <= value <= high:
+                hint = "a task with other rewards says so in task.toml: [verifier] reward_range = [low, high]"
+                text = f"the tests of {self.task.name} left a reward of {value:g}, which is not in {low:g} to {high:g}"
+                raise UnusableRewardError(text, hint=hint)

@@ -1,0 +1,231 @@
+"""Which changes of a workspace steer the tests that run in it: a table of files, and how a change is matched."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from nemo_evaluator.sandbox.snapshot import Change, Entry, Snapshot
+
+_TABLE: Final = Path(__file__).with_name("steering.toml")
+_TASK_TEST: Final = "a file with the name of one of the task's tests"
+_TEST_FILE: Final = re.compile(r"(?:test_.*|.*_test|conftest)\.py")
+_MISSING: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of steering file."""
+
+    what: str
+    names: tuple[str, ...] = ()
+    paths: tuple[re.Pattern[str], ...] = ()
+    # Whether a known solution that changes one such file allows all of them.
+    allows_all: bool = False
+
+    def matches(self, path: str) -> bool:
+        """Whether a path is of this kind."""
+        name = PurePosixPath(path).name
+        if any(fnmatchcase(name, pattern) for pattern in self.names):
+            return True
+        return any(pattern.fullmatch(path) for pattern in self.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The whole table."""
+
+    rules: tuple[Rule, ...]
+    # By file name: the rule's words, and the sections that count.
+    sections: Mapping[str, tuple[str, tuple[str, ...]]]
+    programs: Mapping[str, Any]
+    shadows: Mapping[str, Any]
+    modules: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SteeringChange:
+    """A change of one steering file: what the file does, and whether it was created, changed or removed."""
+
+    what: str
+    change: Change
+    allows_all: bool = False
+
+
+@cache
+def table() -> Table:
+    """The table, read once."""
+    content = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    rules: list[Rule] = []
+    sections: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for entry in content["rule"]:
+        for name, parts in entry.get("sections", {}).items():
+            sections[name] = (entry["what"], tuple(parts))
+        patterns = tuple(_pattern(path) for path in entry.get("paths", ()))
+        names = tuple(entry.get("names", ()))
+        rules.append(Rule(entry["what"], names, patterns, allows_all=entry.get("allow") == "rule"))
+    shadows = content["shadows"]
+    modules = (sys.stdlib_module_names | set(shadows["names"])) - set(shadows["not"])
+    return Table(tuple(rules), sections, content["programs"], shadows, frozenset(modules))
+
+
+def sectioned_files() -> frozenset[str]:
+    """Names of files of which only some sections count: snapshots keep their text."""
+    return frozenset(table().sections)
+
+
+def steering_changes(
+    before: Snapshot, after: Snapshot, changes: Mapping[str, Change], task_tests: Collection[str] = ()
+) -> dict[str, SteeringChange]:
+    """Those of the changes that steer tests.
+
+    Args:
+        before: the workspace at the start of the task.
+        after: the workspace as the agent left it.
+        changes: all changes between the two.
+        task_tests: the names of the files in the task's own tests.
+
+    Returns:
+        The steering changes by path.
+    """
+    roots = _import_roots(after)
+    found: dict[str, SteeringChange] = {}
+    for path, change in changes.items():
+        steering = _steering_change(path, change, before, after, roots, task_tests)
+        if steering is not None:
+            found[path] = steering
+    return found
+
+
+def _steering_change(
+    path: str, change: Change, before: Snapshot, after: Snapshot, roots: Collection[str], task_tests: Collection[str]
+) -> SteeringChange | None:
+    entry = after.get(path) or before[path]
+    name = PurePosixPath(path).name
+    if _takes_place_of_test(path, task_tests):
+        return SteeringChange(_TASK_TEST, change, allows_all=True)
+    # An empty folder steers nothing, unless it takes the place of a file.
+    if entry.kind == "folder" and change == "created":
+        return None
+    section = table().sections.get(name)
+    if section is not None and _sections_differ(name, before.get(path), after.get(path), section[1]):
+        return SteeringChange(section[0], change)
+    for rule in table().rules:
+        if rule.matches(path):
+            return SteeringChange(rule.what, change, allows_all=rule.allows_all)
+    if _is_program(path, entry):
+        return SteeringChange(table().programs["what"], change)
+    if change == "created" and _is_shadow(path, before, after, roots):
+        return SteeringChange(table().shadows["what"], change)
+    return None
+
+
+def _takes_place_of_test(path: str, task_tests: Collection[str]) -> bool:
+    """Whether Python would take a path, or something that it lies in, for one of the task's tests."""
+    modules = {PurePosixPath(name).stem for name in task_tests if _TEST_FILE.fullmatch(name)}
+    return any(part.split(".")[0] in modules for part in PurePosixPath(path).parts)
+
+
+def _pattern(glob: str) -> re.Pattern[str]:
+    """A path pattern: ``**/`` is any folders or none, a closing ``/**`` anything below, ``*`` a part of one name."""
+    text = ""
+    for piece in re.split(r"(\*\*/|/\*\*$|\*)", glob):
+        if piece == "**/":
+            text += "(?:.*/)?"
+        elif piece == "/**":
+            text += "/.*"
+        elif piece == "*":
+            text += "[^/]*"
+        else:
+            text += re.escape(piece)
+    return re.compile(text, re.DOTALL)
+
+
+def _is_program(path: str, entry: Entry) -> bool:
+    programs = table().programs
+    place = PurePosixPath(path)
+    folder = "" if len(place.parts) == 1 else str(place.parent)
+    runs = entry.executable or entry.kind == "link"
+    return runs and place.name in programs["names"] and folder in programs["folders"]
+
+
+def _import_roots(after: Snapshot) -> set[str]:
+    """Folders that Python looks in for modules, as far as names tell: the usual ones, and those with tests."""
+    roots = set(table().shadows["folders"])
+    for path in after:
+        place = PurePosixPath(path)
+        if _TEST_FILE.fullmatch(place.name) and len(place.parts) > 1:
+            roots.add(str(place.parent))
+    # A folder that is a package is not looked in itself.
+    return {root for root in roots if not root or f"{root}/__init__.py" not in after}
+
+
+def _is_shadow(path: str, before: Snapshot, after: Snapshot, roots: Collection[str]) -> bool:
+    """Whether a new file is, or belongs to, a new module with the name of one that tests may import."""
+    parts = PurePosixPath(path).parts
+    for depth, part in enumerate(parts):
+        root = "/".join(parts[:depth])
+        if root not in roots or part.split(".")[0] not in table().modules:
+            continue
+        top = "/".join(parts[: depth + 1])
+        if depth == len(parts) - 1:
+            # A link may lead to a package.
+            is_module = part.endswith((".py", ".so", ".pyd", ".zip")) or after[path].kind == "link"
+            if is_module and top not in before:
+                return True
+        elif f"{top}/__init__.py" not in before and _is_package(top, after):
+            return True
+    return False
+
+
+def _is_package(folder: str, snapshot: Snapshot) -> bool:
+    return any(f"{folder}/__init__{end}" in snapshot for end in (".py", ".pyc", ".so"))
+
+
+def _sections_differ(name: str, before: Entry | None, after: Entry | None, sections: tuple[str, ...]) -> bool:
+    """Whether what counts of a file differs. A file that cannot be read counts as a whole."""
+    earlier = _parsed(name, before)
+    later = _parsed(name, after)
+    if earlier is None or later is None:
+        return True
+    return any(_part(earlier, section) != _part(later, section) for section in sections)
+
+
+def _parsed(name: str, entry: Entry | None) -> dict[str, Any] | None:
+    if entry is None:
+        return {}
+    if entry.kind != "file" or entry.text is None:
+        return None
+    try:
+        text = entry.text.decode()
+        if name.endswith(".toml"):
+            return tomllib.loads(text)
+        if name.endswith(".json"):
+            value = json.loads(text)
+            return value if isinstance(value, dict) else None
+        parser = configparser.RawConfigParser(strict=False)
+        parser.read_string(text)
+        return {section: dict(parser[section]) for section in parser.sections()}
+    except (ValueError, configparser.Error, RecursionError):
+        return None
+
+
+def _part(content: dict[str, Any], section: str) -> Any:
+    """A section by its whole name, as INI files have it, else by the names of the tables that it lies in."""
+    if section in content:
+        return content[section]
+    value: Any = content
+    for name in section.split("."):
+        if not isinstance(value, dict):
+            return _MISSING
+        value = value.get(name, _MISSING)
+    return value
