@@ -31,7 +31,8 @@ from nemo_evaluator.runs.bundle import INVALID, VALID, Bundle, calibrated, confi
 from nemo_evaluator.runs.calibration import PLACE
 from nemo_evaluator.runs.tampering import Tampering
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.sums import record_sums
+from nemo_evaluator.store.sums import FILE as SUMS
+from nemo_evaluator.store.sums import MARK, record_sums
 from nemo_evaluator.store.view_rows import TRUNCATED
 
 
@@ -179,6 +180,7 @@ def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) ->
         write_json(task.failure_analysis, scores["failures"])
     else:
         task.failure_analysis.unlink(missing_ok=True)
+    bundle[MARK] = SUMS
     path = task.root / f"{bundle['run_id']}.json"
     write_json(path, bundle)
     for old in task.bundles():

@@ -1,7 +1,8 @@
 """``SHA256SUMS``: what the views of a run held when they were written, in the form that ``sha256sum -c`` reads.
 
-Whoever reads a score asks ``verified`` first, so that a damaged or edited file is named instead of believed. Files
-without an entry (of older versions, of other tools) are taken as they are.
+Whoever reads a score asks ``verified`` first, so that a damaged or edited file is named instead of believed. A bundle
+says that it was recorded (``MARK``): where an entry is gone, its status is found again from its rows. Files of older
+versions and of other tools, which say nothing, are taken as they are.
 """
 
 import re
@@ -18,6 +19,8 @@ MEND: Final = (
     "`nel eval resume -o FOLDER` writes the files of a run again from its journals; if the change was meant, remove "
     f"the file's line from {FILE}"
 )
+# The field of a bundle whose folder has the file.
+MARK: Final = "checksums"
 _DIFFERS: Final = f"does not match {FILE}: it is damaged, or was changed by hand"
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (\S.*)")
 _known: dict[Path, tuple[int, int, str]] = {}
@@ -55,6 +58,12 @@ def verified(path: Path) -> Path:
     if altered(path):
         raise UsageError(f"{path} {_DIFFERS}", hint=MEND)
     return path
+
+
+def has_entries(folder: Path, files: Iterable[Path]) -> bool:
+    """True when each of some files that is there was recorded."""
+    recorded = _read(folder)
+    return all(path.name in recorded for path in files if path.is_file())
 
 
 def damaged_files(root: Path) -> list[str]:

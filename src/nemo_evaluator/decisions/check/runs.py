@@ -133,7 +133,7 @@ def _coverage(subject: _Subject) -> Iterator[Finding]:
         yield Finding("coverage", Level.INVALID, reason, found)
     if not len(rows):
         if not reasons:
-            yield Finding("coverage", Level.INVALID, "there are no rows", found)
+            yield Finding("coverage", Level.INVALID, "there is no scored row: the file of rows is empty", found)
         return
     failed = int((~rows.scored).sum())
     if failed and not reasons:
