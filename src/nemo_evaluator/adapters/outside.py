@@ -10,7 +10,8 @@ from typing import Any
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import finish_reason_of, texts_of
 from nemo_evaluator.adapters.proxy import Proxy
-from nemo_evaluator.core.errors import BoundaryError
+from nemo_evaluator.core.broken_ways import mended, why_broken
+from nemo_evaluator.core.errors import BoundaryError, TransportError
 from nemo_evaluator.core.types import JsonDict, ModelAccess, ModelResponse, ToolCallInfo
 from nemo_evaluator.models.chat import answered, parse_arguments
 from nemo_evaluator.models.cost import cost_of, price_of
@@ -29,6 +30,12 @@ class AgentSession:
     calls: list[tuple[list[JsonDict], ModelResponse]] = field(default_factory=list)
     # Why the last call got no answer; None when it got one.
     fault: BoundaryError | None = None
+
+    @property
+    def broken(self) -> TransportError | None:
+        """Why the agent's last connection to the model did not get out of its sandbox; None when it did."""
+        why = why_broken(self.access.url)
+        return TransportError(f"the agent's connection to the model broke on this side: {why}") if why else None
 
     @property
     def spent(self) -> str | None:
@@ -64,6 +71,7 @@ class AgentDoor:
             yield opened
         finally:
             del self._ledger.sessions[scope.session]
+            mended(url)
             self._proxy.forget(scope.session)
 
 
@@ -79,6 +87,7 @@ class _Ledger(base.Observer):
         session = self.sessions.get(request.session or "")
         if session is None:
             return
+        mended(session.access.url)
         session.fault = None if reply.ok else error_of(reply, self._endpoint)
         if reply.ok:
             session.calls.append((_sent(reply.sent or request.body), self._response(reply)))

@@ -34,6 +34,8 @@ def real_cause(error: BoundaryError, session: AgentSession | None) -> BoundaryEr
         return error
     if session.spent is not None:
         return BudgetError(f"the step's budget of {session.spent} is used up")
+    if session.broken is not None:
+        return session.broken
     if session.fault is not None and POLICY[session.fault.cause].retry:
         return session.fault
     if session.fault is not None and session.fault.cause is Cause.CONTEXT_EXCEEDED:
@@ -42,7 +44,10 @@ def real_cause(error: BoundaryError, session: AgentSession | None) -> BoundaryEr
 
 
 def check_reached(answer: SolveResult, session: AgentSession | None) -> None:
-    """Raise what kept the model from an agent that gave up without one answer of it: that measures nothing."""
+    """Raise what kept the model from an agent that gave up without one answer of it: that measures nothing. The same
+    for an agent whose last connection broke on our side, however it took that."""
+    if session is not None and session.broken is not None:
+        raise session.broken
     fault = session.fault if session is not None and answer.error and not session.calls else None
     if fault is not None and POLICY[fault.cause].retry:
         raise fault

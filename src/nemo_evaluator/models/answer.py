@@ -36,12 +36,15 @@ class Answer:
 class WireError(Exception):
     """An exchange failed below the level of HTTP statuses; the text says how. ``status``: if one had come, which.
 
-    ``connected``: whether there was a connection at all.
+    ``connected``: whether there was a connection at all. ``own``: whether this side had run out of files, memory or
+    ports, which says nothing of the server.
     """
 
-    def __init__(self, text: str, status: int = 0, *, connected: bool = True) -> None:
+    def __init__(self, text: str, status: int = 0, *, connected: bool = True, own: bool = False) -> None:
         super().__init__(text)
-        self.status, self.connected = status, connected
+        self.status = status
+        self.connected = connected
+        self.own = own
 
 
 class Duplicates:

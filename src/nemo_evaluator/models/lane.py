@@ -2,19 +2,16 @@
 servers, one limiter, one breaker; and which of several servers gets the next request."""
 
 import asyncio
-import sys
 from time import monotonic
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from nemo_evaluator.core.open_files import raise_limit
 from nemo_evaluator.models.breaker import Breaker
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.http_proxy import HttpProxy
 from nemo_evaluator.models.limiter import Limiter
 from nemo_evaluator.models.pool import Pool
-
-if sys.platform != "win32":
-    import resource
 
 # Without a number in the config the engine decides how many requests there are at once.
 _DEFAULT_CONCURRENT: Final = 1024
@@ -45,7 +42,7 @@ class Lane:
         cap = endpoint.max_concurrent or _DEFAULT_CONCURRENT
         lane = lanes.get(key)
         if lane is None:
-            _raise_file_limit(4 * cap)
+            raise_limit()
             lane = lanes[key] = cls(endpoint, proxy, cap)
         lane.limiter.cap = max(lane.limiter.cap, cap)
         lane._holders += 1
@@ -89,14 +86,3 @@ class Lane:
 
 
 _lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], Lane]] = WeakKeyDictionary()
-
-
-def _raise_file_limit(wanted: int) -> None:
-    """Raise the soft limit of open files to ``wanted``, as far as the hard limit allows."""
-    if sys.platform == "win32":
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    target = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Final
 from urllib.parse import urlsplit
 
+from nemo_evaluator.core.open_files import is_own_fault
 from nemo_evaluator.models.answer import Answer, Duplicates, WireError
 from nemo_evaluator.models.endpoint import Timeouts
 from nemo_evaluator.models.http1 import Connection
@@ -100,7 +101,8 @@ class Pool:
             by = f" through the proxy {self._proxy}" if self._proxy else f" to {where}"
             raise WireError(f"no connection{by} within {bound:g} s (timeouts.connect)", connected=False) from error
         except OSError as error:
-            raise WireError(f"no connection: {error.strerror or error} ({where})", connected=False) from error
+            text = f"no connection: {error.strerror or error} ({where})"
+            raise WireError(text, connected=False, own=is_own_fault(error)) from error
         self._all.add(connection)
         return connection
 

@@ -121,6 +121,9 @@ class Transport:
     def _outage(self, request: ModelRequest, failed: BoundaryError, breaker: Breaker) -> bool:
         """Whether a failed request waits for the server to come back, which is no try of its own."""
         wire = failed.__cause__ if isinstance(failed.__cause__, WireError) else None
+        if wire is not None and wire.own:
+            # Nothing was learned of the server.
+            return False
         if wire is None and (failed.status is None or failed.status < 500):
             breaker.alive()
             return False
@@ -213,6 +216,8 @@ class Transport:
                 break
             except WireError as error:
                 self._check_proxy(error.status)
+                if error.own:
+                    raise TransportError(f"{self.endpoint.name}: {error}") from error
                 # What never reached one server may go to another at once.
                 if not (lane.failed(server) and not error.connected):
                     raise TransportError(f"{self.endpoint.name}: {error}") from error
