@@ -51,6 +51,10 @@ class Access:
             raise Refused(404, text, "not_found_error")
         return self.opened[session], True
 
+    def is_open(self, caller: CallScope | None) -> bool:
+        """Whether a caller may still ask: a session may have been closed since its key was looked at."""
+        return caller is None or caller is self._scope or self.opened.get(caller.session) is caller
+
     def check(self, caller: CallScope | None, path: str) -> None:
         """Only the routes of the protocols are carried on, and questions answered only inside of sessions, if any."""
         if path not in ROUTES:

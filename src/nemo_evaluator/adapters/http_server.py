@@ -7,12 +7,14 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nemo_evaluator.adapters._access import token_of as token_of
+from nemo_evaluator.adapters._limits import ConnectionTable, Holder
 from nemo_evaluator.adapters.guard import Application, Guarded
 from nemo_evaluator.core.errors import UsageError
 
@@ -22,12 +24,24 @@ Respond: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 # Under this key of a scope an application puts what is to be called when the asker leaves before its answer.
 LEAVE: Final = "nel.leave"
+# Under this key it finds what tells whose the connection is: False when that holder has too many.
+NAME_HOLDER: Final = "nel.name_holder"
+# Under this key it finds what closes the connection at once.
+DROP: Final = "nel.drop"
 LARGEST: Final = 64 * 2**20
 _START_BOUND: Final = 10.0
 HEADERS_BOUND: Final = 15.0
 BODY_BOUND: Final = 60.0
 READING_BOUND: Final = 120.0
-_LARGEST_HEADERS: Final = 256 * 1024
+_LARGEST_HEADERS: Final = 64 * 1024
+_MOST_HEADERS: Final = 256
+# Bytes that are neither headers nor body: chunk sizes and their extensions, trailers.
+_LARGEST_FRAMING: Final = 64 * 1024
+# An application that gives its body a bound of its own tells of it before this one closes the connection.
+_BODY_GRACE: Final = 5.0
+# After an answer to a request whose body nobody read: so that the answer is seen before the connection breaks.
+_LINGER: Final = 2.0
+_LINGER_BYTES: Final = 2**20
 
 
 def ended() -> asyncio.Event:
@@ -50,8 +64,10 @@ class HttpServer:
 
     def __init__(self, app: Application, host: str, port: int, names: Collection[str] | None = None) -> None:
         check_host(host)
-        self.host, self.port = host, port
+        self.host = host
+        self.port = port
         self._app = Guarded(app, None if names is None else frozenset({host.lower(), *names}))
+        self.connections = ConnectionTable()
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -76,7 +92,7 @@ class HttpServer:
         config = uvicorn.Config(
             self._app,
             interface="asgi3",
-            http=BoundedConnection,
+            http=partial(BoundedConnection, table=self.connections),  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             log_level="error",
@@ -104,13 +120,20 @@ class HttpServer:
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """Closes a connection whose headers do not come in time or in size, or whose agent stops reading its answer."""
+    """Closes a connection whose headers or body do not come in time or in size, that sends without end what is neither,
+    whose agent stops reading its answer, or that is answered before its body was read."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, table: ConnectionTable, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._table = table
+        self._holder: Holder = ("address", "")
         self._head_timer: asyncio.TimerHandle | None = None
+        self._body_timer: asyncio.TimerHandle | None = None
         self._read_timer: asyncio.TimerHandle | None = None
+        self._linger_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._framing_bytes = 0
+        self._unread_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, and notice peers that are gone."""
@@ -118,10 +141,18 @@ class BoundedConnection(HttpToolsProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._holder = ("address", self.client[0] if self.client else "")
         self._expect_headers()
+        if not self._table.add(self._holder, self):
+            self.drop()
+
+    def drop(self) -> None:
+        """Close at once; whoever else asks needs the place."""
+        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._head_timer, self._read_timer):
+        self._table.remove(self._holder, self)
+        for timer in (self._head_timer, self._body_timer, self._read_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
         if self.cycle is not None and not self.cycle.response_complete:
@@ -131,11 +162,19 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count what comes before the headers are whole."""
+        """Count what is neither body nor whole headers."""
+        if self._linger_timer is not None:
+            self._unread_bytes += len(data)
+            if self._unread_bytes > _LINGER_BYTES:
+                self.transport.abort()
+            return
         if self._head_timer is not None:
             self._head_bytes += len(data)
+        self._framing_bytes += len(data)
         super().data_received(data)
-        if self._head_timer is not None and self._head_bytes > _LARGEST_HEADERS:
+        too_long_a_head = self._head_timer is not None and self._head_bytes > _LARGEST_HEADERS
+        too_much_framing = self._body_timer is not None and self._framing_bytes > _LARGEST_FRAMING
+        if too_long_a_head or too_much_framing:
             self.transport.abort()
 
     def on_message_begin(self) -> None:
@@ -143,10 +182,45 @@ class BoundedConnection(HttpToolsProtocol):
         if self._head_timer is None:
             self._expect_headers()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep headers; trailers, of which nobody asks, are not kept."""
+        if self._body_timer is not None:
+            return
+        super().on_header(name, value)
+        if len(self.headers) > _MOST_HEADERS:
+            self.transport.abort()
+
+    def on_body(self, body: bytes) -> None:
+        self._framing_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._stop_body_timer()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or close a connection that would go on with a body that nobody reads."""
+        answered = self.cycle
+        super().on_response_complete()
+        if answered is not self.cycle or not answered.response_complete or not answered.more_body:
+            return
+        if self.transport.is_closing():
+            return
+        self._stop_body_timer()
+        self._unset_keepalive_if_required()
+        self._linger_timer = self.loop.call_later(_LINGER, self.transport.abort)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
     def on_headers_complete(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+        self._framing_bytes = 0
+        self._body_timer = self.loop.call_later(BODY_BOUND + _BODY_GRACE, self._expire_body)
+        hooks: Any = self.scope
+        hooks[NAME_HOLDER] = self._name_holder
+        hooks[DROP] = self.drop
         super().on_headers_complete()
 
     def pause_writing(self) -> None:
@@ -163,6 +237,25 @@ class BoundedConnection(HttpToolsProtocol):
     def _expect_headers(self) -> None:
         self._head_bytes = 0
         self._head_timer = self.loop.call_later(HEADERS_BOUND, self._expire)
+
+    def _name_holder(self, holder: Holder, most: int | None) -> bool:
+        """It is known now for whom the connection asks."""
+        allowed = self._table.rename(self._holder, holder, self, most)
+        if allowed:
+            self._holder = holder
+        return allowed
+
+    def _stop_body_timer(self) -> None:
+        if self._body_timer is not None:
+            self._body_timer.cancel()
+            self._body_timer = None
+
+    def _expire_body(self) -> None:
+        if self.pipeline:
+            # Not read, because the answer before it is still being given.
+            self._body_timer = self.loop.call_later(BODY_BOUND, self._expire_body)
+        else:
+            self.transport.abort()
 
     def _expire(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
@@ -193,8 +286,13 @@ def check_host(host: str) -> None:
         )
 
 
-async def read_body(receive: Receive) -> bytes | None:
-    """The body of a request; None when it is too large."""
+async def read_body(receive: Receive, hold: Callable[[int], None] | None = None) -> bytes | None:
+    """The body of a request; None when it is too large.
+
+    Args:
+        receive: Gives the parts.
+        hold: Called with the size of each part; may raise.
+    """
     parts: list[bytes] = []
     size = 0
     while True:
@@ -205,6 +303,8 @@ async def read_body(receive: Receive) -> bytes | None:
         size += len(part)
         if size > LARGEST:
             return None
+        if hold is not None:
+            hold(len(part))
         parts.append(part)
         if not message.get("more_body"):
             return b"".join(parts)

@@ -6,8 +6,9 @@ service when the agent leaves."""
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -15,10 +16,22 @@ import orjson
 
 from nemo_evaluator.adapters._access import Access, passed_headers, pin_model, split_path, token_of
 from nemo_evaluator.adapters._errors import FINAL, Refused, as_error, refused_by
+from nemo_evaluator.adapters._json_bodies import VALUE_SIZE, TooManyValuesError, parsed
+from nemo_evaluator.adapters._limits import SESSION_CONNECTIONS, TRUSTED, BodyBudget, Holder
 from nemo_evaluator.adapters._stream_scrubber import StreamScrubber
 from nemo_evaluator.adapters.base import OUTSIDE, Interceptor
 from nemo_evaluator.adapters.convert import Route, route_of
-from nemo_evaluator.adapters.http_server import BODY_BOUND, LEAVE, HttpServer, Receive, Respond, Scope, read_body
+from nemo_evaluator.adapters.http_server import (
+    BODY_BOUND,
+    DROP,
+    LEAVE,
+    NAME_HOLDER,
+    HttpServer,
+    Receive,
+    Respond,
+    Scope,
+    read_body,
+)
 from nemo_evaluator.adapters.in_process import Door
 from nemo_evaluator.core.errors import NelError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
@@ -29,6 +42,14 @@ from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import CallScope, ModelReply, ModelRequest
 
 _KEPT: Final = frozenset({"retry-after", "retry-after-ms", "x-request-id", "request-id"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """Who sent a request that is under way."""
+
+    session: str | None
+    drop: Callable[[], None]
 
 
 class Proxy(HttpServer):
@@ -60,7 +81,9 @@ class Proxy(HttpServer):
         self.token = token or Secret(secrets.token_urlsafe(24))
         self._access = Access(self.token, scope, sessions_only=sessions_only)
         self._statuses: Counter[str] = Counter()
-        self._working: set[asyncio.Task[Any]] = set()
+        # Requests under way: the session of each, and what closes its connection.
+        self._working: dict[asyncio.Task[Any], _Asker] = {}
+        self._bodies = BodyBudget()
         super().__init__(self._serve, host, port)
 
     @property
@@ -79,8 +102,12 @@ class Proxy(HttpServer):
         return Secret(self._access.key_of(session))
 
     def forget(self, session: str) -> None:
-        """Close a session; its key opens nothing any more."""
+        """Close a session: its key opens nothing any more, and what it has under way ends."""
         self._access.opened.pop(session, None)
+        for task, asker in list(self._working.items()):
+            if asker.session == session:
+                asker.drop()
+                self._leave(task)
         forget(self.key_of(session))
 
     def stats(self) -> JsonDict:
@@ -116,13 +143,17 @@ class Proxy(HttpServer):
         session, path = split_path(scope["path"])
         try:
             caller, trusted = self._access.caller(token_of(scope["headers"]), session)
+            holder = _holder(caller, trusted=trusted)
+            _name(scope, holder)
             if asks:
                 await self._send_json(respond, 200, self._get(path, trusted))
             elif scope["method"] != "POST":
                 raise Refused(405, "method not allowed: POST a request")
             else:
                 self._access.check(caller, path)
-                await self._post(path, caller, scope, receive, respond)
+                with self._held(holder) as hold:
+                    body = await _read(receive, hold)
+                    await self._post(path, caller, scope, body, respond)
         except Refused as refused:
             await self._send_json(respond, refused.status, refused.body(path), refused.headers)
 
@@ -139,15 +170,33 @@ class Proxy(HttpServer):
         text = "only /health, /v1/models and, with the proxy's token, /stats answer GET"
         raise Refused(404, text, code="unknown_url")
 
-    async def _post(
-        self, path: str, caller: CallScope | None, scope: Scope, receive: Receive, respond: Respond
-    ) -> None:
-        body = await _read(receive)
+    @contextmanager
+    def _held(self, holder: Holder) -> Iterator[Callable[[int], None]]:
+        """What a request holds of the memory for bodies, until it is answered."""
+        sizes: list[int] = []
+
+        def hold(size: int) -> None:
+            if not self._bodies.take(holder, size):
+                text = "too many large requests are under way at once; wait until some are answered"
+                refused = Refused(429, text, "rate_limit_error")
+                refused.headers = {"retry-after": "1"}
+                raise refused
+            sizes.append(size)
+
+        try:
+            yield hold
+        finally:
+            self._bodies.give_back(holder, sum(sizes))
+
+    async def _post(self, path: str, caller: CallScope | None, scope: Scope, body: JsonDict, respond: Respond) -> None:
         pin_model(body, self.door.endpoint.model, self.door.endpoint.allowed_models)
         headers = passed_headers(scope["headers"])
         task = asyncio.current_task()
         assert task is not None
-        self._working.add(task)
+        if not self._access.is_open(caller):
+            raise Refused(403, "this session was closed meanwhile", "permission_error")
+        session = caller.session if caller is not None else None
+        self._working[task] = _Asker(session, scope.get(DROP, _nothing))
         scope[LEAVE] = partial(self._leave, task)
         try:
             await self._carry(path, caller, headers, body, respond)
@@ -156,10 +205,10 @@ class Proxy(HttpServer):
             if task in self._working:
                 raise
         finally:
-            self._working.discard(task)
+            self._working.pop(task, None)
 
     def _leave(self, task: asyncio.Task[Any]) -> None:
-        self._working.discard(task)
+        self._working.pop(task, None)
         task.cancel()
 
     async def _carry(
@@ -230,11 +279,33 @@ class Proxy(HttpServer):
         await respond({"type": "http.response.body", "body": body, "more_body": False})
 
 
-async def _read(receive: Receive) -> JsonDict:
+def _nothing() -> None:
+    """For a server that cannot close a connection."""
+
+
+def _holder(caller: CallScope | None, *, trusted: bool) -> Holder:
+    """Whose connections and bodies those of a caller are."""
+    if trusted or caller is None:
+        return TRUSTED
+    return ("session", caller.session)
+
+
+def _name(scope: Scope, holder: Holder) -> None:
+    """Tell the server whose a connection is. Raises Refused when that session has too many."""
+    name_holder = scope.get(NAME_HOLDER)
+    most = SESSION_CONNECTIONS if holder[0] == "session" else None
+    if name_holder is not None and not name_holder(holder, most):
+        text = f"this session has {SESSION_CONNECTIONS} connections open; close some"
+        refused = Refused(429, text, "rate_limit_error")
+        refused.headers = {"connection": "close"}
+        raise refused
+
+
+async def _read(receive: Receive, hold: Callable[[int], None]) -> JsonDict:
     """The JSON object that is posted. Raises Refused."""
     try:
         async with asyncio.timeout(BODY_BOUND):
-            raw = await read_body(receive)
+            raw = await read_body(receive, hold)
     except TimeoutError:
         late = Refused(408, f"the body did not arrive within {BODY_BOUND:g} s")
         late.headers = {"connection": "close"}
@@ -242,10 +313,11 @@ async def _read(receive: Receive) -> JsonDict:
     if raw is None:
         raise Refused(413, "the body is larger than 64 MB")
     try:
-        body = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        body = None
-    if not isinstance(body, dict):
+        body, values = await parsed(raw)
+    except TooManyValuesError as error:
+        raise Refused(413, str(error)) from error
+    hold(values * VALUE_SIZE)
+    if body is None:
         raise Refused(400, "the body is not a JSON object")
     return body
 
