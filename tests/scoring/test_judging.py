@@ -82,6 +82,49 @@ class Node:
 def depth(n): return 1 + (depth(n.left) if n.left else 0)
 """
 PASSING = {
+    "an exception class of its own": (
+        "class Missing(KeyError): pass\nclass NotEnough(ValueError):\n    def __init__(self, n):\n"
+        "        super().__init__(f'missing {n}')\n        self.n = n\ndef f(n):\n    raise NotEnough(n)",
+        "import pytest\nwith pytest.raises(NotEnough, match='missing 2') as e:\n    f(2)\nassert e.value.n == 2\n"
+        "try:\n    f(3)\nexcept Missing:\n    assert False\nexcept ValueError as e:\n    assert str(e) == 'missing 3'",
+    ),
+    "a named tuple, and a time with a zone": (
+        "import collections, datetime\nP = collections.namedtuple('P', 'x y')\ndef f(p=None):\n"
+        "    if p: return p.x + p.y\n    zone = datetime.timezone.utc\n"
+        "    return P(1, datetime.datetime(2020, 1, 2, tzinfo=zone))",
+        "import datetime\np = f()\nassert p.x == 1 and p == (1, p.y)\nassert p.y.utcoffset() == datetime.timedelta()\n"
+        "P = type(p)\nassert f(P((1, 2))) == 3",
+    ),
+    "methods of Python's own as functions": (
+        "def f(call, items):\n    for item in items: call(item)\n    return len(items)",
+        "seen = []\nassert f(seen.append, [1, 2]) == 2\nassert seen == [1, 2]\nassert f('-'.join, ['ab']) == 1",
+    ),
+    "threads that call functions of the tests": (
+        "from concurrent.futures import ThreadPoolExecutor\ndef f(g, items):\n"
+        "    with ThreadPoolExecutor(4) as pool: return list(pool.map(g, items))",
+        "assert f(lambda x: x * x, [1, 2, 3]) == [1, 4, 9]",
+    ),
+    "a mock with methods": (
+        "def f(shop):\n    shop.buy('x', amount=2)\n    return shop.total()",
+        "from unittest.mock import Mock\nshop = Mock()\nshop.total.return_value = 7\nassert f(shop) == 7\n"
+        "shop.buy.assert_called_once_with('x', amount=2)",
+    ),
+    "objects of the tests' own class": (
+        "def f(node):\n    return node.value + (f(node.next) if node.next else 0)",
+        "class Node:\n    def __init__(self, value, next=None):\n        self.value, self.next = value, next\n"
+        "assert f(Node(1, Node(2))) == 3",
+    ),
+    "a context": (
+        "class f:\n    def __enter__(self):\n        self.open = True\n        return self\n"
+        "    def __exit__(self, *error):\n        self.open = False\ndef g(): pass",
+        "with f() as x:\n    assert x.open is True\nassert x.open is False\nassert isinstance(x, f)\n"
+        "assert not hasattr(x, 'closed')",
+    ),
+    "coroutines": (
+        "async def f(x):\n    return x * x",
+        "import asyncio\nassert asyncio.run(f(3)) == 9\nasync def both():\n"
+        "    return await asyncio.gather(f(1), f(2))\nassert asyncio.run(both()) == [1, 4]",
+    ),
     "objects of the program's own class": (
         NODE,
         "root = Node(1)\nroot.left = Node(2)\nassert depth(root) == 2\nassert root.left.v == 2",
@@ -107,7 +150,7 @@ PASSING = {
     "a returned type": ("def kind(x):\n    return type(x)", "assert kind(1) is int"),
     "several functions and a value": (
         "LIMIT = 3\ndef f(): return LIMIT\ndef g(x): return f() + x",
-        "assert g(1) == 4 and f() == LIMIT",
+        "assert g(1) == 4 and f() == 3 and g(LIMIT) == 6",
     ),
     "keywords and types": ("def f(*a, **k):\n    return a, k", "assert f(1, [2], x=(3,)) == ((1, [2]), {'x': (3,)})"),
     "a library of the site": (
@@ -142,7 +185,7 @@ async def test_a_helper_of_the_problem_is_not_the_answers_to_replace() -> None:
 async def test_what_cannot_be_judged_is_not_scored() -> None:
     own = "class P:\n    def __eq__(self, other): return True\ndef f(): return P()"
     with pytest.raises(TamperError, match="own type P"):
-        await judge_program(own, Measure("assert f() == P()", "f"), PlainSandbox())
+        await judge_program(own, Measure("assert f() == f()", "f"), PlainSandbox())
     with pytest.raises(ScorerError, match="not valid Python"):
         await judge_program(own, Measure("assert (", "f"), PlainSandbox())
     with pytest.raises(ScorerError, match="no assertion"):

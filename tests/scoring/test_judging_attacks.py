@@ -47,7 +47,7 @@ FRAMES = {
     "an unknown kind": "b't3:s%d:%si99;N' % (len(key), key.encode())",
     "changes of no call": "b't3:s%d:%si7;l0:' % (len(key), key.encode())",
     "an exception of no form": "b't3:s%d:%si1;N' % (len(key), key.encode())",
-    "an exception with a huge text": "b't3:s%d:%si1;t3:l0:s3000000:%ss1:x' % (len(key), key.encode(), b'x' * 3000000)",
+    "a huge text": "b't3:s%d:%si1;t4:l0:s3000000:%ss0:l0:' % (len(key), key.encode(), b'xxx' * 10**6)",
     "a deque of an object": "b't3:s%d:%si0;xdeque;t1:o0;1;s1:x' % (len(key), key.encode())",
     "a module": "b't3:s%d:%si0;xsystem;t1:s2:ls' % (len(key), key.encode())",
     "a set of lists": "b't3:s%d:%si0;S1:l0:' % (len(key), key.encode())",

@@ -27,7 +27,18 @@ _FENCE: Final = "```"
 _LANGUAGE: Final = lazy_pattern(r"^[\w+-]*")
 _PYTHON: Final = ("", "python", "py", "python3")
 _SHOWN: Final = 500
-_MODULES: Final = ("records", "values", "program", "counting", "proxies", "session", "names", "judge", "main")
+_MODULES: Final = (
+    "records",
+    "values",
+    "program",
+    "counting",
+    "proxies",
+    "exceptions",
+    "session",
+    "names",
+    "judge",
+    "main",
+)
 # Only for tests that need them.
 _MORE_MODULES: Final = ("expecting", "pytest_standin", "marks", "fixtures", "collecting", "libraries")
 _FORMAT: Final = 2

@@ -169,7 +169,7 @@ class Flow:
         constant: set[tuple[Scope, str]] = set()
         other: set[tuple[Scope, str]] = set()
         for scope in self._scopes:
-            for node in own_nodes(scope.node):
+            for node in scope.nodes:
                 if isinstance(node, ast.Assign) and _is_constant(node.value):
                     constant |= {(scope, target.id) for target in node.targets if isinstance(target, ast.Name)}
                 elif isinstance(node, ast.Assign):

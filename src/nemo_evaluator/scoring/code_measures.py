@@ -15,6 +15,7 @@ from typing import Final
 
 from nemo_evaluator.scoring.code_flow import APART, CERTAIN, Flow
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scope, Scopes, own_nodes
+from nemo_evaluator.scoring.code_values import find_value_use
 
 # Names that everybody takes from a library.
 _WELL_KNOWN: Final = frozenset(
@@ -45,7 +46,7 @@ def find_measure(module: ast.Module, scopes: Scopes, entry: str, is_program: Cal
 def _program_names(scopes: Scopes, is_program: Callable[[str], bool]) -> Counter[str]:
     names: Counter[str] = Counter()
     for scope in scopes:
-        for node in own_nodes(scope.node):
+        for node in scope.nodes:
             if isinstance(node, ast.Name) and scopes.find(node.id, scope) is None and is_program(node.id):
                 names[node.id] += 1
     return names
@@ -67,7 +68,7 @@ class _Search:
     def find(self) -> str | None:
         """The first measure."""
         for scope in self._scopes:
-            name = self._measure_in(scope)
+            name = find_value_use(scope, self._is_foreign, self._is_of_program) or self._measure_in(scope)
             if name is not None:
                 return name
         return None
@@ -76,7 +77,7 @@ class _Search:
         for expression in self._outside(scope):
             for foreign_name in self._names_in(expression, scope):
                 return foreign_name
-        for node in own_nodes(scope.node):
+        for node in scope.nodes:
             name = self._measure_at(node, scope)
             if name is not None:
                 return name
@@ -98,10 +99,27 @@ class _Search:
             return self._decides(node.test, scope)
         if isinstance(node, ast.Lambda):
             return next((name for part in node.args.defaults for name in self._names_in(part, scope)), None)
+        if isinstance(node, ast.withitem):
+            # It could swallow the exception of an assertion.
+            roots = self._roots(node.context_expr, scope)
+            return min(roots) if roots else None
+        if isinstance(node, (ast.BinOp, ast.Set)):
+            return self._mixed(node, scope)
         if isinstance(node, ast.Call):
             return self._measure_of_call(node, scope)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             return self._measure_of_statement(node.value, scope)
+        return None
+
+    def _mixed(self, node: ast.BinOp | ast.Set, scope: Scope) -> str | None:
+        """``f(3) - expected()`` and ``len({f(3), expected()})`` compare as well."""
+        sides = [node.left, node.right] if isinstance(node, ast.BinOp) else node.elts
+        for number, side in enumerate(sides):
+            others = sides[:number] + sides[number + 1 :]
+            answers = any(self._from_entry.level(other, scope) == CERTAIN for other in others)
+            roots = self._roots(side, scope)
+            if answers and roots and self._from_entry.level(side, scope) == APART:
+                return min(roots)
         return None
 
     def _measure_of_call(self, node: ast.Call, scope: Scope) -> str | None:
@@ -225,7 +243,7 @@ class _Search:
         """What a function of the tests returns."""
         for scope in self._scopes:
             if scope.parent is owner and isinstance(scope.node, FUNCTIONS) and scope.node.name == name:
-                for node in own_nodes(scope.node):
+                for node in scope.nodes:
                     if isinstance(node, (ast.Return, ast.Yield)) and node.value is not None:
                         yield node.value, scope
 
@@ -248,16 +266,22 @@ class _Search:
             return set(self._names_in(node, scope))
         return set()
 
+    def _is_foreign(self, node: ast.Name, scope: Scope) -> bool:
+        return node.id in self._foreign and self._scopes.find(node.id, scope) is None
+
+    def _is_of_program(self, node: ast.AST, scope: Scope) -> bool:
+        return self._from_program.level(node, scope) != APART
+
     def _names_in(self, node: ast.AST, scope: Scope) -> Iterator[str]:
         for part in (node, *own_nodes(node)):
-            if isinstance(part, ast.Name) and part.id in self._foreign and self._scopes.find(part.id, scope) is None:
+            if isinstance(part, ast.Name) and self._is_foreign(part, scope):
                 yield part.id
 
     def _assignments(self) -> dict[tuple[Scope, str], list[ast.expr]]:
         """All values that each name is assigned, or taken from."""
         assigned: dict[tuple[Scope, str], list[ast.expr]] = {}
         for scope in self._scopes:
-            for node in own_nodes(scope.node):
+            for node in scope.nodes:
                 for target, value in _bindings(node):
                     for part in (target, *own_nodes(target)):
                         if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):

@@ -10,7 +10,7 @@ import ast
 from typing import Final, TypeVar
 
 from nemo_evaluator.scoring.code_flow import APART, Flow
-from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Function, Scope, Scopes, own_nodes
+from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scope, Scopes, own_nodes
 
 _ORDERING: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _DISPLAYS: Final = (ast.Tuple, ast.List, ast.Set, ast.Dict)
@@ -27,7 +27,7 @@ _Node = TypeVar("_Node", bound=ast.AST)
 class Rewriter(ast.NodeTransformer):
     """Rewrites one file.
 
-    ``asserts`` tells afterwards whether an assertion outside of functions may depend on the program.
+    ``asserts`` tells afterwards whether any assertion of the file may depend on the program.
     """
 
     def __init__(self, scopes: Scopes, flow: Flow) -> None:
@@ -64,7 +64,19 @@ class Rewriter(ast.NodeTransformer):
         if kind is not None:
             arguments = [_call("__nel_asks__"), node.value, ast.Constant(kind)]
             node.value = _at(_call("__nel_called__", *arguments), node.value)
+            return _at(_reporting_failure(node), node)
         return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """``pattern.format(x)`` with a pattern that may come from the program is kept from looking into ``x``."""
+        function = node.func
+        is_format = isinstance(function, ast.Attribute) and function.attr in ("format", "format_map")
+        if is_format and isinstance(function, ast.Attribute) and self._flow.level(function.value, self._scope):
+            self.generic_visit(node)
+            node.args = [function.value, ast.Constant(function.attr), *node.args]
+            node.func = _at(ast.Name("__nel_format__", ast.Load()), function)
+            return _at(node, function)
+        return self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Operands of ``<`` and ``>`` that may come from the program are checked to be numbers."""
@@ -107,26 +119,11 @@ class Rewriter(ast.NodeTransformer):
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.AST:
         outer = self._scope
         self._scope = self._scopes.of(node)
-        reaches = isinstance(node, FUNCTIONS) and self._reaches(node)
-        for field in ("body",):
-            statements = getattr(node, field)
-            setattr(node, field, [self.visit(statement) for statement in statements])
+        node.body = [self.visit(statement) for statement in node.body]
         self._scope = outer
         # Decorators, defaults and bases are evaluated where the definition stands.
         node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
-        if reaches:
-            start = 1 if ast.get_docstring(node, clean=False) is not None else 0
-            node.body.insert(start, _at(ast.Expr(_call("__nel_enter__")), node.body[0]))
         return node
-
-    def _reaches(self, node: Function) -> bool:
-        """The function holds an assertion that may depend on the program."""
-        for part in own_nodes(node):
-            if isinstance(part, ast.Assert) and self._kind_of(part.test) == _KIND_INVOLVED:
-                return True
-            if isinstance(part, ast.Call) and self._asserts(part) and self._kind_of_call(part) == _KIND_INVOLVED:
-                return True
-        return False
 
     def _asserts(self, node: ast.Call) -> bool:
         """A method, or an imported function, whose name says that it asserts something."""
@@ -153,13 +150,20 @@ class Rewriter(ast.NodeTransformer):
         return self._note(_KIND_APART if is_apart else _KIND_INVOLVED)
 
     def _note(self, kind: int) -> int:
-        if kind == _KIND_INVOLVED and not isinstance(self._scope.node, FUNCTIONS):
+        if kind == _KIND_INVOLVED:
             self.asserts = True
         return kind
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
+def _reporting_failure(statement: ast.stmt) -> ast.stmt:
+    """``try: ... except BaseException: __nel_failed__(); raise``."""
+    report = ast.Expr(_call("__nel_failed__"))
+    handler = ast.ExceptHandler(ast.Name("BaseException", ast.Load()), None, [report, ast.Raise()])
+    return ast.Try([statement], [handler], [], [])
 
 
 def _at(node: _Node, place: ast.AST) -> _Node:

@@ -25,6 +25,8 @@ class Scope:
     parameters: set[str] = field(default_factory=set)
     # Names that a ``global`` statement sends to the module.
     outer: set[str] = field(default_factory=set)
+    # All nodes of its own, without those of the functions and classes inside.
+    nodes: list[ast.AST] = field(default_factory=list)
 
     @property
     def is_class(self) -> bool:
@@ -37,6 +39,8 @@ class Scopes:
 
     def __init__(self, module: ast.Module) -> None:
         self.module = Scope(module, None)
+        # The top-level module behind each imported name.
+        self.imported: dict[str, str] = {}
         self._of_node: dict[ast.AST, Scope] = {module: self.module}
         self._fill(self.module)
 
@@ -63,9 +67,10 @@ class Scopes:
 
     def _fill(self, scope: Scope) -> None:
         if isinstance(scope.node, FUNCTIONS):
-            scope.parameters = parameters_of(scope.node.args)
+            scope.parameters |= parameters_of(scope.node.args)
             scope.names |= scope.parameters
-        for node in own_nodes(scope.node):
+        scope.nodes = list(own_nodes(scope.node))
+        for node in scope.nodes:
             self._bind(node, scope)
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 inner = Scope(node, scope)
@@ -78,11 +83,16 @@ class Scopes:
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             scope.names.add(node.id)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            scope.names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+            for alias in node.names:
+                name = (alias.asname or alias.name).partition(".")[0]
+                module = (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+                scope.names.add(name)
+                self.imported[name] = module.partition(".")[0]
         elif isinstance(node, ast.ExceptHandler) and node.name:
             scope.names.add(node.name)
         elif isinstance(node, ast.Lambda):
             scope.names |= parameters_of(node.args)
+            scope.parameters |= parameters_of(node.args)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             scope.outer |= set(node.names)
             if isinstance(node, ast.Global):

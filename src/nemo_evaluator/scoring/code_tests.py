@@ -11,6 +11,7 @@ from nemo_evaluator.scoring.code_flow import Flow
 from nemo_evaluator.scoring.code_measures import find_measure
 from nemo_evaluator.scoring.code_rewrite import Rewriter
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scopes, own_nodes
+from nemo_evaluator.scoring.code_sinks import find_sink
 
 # Names that the judge takes from a module when nobody imported it.
 _COMPARING: Final = frozenset({"isclose", "Counter", "OrderedDict", "deque", "pytest"})
@@ -35,7 +36,7 @@ def prepare(measure: Measure) -> dict[str, Any]:
     Returns:
         ``tests`` is the rewritten source, ``collect`` names the test functions and classes to run, ``mentioned`` the
         libraries that the judge has to prepare, ``imports`` the modules that the tests import. ``asserts`` is true when
-        an assertion at module level may depend on the program. ``unjudged`` says why the tests cannot be run, if so.
+        any assertion may depend on the program. ``unjudged`` says why the tests cannot be run, if so.
     """
     content: dict[str, Any] = {"entry": measure.entry, "stub": measure.stub, "collect": [], "imports": []}
     content.update(tests="", asserts=False, unjudged="")
@@ -66,6 +67,9 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
     if measure_name is not None:
         content["unjudged"] = f"the tests measure with {measure_name!r}, which only the program could define"
     flow = Flow(module, scopes, is_program)
+    sink = find_sink(scopes, flow)
+    if sink is not None:
+        content["unjudged"] = f"the tests would run an answer of the program as code, with {sink!r}"
     rewriter = Rewriter(scopes, flow)
     content["imports"] = _imports(module)
     content["collect"] = _collected(module)

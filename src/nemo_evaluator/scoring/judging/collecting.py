@@ -72,20 +72,29 @@ class Runner:
             return
         for arguments, case_marks in cases_of(all_marks):
             if not is_skipped(case_marks, self._names):
-                for fixture_arguments in self._fixtures.arguments(function, arguments, instance):
-                    self._call(function, {**arguments, **fixture_arguments})
+                self._run_case_of(function, arguments, instance)
+
+    def _run_case_of(self, function: Any, arguments: dict[str, Any], instance: Any) -> None:
+        before = self._tally.answers
+        try:
+            for fixture_arguments in self._fixtures.arguments(function, arguments, instance):
+                before = self._tally.answers
+                self._call(function, {**arguments, **fixture_arguments})
+        except Exception as error:
+            if type(error).__name__ != "SkipTest" or self._tally.answers > before:
+                raise
+        except Skipped:
+            if self._tally.answers > before:
+                raise
+        self._tally.settle()
 
     def _call(self, function: Any, arguments: dict[str, Any]) -> None:
-        before = self._tally.answers
         try:
             result = function(**arguments)
             if hasattr(result, "send") and hasattr(result, "cr_frame"):
                 import asyncio  # noqa: PLC0415 - few tests are coroutines
 
                 asyncio.run(result)
-        except Skipped:
-            if self._tally.answers > before:
-                raise
         except SystemExit as error:
             raise Failed(f"the test ends the interpreter with {error.code}") from None
         self._tally.settle()
@@ -95,6 +104,7 @@ class Runner:
         if getattr(kind, "__unittest_expecting_failure__", False):
             return
         result = _result(unittest, self._tally)
+        result.stopTest(None)
         loader = unittest.TestLoader()
         suite = unittest.TestSuite(_cases(loader.loadTestsFromTestCase(kind)))
         suite.run(result)
@@ -146,6 +156,10 @@ def _result(unittest: Any, tally: Tally) -> Any:
 
         def startTest(self, test: Any) -> None:
             super().startTest(test)
+            self._before = tally.answers
+
+        def stopTest(self, test: Any) -> None:
+            super().stopTest(test)
             self._before = tally.answers
 
         def _note(self, error: BaseException | None) -> None:

@@ -44,8 +44,6 @@ class Tally:
     def __init__(self) -> None:
         self.answers = 0
         self.counted = 0
-        # A function of the tests that holds an assertion about the program was entered.
-        self.entered = False
         self.end: End | None = None
         self.failure: str | None = None
         # The exception of the program that is on its way to the tests.
@@ -85,9 +83,11 @@ class Tally:
         """How many answers there are: what an assertion compares with afterwards."""
         return self.answers
 
-    def enter(self) -> None:
-        """A function begins that holds an assertion about the program."""
-        self.entered = True
+    def failed(self) -> None:
+        """An assertion that is a call raised; nobody may swallow that."""
+        error = sys.exc_info()[1]
+        if isinstance(error, (AssertionError, Failed)) and error is not self.raised:
+            self.fail(describe(error))
 
     def holds(self, before: int, value: Any, kind: int) -> bool:
         """Whether the value of an ``assert`` is true; counts it if it depends on the program."""

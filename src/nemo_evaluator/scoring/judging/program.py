@@ -165,6 +165,8 @@ class Host:
             number = len(self._shown)
             self._numbers[id(value)] = number
             self._shown.append(value)
+        if isinstance(value, type) and issubclass(value, Exception):
+            return values.Reference(number, values.EXCEPTION, f"{_builtin_names(value)[0]}:{value.__name__}")
         return values.Reference(number, callable(value), type(value).__name__)
 
     def _resolve(self, reference: values.Reference) -> Any:
@@ -174,7 +176,7 @@ class Host:
             module, _, name = reference.type_name.rpartition(":")
             return getattr(_imported(module), name) if module else getattr(builtins, name)
         if reference.number not in self._functions:
-            kind = TestFunction if reference.callable else TestObject
+            kind = TestFunction if reference.kind else TestObject
             self._functions[reference.number] = kind(self, reference.number, reference.type_name)
         return self._functions[reference.number]
 
@@ -253,12 +255,9 @@ def _await(awaitable: Any) -> Any:
     return _LOOPS[0].run_until_complete(result())
 
 
-def _described(error: BaseException) -> tuple[list[str], str, str]:
-    """The builtin classes of an exception, nearest first, its text, and what a reader of the verdict is told."""
-    names: list[str] = []
-    for kind in type(error).__mro__:
-        if kind.__module__ == "builtins" and len(names) < _MAX_CLASSES:
-            names.append(str.__str__(kind.__name__)[:_MAX_NAME])
+def _described(error: BaseException) -> tuple[list[str], str, str, list[Any]]:
+    """The builtin classes of an exception, nearest first, its text, what a reader of the verdict is told, and the
+    program's own classes of it, followed by the exception itself."""
     line = 0
     trace = error.__traceback__
     while trace is not None:
@@ -267,7 +266,17 @@ def _described(error: BaseException) -> tuple[list[str], str, str]:
         trace = trace.tb_next
     where = f" ({FILE}, line {line})" if line else ""
     text = _text_of(error)
-    return names, text, f"{type(error).__name__[:_MAX_NAME]}: {text}"[:_MAX_LABEL] + where
+    label = f"{type(error).__name__[:_MAX_NAME]}: {text}"[:_MAX_LABEL] + where
+    own = [kind for kind in type(error).__mro__ if kind.__module__ == "__main__" and issubclass(kind, Exception)]
+    return _builtin_names(type(error)), text, label, [*own[:_MAX_CLASSES], error] if own else []
+
+
+def _builtin_names(kind: type) -> list[str]:
+    names: list[str] = []
+    for base in kind.__mro__:
+        if base.__module__ == "builtins" and len(names) < _MAX_CLASSES:
+            names.append(str.__str__(base.__name__)[:_MAX_NAME])
+    return names
 
 
 def _text_of(error: BaseException) -> str:

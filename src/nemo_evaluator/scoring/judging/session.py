@@ -9,6 +9,7 @@ import sys
 
 from . import program, values
 from .counting import End, Tally, describe, not_a_number
+from .exceptions import exception_type, rebuilt
 from .proxies import Missing, ProgramFunction, Remote, number_of
 
 TYPE_CHECKING = False
@@ -20,6 +21,7 @@ _MAX_OBJECTS: Final = 10_000_000
 _MAX_CLASSES: Final = 100
 _MAX_TEXT: Final = 4000
 _TESTS: Final = "__main__"
+_PLAIN: Final = (list, set, dict, bytearray, str, bytes, int, float, tuple, frozenset, range)
 _BUILTIN_METHOD: Final[Any] = type([].append)
 
 
@@ -34,6 +36,7 @@ class Session:
         self._shown = 0
         self._handed_out: list[Any] = []
         self._numbers: dict[int, int] = {}
+        self._exception_types: dict[int, type[Exception]] = {}
         # Whether the tests looked for anything in the program.
         self.reached = False
         self.tally = Tally()
@@ -41,16 +44,18 @@ class Session:
 
     def greet(self) -> None:
         """Wait until the program has run to its end."""
-        self._await("", ())
+        self._await("", "run", ())
 
     def ask(self, action: str, *operands: Any) -> Any:
         """The plain value of an answer, or a proxy; raises what the program raised."""
-        self.tally.settle()
+        if action != "name" or self.tally.end is not None:
+            # A name may be that of the exception which a handler expects.
+            self.tally.settle()
         with self._lock:
             self.reached = True
             key = os.urandom(8).hex()
             self._send((key, action, *operands))
-            answer = self._await(key, operands)
+            answer = self._await(key, action, operands)
         if action != "name" or not isinstance(answer, Remote):
             self.tally.answers += 1
         return answer
@@ -75,7 +80,7 @@ class Session:
             verdict = "crash" if self.tally.answers else "unjudged"
             raise self.stop(verdict, f"the tests pass a value that cannot be sent: {error}") from None
 
-    def _await(self, key: str, operands: tuple[Any, ...]) -> Any:
+    def _await(self, key: str, action: str, operands: tuple[Any, ...]) -> Any:
         while True:
             try:
                 body = values.receive(self._replies)
@@ -89,29 +94,29 @@ class Session:
                     continue
                 if message[0] != key:
                     raise values.Malformed("an answer to no question")
-                return self._content(message[1], message[2], operands)
+                return self._content(action, message[1], message[2], operands)
             except values.Malformed as error:
                 raise self.stop("tamper", f"the program wrote to the judge's pipe: {error}") from None
 
-    def _content(self, kind: Any, content: Any, operands: tuple[Any, ...]) -> Any:
+    def _content(self, action: str, kind: Any, content: Any, operands: tuple[Any, ...]) -> Any:
         if kind == program.VALUE:
             return content
-        if kind == program.CHANGED:
+        if kind == program.CHANGED and action == "call":
             return _change(operands, content)
-        if kind == program.STOPPED:
+        if kind == program.STOPPED and action == "next":
             self.tally.answers += 1
             raise StopIteration
-        if kind == program.MISSING:
+        if kind == program.MISSING and action in ("name", "get", "len"):
             raise Missing
         if kind not in (program.RAISED, program.ENDED, program.SYNTAX):
             raise values.Malformed("an unknown kind of answer")
-        names, text, label = _exception(content)
+        names, text, label, own = _exception(content)
         if kind == program.SYNTAX:
             raise self.stop("compile_error", label)
         if kind == program.ENDED or "MemoryError" in names:
             raise self.stop(_end_of(names), label)
         self.tally.answers += 1
-        raise self.tally.send(rebuilt(names, text), label)
+        raise self.tally.send(rebuilt(names, text, own), label)
 
     def _call_back(self, content: Any) -> None:
         """The program calls a function that the tests gave it, or looks at one of their objects."""
@@ -123,6 +128,8 @@ class Session:
         if not 0 <= number < len(self._handed_out):
             raise values.Malformed("a call of no function of the tests")
         target = self._handed_out[number]
+        # What the program calls with is an answer too.
+        self.tally.answers += 1
         try:
             result = _perform(target, content[1], content[2:])
         except values.Malformed:
@@ -139,6 +146,8 @@ class Session:
         """How the program is told of something that is not sent itself."""
         if isinstance(value, Remote):
             return values.Reference(number_of(value), True, "")
+        if isinstance(value, type) and value in self._exception_types.values():
+            return values.Reference(vars(value)["_nel_number"], True, "")
         name = getattr(value, "__name__", None)
         if isinstance(name, str):
             if getattr(builtins, name, None) is value:
@@ -153,6 +162,15 @@ class Session:
             self._handed_out.append(value)
         return values.Reference(-2 - number, callable(value), type(value).__name__)
 
+    def _exception_type(self, number: int, type_name: str) -> type[Exception]:
+        """A class of exceptions of the program, as a class that the tests can expect."""
+        if number not in self._exception_types:
+            base, _, name = type_name.partition(":")
+            if base not in values.BUILTIN_TYPES or not issubclass(getattr(builtins, base), Exception):
+                raise values.Malformed("a class of exceptions of no known kind")
+            self._exception_types[number] = exception_type(name, getattr(builtins, base), number)
+        return self._exception_types[number]
+
     def _resolve(self, reference: values.Reference) -> Any:
         """What a reference of the program stands for: its own object, one of the tests', or a builtin type."""
         number = reference.number
@@ -161,7 +179,9 @@ class Session:
                 raise values.Malformed("an object that the program has not shown")
             if number == self._shown:
                 self._shown += 1
-            kind = ProgramFunction if reference.callable else Remote
+            if reference.kind == values.EXCEPTION:
+                return self._exception_type(number, reference.type_name)
+            kind = ProgramFunction if reference.kind else Remote
             return kind(self, number, reference.type_name)
         if number == -1:
             if reference.type_name not in values.BUILTIN_TYPES:
@@ -204,7 +224,8 @@ def _may_be_called(target: Any) -> bool:
     if not callable(target):
         return False
     if type(target) is _BUILTIN_METHOD:
-        return type(target.__self__) in (list, set, dict, bytearray) or type(target.__self__).__name__ == "deque"
+        is_value = type(target.__self__) in _PLAIN or type(target.__self__).__name__ == "deque"
+        return is_value and not target.__name__.startswith("format")
     return True
 
 
@@ -216,35 +237,21 @@ def _may_be_looked_into(target: Any, name: str) -> bool:
     return kind.__module__ == _TESTS and not hasattr(kind, "failureException")
 
 
-def _exception(content: Any) -> tuple[list[str], str, str]:
-    if type(content) is not tuple or len(content) != 3 or type(content[0]) is not list:
+def _exception(content: Any) -> tuple[list[str], str, str, list[Any]]:
+    if type(content) is not tuple or len(content) != 4 or type(content[0]) is not list or type(content[3]) is not list:
         raise values.Malformed("an exception of no known form")
-    names, text, label = content
+    names, text, label, own = content
     if len(names) > _MAX_CLASSES or any(type(name) is not str for name in [*names, text, label]):
         raise values.Malformed("an exception of no known form")
-    if len(text) > _MAX_TEXT or len(label) > _MAX_TEXT:
+    if len(text) > _MAX_TEXT or len(label) > _MAX_TEXT or len(own) > _MAX_CLASSES:
         raise values.Malformed("an exception beyond the bounds")
-    return names, text, label
+    return names, text, label, own
 
 
 def _end_of(names: list[str]) -> str:
     if "MemoryError" in names:
         return "out_of_memory"
     return "wrong" if "AssertionError" in names else "crash"
-
-
-def rebuilt(names: list[str], text: str) -> Exception:
-    """The exception of the program as the nearest builtin class that it has."""
-    known = [getattr(builtins, name) for name in names if name in values.BUILTIN_TYPES]
-    kinds = [kind for kind in known if issubclass(kind, Exception)]
-    for kind in [*kinds, Exception]:
-        try:
-            error = kind(text)
-        except TypeError:
-            # UnicodeDecodeError and the like take more than a text.
-            continue
-        return error if isinstance(error, Exception) else Exception(text)
-    return Exception(text)
 
 
 def _change(operands: tuple[Any, ...], content: Any) -> None:

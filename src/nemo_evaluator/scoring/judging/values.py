@@ -64,6 +64,11 @@ _LIST_OF: Final[dict[bytes, Callable[[list[Any]], Any]]] = {b"t": tuple, b"S": s
 _CONSTANTS: Final = {b"N": None, b"T": True, b"F": False}
 
 
+OBJECT: Final = 0
+CALLABLE: Final = 1
+EXCEPTION: Final = 2
+
+
 class Malformed(Exception):
     """Bytes that are no value, or a value beyond the bounds."""
 
@@ -72,14 +77,15 @@ class Reference:
     """Stands in a message for something that is not sent itself.
 
     A number of at least 0 means an object of the program, -1 a builtin or a function of an importable module by its
-    name, and a smaller number an object of the tests.
+    name, and a smaller number an object of the tests. ``kind`` is OBJECT, CALLABLE or EXCEPTION (a class of exceptions,
+    whose ``type_name`` is "BuiltinBase:Name").
     """
 
-    __slots__ = ("callable", "number", "type_name")
+    __slots__ = ("kind", "number", "type_name")
 
-    def __init__(self, number: int, is_callable: bool, type_name: str) -> None:
+    def __init__(self, number: int, kind: int, type_name: str) -> None:
         self.number = number
-        self.callable = is_callable
+        self.kind = int(kind)
         self.type_name = type_name
 
 
@@ -222,7 +228,7 @@ class _Writer:
         if module == "numpy" and getattr(value, "shape", None) == ():
             return self.put(value.item(), depth + 1)
         reference = self._refer(value)
-        self._add(b"o%d;%d;" % (reference.number, reference.callable))
+        self._add(b"o%d;%d;" % (reference.number, reference.kind))
         self._name(reference.type_name)
 
     def _name(self, name: str) -> None:
@@ -294,8 +300,8 @@ class _Reader:
             return self._built(self._until(b";").decode(), depth)
         if tag == b"o":
             number = int(self._until(b";"))
-            is_callable = int(self._until(b";")) == 1
-            return self._resolve(Reference(number, is_callable, str(self.value(depth + 1))))
+            kind = int(self._until(b";"))
+            return self._resolve(Reference(number, kind, str(self.value(depth + 1))))
         raise ValueError("an unknown tag")
 
     def _integers(self, depth: int) -> tuple[int, ...]:

@@ -1,0 +1,48 @@
+"""Places in a test file where an answer of the program would be run as code inside the judge."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from nemo_evaluator.scoring.code_flow import Flow
+from nemo_evaluator.scoring.code_scopes import Scope, Scopes
+
+_FUNCTIONS: Final = frozenset({"eval", "exec", "compile", "__import__", "breakpoint"})
+# Modules of which any function that is called with an answer may run it.
+_MODULES: Final = frozenset(
+    {"pickle", "marshal", "dill", "cloudpickle", "jsonpickle", "shelve", "yaml", "joblib", "importlib", "runpy"}
+    | {"subprocess", "pty", "code", "codeop", "ctypes", "multiprocessing"}
+)
+_METHODS: Final = frozenset({"system", "popen", "spawnl", "spawnv", "execv", "execl", "execve", "posix_spawn"})
+
+
+def find_sink(scopes: Scopes, flow: Flow) -> str | None:
+    """The name of a function that would run an answer, or None."""
+    for scope in scopes:
+        called = {id(node.func) for node in scope.nodes if isinstance(node, ast.Call)}
+        for node in scope.nodes:
+            name = _sink_at(node, scope, scopes, flow, called)
+            if name is not None:
+                return name
+    return None
+
+
+def _sink_at(node: ast.AST, scope: Scope, scopes: Scopes, flow: Flow, called: set[int]) -> str | None:
+    if isinstance(node, ast.Name) and node.id in _FUNCTIONS and isinstance(node.ctx, ast.Load):
+        # Passed along, as in ``map(eval, answers)``.
+        is_own = scopes.find(node.id, scope) is not None
+        return None if is_own or id(node) in called else node.id
+    if not isinstance(node, ast.Call):
+        return None
+    arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+    takes_answer = any(flow.level(argument, scope) for argument in arguments)
+    if isinstance(node.func, ast.Name):
+        is_sink = node.func.id in _FUNCTIONS or scopes.imported.get(node.func.id) in _MODULES
+        return node.func.id if is_sink and takes_answer else None
+    if not isinstance(node.func, ast.Attribute):
+        return None
+    base = node.func.value
+    root = base.id if isinstance(base, ast.Name) else ""
+    is_sink = root in _MODULES or node.func.attr in _METHODS or scopes.imported.get(root) in _MODULES
+    return node.func.attr if is_sink and takes_answer else None
