@@ -28,15 +28,7 @@ _LANGUAGE: Final = lazy_pattern(r"^[\w+-]*")
 _PYTHON: Final = ("", "python", "py", "python3")
 _SHOWN: Final = 500
 _MODULES: Final = (
-    "records",
-    "values",
-    "program",
-    "counting",
-    "proxies",
-    "exceptions",
-    "session",
-    "names",
-    "judge",
+    *("records", "values", "program", "counting", "proxies", "exceptions", "handing", "session", "names", "judge"),
     "main",
 )
 # Only for tests that need them.
@@ -67,6 +59,9 @@ def load(modules):
 load(pack["modules"]).main(part(), part, load)
 """
 _NO_INTERPRETER: Final = 127
+_NOT_STARTED: Final = 126
+# How often a judge is run whose sandbox ends under it.
+_TRIES: Final = 2
 # What a judge may take to start and to clear up, beyond the program's own time.
 _GRACE: Final = 5.0
 
@@ -177,7 +172,7 @@ async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, t
     needs_more = prepared["collect"] or prepared["mentioned"]
     stdin += _part({**prepared, "word": word, "modules": _compiled(_MORE_MODULES) if needs_more else []})
     command = ["python3", "-I", "-S", "-c", _BOOT]
-    result = await run_judge(sandbox, command, stdin, timeout=timeout + _GRACE)
+    result = await _run_in_living_sandbox(sandbox, command, stdin, timeout + _GRACE)
     if result.exit_code == _NO_INTERPRETER and not result.timed_out and word not in result.stdout:
         found = await run_judge(sandbox, ["python", *command[1:]], stdin, timeout=timeout + _GRACE)
         if found.exit_code == _NO_INTERPRETER:
@@ -187,6 +182,24 @@ async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, t
     details = {"correct": verdict == "passed", "verdict": verdict, "exit_code": result.exit_code}
     details["duration_ms"] = round(result.duration_ms, 1)
     return details if verdict == "passed" else {**details, "stderr": why[:_SHOWN]}
+
+
+async def _run_in_living_sandbox(sandbox: Sandbox, command: list[str], stdin: bytes, timeout: float) -> ExecResult:
+    """Run a judge; when its sandbox ends under it twice, and a sandbox without the program lives, that is tamper."""
+    for _ in range(_TRIES):
+        try:
+            result = await run_judge(sandbox, command, stdin, timeout=timeout)
+        except SandboxError as error:
+            failure = error
+            if error.final:
+                raise
+            continue
+        if result.exit_code != _NOT_STARTED or result.stdout:
+            return result
+        failure = SandboxError("the judge could not be started")
+    # Whose fault is it? The same sandbox, without the program.
+    await run_judge(sandbox, ["python3", "-I", "-S", "-c", ""], b"", timeout=timeout)
+    raise TamperError(f"the program ended its sandbox: {failure}")
 
 
 @cache
@@ -228,7 +241,10 @@ def _verdict(result: ExecResult, word: str) -> tuple[str, str]:
         if "Traceback (most recent call last)" in text:
             raise SandboxError(f"the judge could not work in this sandbox: {text.splitlines()[-1]}")
         raise TamperError(f"the program ended its judge (exit code {result.exit_code})")
-    verdict, why = values.decode(bytes.fromhex(line.partition(" ")[2]), values.no_reference)
+    try:
+        verdict, why = values.decode(bytes.fromhex(line.partition(" ")[2]), values.no_reference)
+    except (ValueError, TypeError, values.Malformed):
+        raise TamperError("the line with the verdict cannot be read") from None
     if verdict == "tamper":
         raise TamperError(why)
     if verdict == "unjudged":

@@ -23,6 +23,7 @@ _WELL_KNOWN: Final = frozenset(
     | {"mocker", "np", "npt", "numpy", "patch", "pd", "raises", "scipy", "sp", "st", "sympy", "tf", "torch"}
 )
 _ORDERING: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot)
+_ABOUT_CLASSES: Final = ("isinstance", "issubclass", "callable", "hasattr", "type")
 _TRIVIAL: Final = (True, False, None, 0, 1, -1, "", "True", "False", "None")
 _COMPOSITE: Final = (
     *(ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred, ast.Lambda, ast.JoinedStr),
@@ -196,7 +197,7 @@ class _Search:
     def _decides_call(self, node: ast.Call, scope: Scope, *, is_ordering: bool) -> str | None:
         arguments = self._arguments(node)
         roots = self._roots(node.func, scope)
-        for argument in arguments:
+        for argument in arguments if _last_name(node.func) not in _ABOUT_CLASSES else []:
             if isinstance(argument, ast.Name):
                 # ``all(map(same, answers, expected))``
                 roots = roots | self._roots(argument, scope) if not self._is_subject(node, scope) else roots

@@ -9,12 +9,29 @@ from nemo_evaluator.scoring.code_flow import Flow
 from nemo_evaluator.scoring.code_scopes import Scope, Scopes
 
 _FUNCTIONS: Final = frozenset({"eval", "exec", "compile", "__import__", "breakpoint"})
+_TABLES: Final = frozenset({"__dict__", "__getattribute__"})
 # Modules of which any function that is called with an answer may run it.
 _MODULES: Final = frozenset(
-    {"pickle", "marshal", "dill", "cloudpickle", "jsonpickle", "shelve", "yaml", "joblib", "importlib", "runpy"}
+    {"timeit", "cProfile", "profile", "doctest", "pdb", "bdb", "trace"}
+    | {"pickle", "marshal", "dill", "cloudpickle", "jsonpickle", "shelve", "yaml", "joblib", "importlib", "runpy"}
     | {"subprocess", "pty", "code", "codeop", "ctypes", "multiprocessing"}
 )
-_METHODS: Final = frozenset({"system", "popen", "spawnl", "spawnv", "execv", "execl", "execve", "posix_spawn"})
+_METHODS: Final = frozenset(
+    {
+        "FunctionType",
+        "CodeType",
+        "attrgetter",
+        "methodcaller",
+        "system",
+        "popen",
+        "spawnl",
+        "spawnv",
+        "execv",
+        "execl",
+        "execve",
+        "posix_spawn",
+    }
+)
 
 
 def find_sink(scopes: Scopes, flow: Flow) -> str | None:
@@ -28,13 +45,26 @@ def find_sink(scopes: Scopes, flow: Flow) -> str | None:
     return None
 
 
+def _is_builtins(node: ast.AST, scopes: Scopes) -> bool:
+    if not isinstance(node, ast.Name):
+        return False
+    return node.id == "__builtins__" or scopes.imported.get(node.id) == "builtins"
+
+
 def _sink_at(node: ast.AST, scope: Scope, scopes: Scopes, flow: Flow, called: set[int]) -> str | None:
     if isinstance(node, ast.Name) and node.id in _FUNCTIONS and isinstance(node.ctx, ast.Load):
         # Passed along, as in ``map(eval, answers)``.
         is_own = scopes.find(node.id, scope) is not None
         return None if is_own or id(node) in called else node.id
+    if isinstance(node, ast.Attribute) and node.attr in (_FUNCTIONS | _TABLES) and _is_builtins(node.value, scopes):
+        return node.attr
+    if isinstance(node, ast.ImportFrom) and node.module == "builtins":
+        return next((alias.name for alias in node.names if alias.name in _FUNCTIONS), None)
     if not isinstance(node, ast.Call):
         return None
+    if any(_is_builtins(argument, scopes) for argument in node.args):
+        # ``vars(builtins)["eval"]``
+        return "builtins"
     arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
     takes_answer = any(flow.level(argument, scope) for argument in arguments)
     if isinstance(node.func, ast.Name):

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from nemo_evaluator.scoring.code_flow import Flow
 from nemo_evaluator.scoring.code_measures import find_measure
+from nemo_evaluator.scoring.code_processes import find_own_equality, find_process_use
 from nemo_evaluator.scoring.code_rewrite import Rewriter
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scopes, own_nodes
 from nemo_evaluator.scoring.code_sinks import find_sink
@@ -70,6 +71,12 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
     sink = find_sink(scopes, flow)
     if sink is not None:
         content["unjudged"] = f"the tests would run an answer of the program as code, with {sink!r}"
+    process = find_process_use(module)
+    if process is not None:
+        content["unjudged"] = f"the tests use {process}, which reaches only the judge's own process"
+    compared = find_own_equality(scopes, is_program)
+    if compared is not None:
+        content["unjudged"] = f"the tests compare objects of {compared!r}, whose own code would decide the result"
     rewriter = Rewriter(scopes, flow)
     content["imports"] = _imports(module)
     content["collect"] = _collected(module)

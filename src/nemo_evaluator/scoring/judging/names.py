@@ -19,6 +19,12 @@ _COMPARING: Final = {"isclose": "math", "Counter": "collections", "OrderedDict":
 
 # For a Python before 3.10, which does not know the names of its modules.
 _MODULES: Final = ("math", "sys", "re", "collections", "itertools", "random", "string", "copy", "datetime")
+# Attributes that lead from a value to the code around it.
+_INSIDE: Final = frozenset(
+    {"__globals__", "__builtins__", "__closure__", "__code__", "__dict__", "__func__", "__getattribute__"}
+    | {"__init__", "__loader__", "__self__", "__spec__", "__subclasses__", "__wrapped__", "ag_frame", "cr_frame"}
+    | {"f_back", "f_builtins", "f_globals", "f_locals", "gi_frame", "tb_frame", "__traceback__", "__reduce_ex__"}
+)
 _NOTHING: Final = object()
 
 
@@ -26,7 +32,7 @@ class Names(dict):  # type: ignore[type-arg]
     """The globals of the tests: what is not theirs or Python's is the stub's, a module's, or the program's."""
 
     def __init__(self, session: Session, entry: str, stub: str) -> None:
-        own_builtins = {**vars(builtins), "next": _next_of(session)}
+        own_builtins = {**vars(builtins), "next": _next_of(session), "getattr": _getattr_of(session)}
         super().__init__(__name__="__main__", __builtins__=own_builtins)
         tally = session.tally
         self["__nel_asks__"] = tally.asks
@@ -78,6 +84,17 @@ class Names(dict):  # type: ignore[type-arg]
             except (SyntaxError, ValueError):
                 self._helpers = {}
         return self._helpers
+
+
+def _getattr_of(session: Session) -> Any:
+    """``getattr`` for the tests: a name that the program chose leads nowhere inside the judge."""
+
+    def getattr(target: Any, name: str, *default: Any) -> Any:
+        if isinstance(name, str) and name in _INSIDE and session.tally.answers:
+            raise session.stop("tamper", f"the program reached for {name}")
+        return builtins.getattr(target, name, *default)
+
+    return getattr
 
 
 def _format(pattern: Any, method: str, *args: Any, **kwargs: Any) -> Any:

@@ -15,7 +15,26 @@ class Missing(AttributeError):
 
 def number_of(remote: Remote) -> int:
     """The number under which the program showed the object."""
-    return int(object.__getattribute__(remote, "_number"))
+    number: int = _state(remote)[1]
+    return number
+
+
+def _state(remote: Remote) -> tuple[Any, int, str]:
+    """The session, the number and the name of the type."""
+    state: tuple[Any, int, str] = _STATE.__get__(remote)
+    return state
+
+
+def _ask(remote: Remote, action: str, *operands: Any) -> Any:
+    return _state(remote)[0].ask(action, remote, *operands)
+
+
+def _typed(remote: Remote, action: str, kind: type) -> Any:
+    """An answer that Python wants to be of one type."""
+    answer = _ask(remote, action)
+    if isinstance(answer, kind):
+        return answer
+    raise _state(remote)[0].stop("tamper", f"the program answers {action} with no {kind.__name__}")
 
 
 class Remote:
@@ -25,128 +44,122 @@ class Remote:
     expected, and let it decide that it is so.
     """
 
+    __slots__ = ("__weakref__", "_state")
+
     def __init__(self, session: Any, number: int, type_name: str) -> None:
-        object.__setattr__(self, "_session", session)
-        object.__setattr__(self, "_number", number)
-        object.__setattr__(self, "_type_name", type_name)
-
-    def _ask(self, action: str, *operands: Any) -> Any:
-        session: Any = object.__getattribute__(self, "_session")
-        return session.ask(action, self, *operands)
-
-    def _typed(self, action: str, kind: type) -> Any:
-        """An answer that Python wants to be of one type."""
-        answer = Remote._ask(self, action)
-        if isinstance(answer, kind):
-            return answer
-        session: Any = object.__getattribute__(self, "_session")
-        raise session.stop("tamper", f"the program answers {action} with no {kind.__name__}")
+        _STATE.__set__(self, (session, number, type_name))
 
     def __getattr__(self, name: str) -> Any:
         if name in ("__name__", "__doc__"):
-            return Remote._ask(self, "get", name)
+            return _ask(self, "get", name)
         if name.startswith("__"):
             raise AttributeError(name)
-        return Remote._ask(self, "get", name)
+        return _ask(self, "get", name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        Remote._ask(self, "set", name, value)
+        _ask(self, "set", name, value)
 
     def __delattr__(self, name: str) -> None:
-        Remote._ask(self, "del", name)
+        _ask(self, "del", name)
 
     def __getitem__(self, key: Any) -> Any:
-        return Remote._ask(self, "item", key)
+        return _ask(self, "item", key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        Remote._ask(self, "set_item", key, value)
+        _ask(self, "set_item", key, value)
 
     def __delitem__(self, key: Any) -> None:
-        Remote._ask(self, "del_item", key)
+        _ask(self, "del_item", key)
 
     def __len__(self) -> int:
         try:
-            return int(Remote._typed(self, "len", int))
+            return int(_typed(self, "len", int))
         except Missing:
             # ``list`` wants to know how long a generator is, and takes this for an answer.
             raise TypeError("the object has no length") from None
 
     def __bool__(self) -> bool:
-        return bool(Remote._typed(self, "bool", bool))
+        return bool(_typed(self, "bool", bool))
 
     def __int__(self) -> int:
-        return int(Remote._typed(self, "int", int))
+        return int(_typed(self, "int", int))
 
     def __float__(self) -> float:
-        return float(Remote._typed(self, "float", float))
+        return float(_typed(self, "float", float))
 
     def __str__(self) -> str:
-        return str(Remote._typed(self, "str", str))
+        return str(_typed(self, "str", str))
 
     def __repr__(self) -> str:
-        return str(Remote._typed(self, "repr", str))
+        return str(_typed(self, "repr", str))
 
     def __iter__(self) -> Iterator[Any]:
-        walk = Remote._ask(self, "iter")
+        walk = _ask(self, "iter")
         return walk if isinstance(walk, Remote) else iter(walk)
 
     def __next__(self) -> Any:
-        return Remote._ask(self, "next")
+        return _ask(self, "next")
 
     def __reversed__(self) -> Iterator[Any]:
-        walk = Remote._ask(self, "reversed")
+        walk = _ask(self, "reversed")
         return walk if isinstance(walk, Remote) else iter(walk)
 
     def __await__(self) -> Generator[Any, Any, Any]:
         yield from ()
-        return Remote._ask(self, "await")
+        return _ask(self, "await")
 
     def __enter__(self) -> Any:
-        return Remote._ask(self, "enter")
+        return _ask(self, "enter")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         """The program learns what class of exception it is, and may suppress one that is no verdict."""
-        session: Any = object.__getattribute__(self, "_session")
+        session = _state(self)[0]
         is_verdict = error is not None and (isinstance(error, AssertionError) or not isinstance(error, Exception))
         if is_verdict or (error is session.tally.raised and error is not None):
             return False
         names = [] if kind is None else [base.__name__ for base in kind.__mro__ if base.__module__ == "builtins"]
-        suppress = Remote._ask(self, "exit", names[0] if names else None)
+        suppress = _ask(self, "exit", names[0] if names else None)
         return suppress is True and error is not None
 
     def __instancecheck__(self, value: Any) -> bool:
-        return isinstance(value, Remote) and Remote._ask(self, "is_instance", value) is True
+        return isinstance(value, Remote) and _ask(self, "is_instance", value) is True
 
     def __subclasscheck__(self, kind: Any) -> bool:
-        return isinstance(kind, Remote) and Remote._ask(self, "is_subclass", kind) is True
+        return isinstance(kind, Remote) and _ask(self, "is_subclass", kind) is True
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Remote):
             return False
         if number_of(other) == number_of(self):
             return True
-        session: Any = object.__getattribute__(self, "_session")
-        name = object.__getattribute__(self, "_type_name")
+        session, _, name = _state(self)
         raise session.stop("tamper", f"the tests compare two objects of the program's own type {name}")
 
     def __hash__(self) -> int:
         return number_of(self)
 
     def __neg__(self) -> Any:
-        return Remote._ask(self, "neg")
+        return _ask(self, "neg")
+
+
+# Nobody reaches the session through an attribute of a proxy.
+_STATE: Any = vars(Remote)["_state"]
+del Remote._state  # type: ignore[attr-defined]
 
 
 class ProgramFunction(Remote):
     """An object of the program that can be called."""
 
+    __slots__ = ()
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return Remote._ask(self, "call", list(args), kwargs)
+        return _ask(self, "call", list(args), kwargs)
 
 
 def _operator(name: str) -> Callable[[Remote, Any], Any]:
     def operate(self: Remote, other: Any) -> Any:
         # The other operand may be the expected value, unless it is the program's too.
-        return Remote._ask(self, name, other) if isinstance(other, Remote) else NotImplemented
+        return _ask(self, name, other) if isinstance(other, Remote) else NotImplemented
 
     return operate
 

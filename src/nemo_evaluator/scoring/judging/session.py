@@ -10,6 +10,7 @@ import sys
 from . import program, values
 from .counting import End, Tally, describe, not_a_number
 from .exceptions import exception_type, rebuilt
+from .handing import is_of_judge, is_usable, perform
 from .proxies import Missing, ProgramFunction, Remote, number_of
 
 TYPE_CHECKING = False
@@ -21,8 +22,6 @@ _MAX_OBJECTS: Final = 10_000_000
 _MAX_CLASSES: Final = 100
 _MAX_TEXT: Final = 4000
 _TESTS: Final = "__main__"
-_PLAIN: Final = (list, set, dict, bytearray, str, bytes, int, float, tuple, frozenset, range)
-_BUILTIN_METHOD: Final[Any] = type([].append)
 
 
 class Session:
@@ -37,6 +36,9 @@ class Session:
         self._handed_out: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._exception_types: dict[int, type[Exception]] = {}
+        # How many functions of the tests the program has called that have not returned.
+        self._depth = 0
+        self._is_direct = False
         # Whether the tests looked for anything in the program.
         self.reached = False
         self.tally = Tally()
@@ -54,7 +56,10 @@ class Session:
         with self._lock:
             self.reached = True
             key = os.urandom(8).hex()
+            # What a function of the tests returns to the program may be the program's choice.
+            self._is_direct = self._depth == 0
             self._send((key, action, *operands))
+            self._is_direct = False
             answer = self._await(key, action, operands)
         if action != "name" or not isinstance(answer, Remote):
             self.tally.answers += 1
@@ -62,8 +67,13 @@ class Session:
 
     @property
     def ended(self) -> tuple[str, str] | None:
-        """The verdict, once the tests cannot go on."""
-        return None if self.tally.end is None else self.tally.end.args
+        """The verdict, once the tests cannot go on; it is never that they passed."""
+        if self.tally.end is None:
+            return None
+        verdict, text = self.tally.end.args
+        if verdict == "passed":
+            return "tamper", "the program ended the tests"
+        return verdict, text
 
     def stop(self, verdict: str, text: str) -> End:
         """Remember the first reason why the tests cannot go on."""
@@ -75,6 +85,8 @@ class Session:
             values.send(self._requests, body)
         except BrokenPipeError:
             raise self.stop("crash", "the program ended") from None
+        except values.Forbidden as error:
+            raise self.stop("tamper", f"the program reached for {error}") from None
         except ValueError as error:
             # Before the first answer, what the tests pass is their own.
             verdict = "crash" if self.tally.answers else "unjudged"
@@ -130,8 +142,9 @@ class Session:
         target = self._handed_out[number]
         # What the program calls with is an answer too.
         self.tally.answers += 1
+        self._depth += 1
         try:
-            result = _perform(target, content[1], content[2:])
+            result = perform(target, content[1], content[2:])
         except values.Malformed:
             raise
         except Exception as error:  # noqa: BLE001 - it goes to the program, as it would in one process
@@ -141,6 +154,8 @@ class Session:
             self._send(("", program.FAILED, names[0], describe(error).partition(": ")[2]))
         else:
             self._send(("", program.RETURNED, result))
+        finally:
+            self._depth -= 1
 
     def _refer(self, value: Any) -> values.Reference:
         """How the program is told of something that is not sent itself."""
@@ -148,6 +163,8 @@ class Session:
             return values.Reference(number_of(value), True, "")
         if isinstance(value, type) and value in self._exception_types.values():
             return values.Reference(vars(value)["_nel_number"], True, "")
+        if is_of_judge(value):
+            raise values.Forbidden(f"a {type(value).__name__} of the judge")
         name = getattr(value, "__name__", None)
         if isinstance(name, str):
             if getattr(builtins, name, None) is value:
@@ -155,6 +172,8 @@ class Session:
             module = getattr(value, "__module__", None)
             if isinstance(module, str) and _is_of_python(module, name, value):
                 return values.Reference(-1, True, f"{module}:{name}")
+        if self._is_direct and not is_usable(value):
+            raise self.stop("unjudged", f"the tests pass a {type(value).__name__}, which cannot be sent")
         number = self._numbers.get(id(value))
         if number is None:
             number = len(self._handed_out)
@@ -197,44 +216,6 @@ def _is_of_python(module: str, name: str, value: Any) -> bool:
     if module == _TESTS or module.startswith("nel_judge"):
         return False
     return getattr(sys.modules.get(module), name, None) is value
-
-
-def _perform(target: Any, action: str, operands: tuple[Any, ...]) -> Any:
-    if action == "call":
-        if len(operands) != 2 or type(operands[0]) is not tuple or type(operands[1]) is not dict:
-            raise values.Malformed("a call of no known form")
-        if not _may_be_called(target):
-            raise TypeError("the program cannot call this object of the tests")
-        return target(*operands[0], **operands[1])
-    if not operands or type(operands[0]) is not str:
-        raise values.Malformed("an attribute of no name")
-    name = operands[0]
-    if name.startswith("_") or not _may_be_looked_into(target, name):
-        raise AttributeError(name)
-    if action == "get" and len(operands) == 1:
-        return getattr(target, name)
-    if action == "set" and len(operands) == 2:
-        setattr(target, name, operands[1])
-        return None
-    raise values.Malformed("an unknown request of the program")
-
-
-def _may_be_called(target: Any) -> bool:
-    """Functions and classes of the tests, their objects, mocks, and methods of values such as ``results.append``."""
-    if not callable(target):
-        return False
-    if type(target) is _BUILTIN_METHOD:
-        is_value = type(target.__self__) in _PLAIN or type(target.__self__).__name__ == "deque"
-        return is_value and not target.__name__.startswith("format")
-    return True
-
-
-def _may_be_looked_into(target: Any, name: str) -> bool:
-    """Objects of the tests' own classes, except test cases; of a mock only what stands for the mocked object."""
-    kind = type(target)
-    if kind.__module__ == "unittest.mock":
-        return not hasattr(kind, name)
-    return kind.__module__ == _TESTS and not hasattr(kind, "failureException")
 
 
 def _exception(content: Any) -> tuple[list[str], str, str, list[Any]]:

@@ -22,6 +22,8 @@ MAX_DEPTH: Final = 150
 JUDGE_MAX_FRAME: Final = 256 << 20
 JUDGE_MAX_DEPTH: Final = 220
 _MAX_TYPE_NAME: Final = 80
+# The modules of the judge itself.
+_OURS: Final = "nel_judge"
 
 # The only builtins that a program may name: types of plain values, and exceptions that tests can expect.
 _VALUE_TYPES: Final = (
@@ -57,11 +59,16 @@ _BUILT: Final[dict[str, tuple[str, Callable[[Any], tuple[Any, ...]]]]] = {
     "time": ("datetime", lambda v: (v.hour, v.minute, v.second, v.microsecond, *_zone_of(v))),
     "timedelta": ("datetime", lambda v: (v.days, v.seconds, v.microseconds)),
     "deque": ("collections", lambda v: (list(v),)),
+    "PosixPath": ("pathlib", lambda v: (str(v),)),
 }
 _ZONED: Final = ("datetime", "time")
 _LISTS: Final[tuple[tuple[Any, bytes], ...]] = ((list, b"l"), (tuple, b"t"), (set, b"S"), (frozenset, b"Z"))
 _LIST_OF: Final[dict[bytes, Callable[[list[Any]], Any]]] = {b"t": tuple, b"S": set, b"Z": frozenset, b"l": list}
 _CONSTANTS: Final = {b"N": None, b"T": True, b"F": False}
+
+
+class Forbidden(ValueError):
+    """A part of the judge, which no message may carry."""
 
 
 OBJECT: Final = 0
@@ -189,6 +196,8 @@ class _Writer:
         elif isinstance(value, float):
             self._add(b"f%s;" % float.__repr__(value).encode())
         elif isinstance(value, dict):
+            if type(value).__module__.startswith(_OURS):
+                raise Forbidden("the names of the tests")
             self._add(b"d%d:" % dict.__len__(value))
             for key, item in dict.items(value):
                 self.put(key, depth + 1)
@@ -222,7 +231,7 @@ class _Writer:
             return self.put((value.start, value.stop, value.step), depth + 1)
         name = type(value).__name__
         module = type(value).__module__
-        if name in _BUILT and _BUILT[name][0] == module:
+        if name in _BUILT and module.startswith(_BUILT[name][0]):
             self._add(b"x%s;" % name.encode())
             return self.put(_BUILT[name][1](value), depth + 1)
         if module == "numpy" and getattr(value, "shape", None) == ():
