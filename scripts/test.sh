@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Every test, or those of the files and folders given: two at a time where they may run beside each other, those that
 # queue for a part beside them, then those marked `serial`; one line at the end. What failed is run again, at most twice,
-# with nothing beside it: a test that passes only then is named, and more than $unsteady_limit of them are a failure.
+# with nothing beside it: a test that passes only then is named with its traceback, and more than $unsteady_limit of them
+# are a failure.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 unsteady_limit=6
@@ -54,34 +55,4 @@ for name in "${red[@]}"; do
   # Whether they passed stands in the results: a failed test may also leave a process that spoils the last exit code.
   again "$name" "$name-again" || again "$name-again" "$name-again-again" || [ $? = 1 ] || code=1
 done
-"$bin/python" - "$code" "$results" "$SECONDS" "$unsteady_limit" <<'PY'
-import sys
-from pathlib import Path
-from xml.etree import ElementTree
-
-code, results, seconds, limit = sys.argv[1] == "0", Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-bad, skipped, every = {}, set(), set()
-# The later runs come last, and their word stands.
-for path in sorted(results.glob("*.xml"), key=lambda path: path.stem.count("-again")):
-    again = path.stem.endswith("-again")
-    for case in ElementTree.parse(path).iter("testcase"):
-        name = f"{case.get('classname')}::{case.get('name')}"
-        every.add(name)
-        failed = case.find("failure") is not None or case.find("error") is not None
-        if failed:
-            bad[name] = "failed"
-        elif again and name in bad:
-            bad[name] = "unsteady"
-        if case.find("skipped") is not None:
-            skipped.add(name)
-unsteady = sorted(name for name, what in bad.items() if what == "unsteady")
-red = len(bad) - len(unsteady)
-for name in unsteady:
-    print(f"unsteady (failed beside others, passed by itself): {name}")
-fine = code and not red and len(unsteady) <= limit
-print(
-    f"{'OK' if fine else 'FAILED'}: {len(every) - red - len(skipped)} passed, {red} failed, {len(skipped)} skipped"
-    f" in {seconds} s" + (f"; {len(unsteady)} unsteady, {limit} allowed" if unsteady else "")
-)
-sys.exit(not fine)
-PY
+"$bin/python" scripts/test_report.py "$code" "$results" "$SECONDS" "$unsteady_limit"

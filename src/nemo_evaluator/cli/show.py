@@ -19,6 +19,7 @@ from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.runs.folder import open_run
 from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.runs.row import Row
+from nemo_evaluator.runs.row import shown as shown_value
 from nemo_evaluator.solvers.simple import messages_for
 from nemo_evaluator.store.runs import find_run
 
@@ -42,12 +43,14 @@ def _show_rows(run: str, which: str | None, row: int | None, limit: int, *, as_j
 
 
 def _row_text(benchmark: str, row: Row) -> str:
-    verdict = f"failed: {row.cause}" if row.failed else f"{'right' if row.right else 'wrong'} (reward {row.reward:g})"
+    reward = "no reward" if row.reward is None else f"reward {row.reward:g}"
+    verdict = f"failed: {row.cause}" if row.failed else f"{'right' if row.right else 'wrong'} ({reward})"
     notes = [word for word, holds in (("truncated", row.truncated), ("unparsed", row.unparsed)) if holds]
     head = f"=== {benchmark}, problem {row.problem_idx}, repeat {row.repeat}: {', '.join([verdict, *notes])}"
     scored = {"answer": row.response, "extracted": row.extracted, "expected": row.expected}
     parts = {"prompt": row.prompt} | ({"error": row.error} if row.failed else scored)
-    return "\n".join([head, *(f"\n--- {name}\n{text}" for name, text in parts.items()), ""])
+    texts = {name: shown_value(part) if isinstance(part, dict | list) else part for name, part in parts.items()}
+    return "\n".join([head, *(f"\n--- {name}\n{text}" for name, text in texts.items()), ""])
 
 
 @click.command("show")

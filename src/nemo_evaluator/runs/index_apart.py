@@ -17,7 +17,7 @@ from typing import Final
 import orjson
 
 from nemo_evaluator.core.files import lines_from
-from nemo_evaluator.runs.index_entry import Entry, row_entry
+from nemo_evaluator.runs.index_entry import Entry, row_entry, unreadable_entry
 from nemo_evaluator.runs.index_piece import Codes, Piece, packed, unpacked
 
 # From this size on, processes are worth their start.
@@ -52,7 +52,10 @@ def _process(path: Path, first: int, step: int, start: int, end: int) -> subproc
 
 
 def entries_of(path: Path, start: int, end: int) -> Iterator[tuple[int, Entry | None]]:
-    """Each line that begins within a stretch, as where it ends and its entry; None for a line that is no row."""
+    """Each line that begins within a stretch, as where it ends and its entry; None for a line that is no row.
+
+    A row that cannot be parsed, because it is nested too deep for instance, has an entry: readers show a placeholder.
+    """
     lines = lines_from(path, max(0, start - 1))
     if start:
         # What is left of the line that a stretch before this one began.
@@ -63,7 +66,8 @@ def entries_of(path: Path, start: int, end: int) -> Iterator[tuple[int, Entry | 
         try:
             data = orjson.loads(line)
         except orjson.JSONDecodeError:
-            data = None
+            yield offset + len(line), unreadable_entry(offset, len(line), line)
+            continue
         yield offset + len(line), row_entry(offset, len(line), data) if type(data) is dict else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from nemo_evaluator.core.failures import POLICY, Cause
@@ -16,6 +17,11 @@ TRUNCATED_FLAG: Final = 1
 UNPARSED_FLAG: Final = 2
 REFUSED_FLAG: Final = 4
 TRIPPED_FLAG: Final = 8
+# The cause of a row that is there and that no parser of ours reads.
+UNREADABLE: Final = "unreadable"
+# Where a line says which step it is of, and how near its beginning.
+STEP_OF_LINE: Final = re.compile(rb'"problem_idx":\s?(\d{1,18}),\s?"repeat":\s?(\d{1,18})[,}]')
+STEP_WITHIN: Final = 200
 # A row's number: problems above, repeats in the lower bits, so that the order of numbers is the order of rows.
 REPEAT_BITS: Final = 20
 _MOST: Final = 1 << (62 - REPEAT_BITS)
@@ -72,6 +78,19 @@ def row_entry(offset: int, length: int, data: JsonDict) -> Entry | None:
     flags |= is_tripped(row.data) * TRIPPED_FLAG
     at = (problem << REPEAT_BITS) | repeat, offset, length, None, row.reward, row.cause or None
     return (*at, row.category, row.finish_reason, row.tokens, row.latency_ms, flags, row.cost_usd)
+
+
+def unreadable_entry(offset: int, length: int, line: bytes) -> Entry | None:
+    """The entry of a line that cannot be parsed; None when its beginning does not say which step it is of."""
+    place = STEP_OF_LINE.search(line, 0, STEP_WITHIN)
+    if place is None or not line.endswith(b"\n"):
+        # A line without an end was cut off: it is lost, and the run can be resumed.
+        return None
+    problem, repeat = int(place[1]), int(place[2])
+    if problem >= _MOST or repeat >= 1 << REPEAT_BITS:
+        return None
+    number = (problem << REPEAT_BITS) | repeat
+    return number, offset, length, None, None, UNREADABLE, None, None, None, None, 0, None
 
 
 def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:

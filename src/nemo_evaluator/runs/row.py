@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.json_coerce import Field, as_dict, as_list, as_number, as_text, as_total, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
@@ -116,6 +117,13 @@ class Row:
     def right(self) -> bool:
         """Whether it has the full reward."""
         return (self.reward or 0.0) >= 1
+
+
+def shown(value: Any) -> str:
+    """A value of a row as text, however deep it is nested; empty where there is none."""
+    if value is None:
+        return ""
+    return dumps(value).decode("utf-8", "replace") if isinstance(value, dict | list) else str(value)
 
 
 def category_of(row: JsonDict) -> str | None:

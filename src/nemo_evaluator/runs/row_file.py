@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import iter_jsonl, lines_from
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.runs.index_entry import STEP_OF_LINE, STEP_WITHIN, UNREADABLE
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.store.sealed import open_line, read_record
 from nemo_evaluator.store.sums import verified
@@ -20,10 +20,6 @@ from nemo_evaluator.store.view_rows import result_row
 
 if TYPE_CHECKING:
     from nemo_evaluator.runs.query import Place
-
-# Where a line says which step it is of, and how near its beginning.
-_PLACE: Final = re.compile(rb'"problem_idx":\s?(\d+),\s?"repeat":\s?(\d+)')
-_PLACE_WITHIN: Final = 200
 
 
 class RowReader:
@@ -53,6 +49,8 @@ class RowReader:
         Raises:
             sqlite3.DatabaseError: The index has another reward for it than the file: it is not the index of this file.
         """
+        if place.cause == UNREADABLE and not self._journal:
+            return self._placeholder(place)
         answer, outcome = self.records(place)
         if outcome is None:
             row = Row(orjson.loads(self._line(place.at, -1)))
@@ -61,6 +59,18 @@ class RowReader:
         if row.key != place.key or (not row.failed and row.reward != place.reward):
             raise sqlite3.DatabaseError("it is not of these rows")
         return row
+
+    def _placeholder(self, place: Place) -> Row:
+        """A failed row in the place of one that cannot be parsed; it says why."""
+        try:
+            orjson.loads(self._line(place.at, -1))
+            why = "it was changed"
+        except orjson.JSONDecodeError as error:
+            why = f"it is nested too deep ({error})" if "depth limit" in str(error) else f"it is not JSON ({error})"
+        size = f"{place.length / 2**20:,.1f} MB" if place.length >= 1 << 20 else f"{place.length:,} bytes"
+        problem, repeat = place.key
+        failure = {"cause": UNREADABLE, "message": f"a row of {size} that cannot be read: {why}"}
+        return Row({"problem_idx": problem, "repeat": repeat, "status": "failed", "reward": None, "failure": failure})
 
     def _line(self, start: int, most: int) -> bytes:
         self._file.seek(start)
@@ -122,17 +132,38 @@ def trajectories_of(path: Path, wanted: set[tuple[int, int]]) -> Iterator[Row]:
     if not left or not path.is_file():
         return
     for _, line in lines_from(verified(path)):
-        place = _PLACE.search(line, 0, _PLACE_WITHIN)
-        if place is not None and (key := (int(place[1]), int(place[2]))) in left:
-            left.remove(key)
-            yield Row(orjson.loads(line))
-            if not left:
-                return
+        place = STEP_OF_LINE.search(line, 0, STEP_WITHIN)
+        key = (int(place[1]), int(place[2])) if place is not None else None
+        if key is None or key not in left:
+            continue
+        left.remove(key)
+        row = _parsed(line)
+        if row is not None:
+            yield Row(row)
+        if not left:
+            return
+
+
+def _parsed(line: bytes) -> JsonDict | None:
+    """The row in a line; None where nothing can be read."""
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _readable_trajectories(path: Path) -> Iterator[JsonDict]:
+    for _, line in lines_from(verified(path)) if path.is_file() else ():
+        row = _parsed(line)
+        if row is not None:
+            yield row
 
 
 def with_trajectories(rows: Iterator[Row], path: Path) -> Iterator[Row]:
-    """The rows, each with its conversation where one was kept in ``trajectories.jsonl``."""
-    rest, passed = read_trajectories(path), dict[tuple[Any, Any], list[JsonDict]]()
+    """The rows, each with its conversation where one was kept in ``trajectories.jsonl`` and can be read."""
+    rest = _readable_trajectories(path)
+    passed = dict[tuple[Any, Any], list[JsonDict]]()
     for row in rows:
         if row.trajectory:
             yield row

@@ -14,6 +14,8 @@ from sympy import Expr, Float  # type: ignore[import-untyped]
 
 _MEMORY: Final = 4 << 30
 _DIGITS: Final = 60
+# So much longer than its CPU time a comparison may take before the kernel ends the worker.
+_GRACE: Final = 1.0
 
 
 class _CpuLimit(BaseException):
@@ -35,6 +37,8 @@ def _parsed(text: str) -> list[Any]:
 def _equal(target: str, said: str, seconds: float) -> bool | None:
     for compare, share in ((_symbolically, 1.0), (_numerically, 0.5)):
         signal.setitimer(signal.ITIMER_PROF, seconds * share)
+        # One step inside a library, such as a power with millions of digits, cannot be interrupted from Python.
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds * share + _GRACE)
         try:
             return compare(target, said)
         except _CpuLimit:
@@ -43,6 +47,7 @@ def _equal(target: str, said: str, seconds: float) -> bool | None:
             return False
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return None
 
 
@@ -65,6 +70,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.RLIM_INFINITY))
     signal.signal(signal.SIGPROF, _limit)
+    signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin:
         target, said, seconds = json.loads(line)

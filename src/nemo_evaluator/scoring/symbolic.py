@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ _LONGEST: Final = 1000
 _WALL_FACTOR: Final = 6.0
 _START_SECONDS: Final = 120.0
 _REMEMBERED: Final = 4096
+_LAST_WORD_SECONDS: Final = 5.0
 
 
 class MathPool:
@@ -60,10 +62,14 @@ class MathPool:
 class _Worker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        # Whether the last worker was ended by its CPU limit: another one would end in the same way.
+        self._over_limit = False
 
     def ask(self, target: str, said: str, seconds: float) -> bool | None:
-        """The verdict; None when the CPU limit ended the comparison, or when it ended two workers."""
-        line = self._exchange(target, said, seconds) or self._exchange(target, said, seconds)
+        """The verdict; None when the CPU limit ended the comparison, or its worker, or when two workers were lost."""
+        line = self._exchange(target, said, seconds)
+        if not line and not self._over_limit:
+            line = self._exchange(target, said, seconds)
         verdict: bool | None = json.loads(line) if line else None
         return verdict
 
@@ -93,6 +99,7 @@ class _Worker:
             line = b""
         finally:
             guard.cancel()
+        self._over_limit = not line and _ended_by_limit(process)
         if not line:
             self.stop()
         return line
@@ -107,6 +114,14 @@ class _Worker:
             with suppress(BrokenPipeError):
                 if pipe is not None:
                     pipe.close()
+
+
+def _ended_by_limit(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        return process.wait(_LAST_WORD_SECONDS) == -signal.SIGVTALRM
+    except subprocess.TimeoutExpired:
+        # It closed its output and lives on.
+        return False
 
 
 @cache

@@ -16,7 +16,7 @@ from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.index_piece import WORDS
 from nemo_evaluator.runs.labels import Label, read_labels
 from nemo_evaluator.runs.query import FLAGS, Order, Place, RowFilter, count, places, tally
-from nemo_evaluator.runs.row import Row
+from nemo_evaluator.runs.row import Row, shown
 from nemo_evaluator.runs.row_file import RowReader
 
 MOST: Final = 500
@@ -46,7 +46,7 @@ class Wish:
     def fits(self, row: Row) -> bool:
         """Whether a row has the text and the metadata that are asked for."""
         said = {"prompt": (row.prompt,), "answer": (row.response,)}.get(self.place, (row.prompt, row.response))
-        held = {name: str(value).lower() for name, value in row.metadata.items()} if self.metadata else {}
+        held = {name: shown(value).lower() for name, value in row.metadata.items()} if self.metadata else {}
         found = not self.text or any(self.text.lower() in text.lower() for text in said)
         return found and all(name in held and value.lower() in held[name] for name, value in self.metadata)
 
@@ -139,8 +139,7 @@ def _short_row(reader: RowReader, place: Place) -> Row | None:
 
 
 def _peek(value: Any) -> str:
-    text = "" if value is None else str(value)[: 4 * _PEEK]
-    return " ".join(text.split())[:_PEEK]
+    return " ".join(shown(value)[: 4 * _PEEK].split())[:_PEEK]
 
 
 def exported(folder: BenchmarkFolder, wish: Wish, kind: str) -> Iterator[bytes]:
@@ -148,7 +147,7 @@ def exported(folder: BenchmarkFolder, wish: Wish, kind: str) -> Iterator[bytes]:
     labels = read_labels(folder.path)
     if kind == "csv":
         yield _line([*_COLUMNS, *_MORE, "label", "note", "who"])
-    rows = folder.rows(wish.which, order=cast(Order, wish.order))
+    rows = _indexed_rows(folder, wish)
     if wish.text or wish.metadata:
         # Which are meant, only the rows themselves tell.
         rows = (found[1] for found in search(folder, wish) if not isinstance(found, dict))
@@ -156,11 +155,20 @@ def exported(folder: BenchmarkFolder, wish: Wish, kind: str) -> Iterator[bytes]:
         label = labels.get(row.key)
         if kind == "csv":
             said = [label.label, label.note, label.who] if label else ["", "", ""]
-            yield _line([safe_cell(one) for one in (*(getattr(row, name) for name in (*_COLUMNS, *_MORE)), *said)])
+            values = [getattr(row, name) for name in (*_COLUMNS, *_MORE)]
+            texts = [shown(value) if isinstance(value, dict | list) else value for value in values]
+            yield _line([safe_cell(value) for value in (*texts, *said)])
         else:
             names = ("label", "note", "who", "when")
             human = {"human": {name: getattr(label, name) for name in names}} if label else {}
             yield scrub_json(dumps(row.data | human)) + b"\n"
+
+
+def _indexed_rows(folder: BenchmarkFolder, wish: Wish) -> Iterator[Row]:
+    """The rows by way of the index: it also knows of rows that cannot be read, which have a placeholder."""
+    with folder.reading() as (columns, reader):
+        for place in places(columns, wish.which, cast(Order, wish.order)):
+            yield reader.row(place)
 
 
 def _line(cells: list[object]) -> bytes:

@@ -26,6 +26,8 @@ from nemo_evaluator.view.page_rows import listed
 # Characters of a text, and of one in an agent's step, that are sent at first; and of each further part.
 FIRST: Final = 65_536
 _IN_A_STEP: Final = 4_096
+# How deep the fields of a row are shown.
+_DEEPEST: Final = 50
 PART: Final = 1 << 18
 # A journal up to this size is searched for an answer that the index does not point to.
 _SEARCHED: Final = 1 << 29
@@ -179,16 +181,18 @@ def row_facts(
     return {"row": data, "sent": sent, "answer": asked, "timing": timing, "facts": facts, "steps": steps}
 
 
-def _shortened(value: Any, path: str, most: int, cut: dict[str, int]) -> Any:
+def _shortened(value: Any, path: str, most: int, cut: dict[str, int], level: int = 0) -> Any:
     """A value with the beginnings of its long texts; ``cut`` gets the paths and lengths of those."""
     if isinstance(value, str) and len(value) > most:
         cut[path] = len(value)
         return value[:most]
+    if level > _DEEPEST and isinstance(value, dict | list):
+        return f"[nested deeper than {_DEEPEST} levels]"
     inner = f"{path}/" if path else ""
     if isinstance(value, dict):
-        return {name: _shortened(part, f"{inner}{name}", most, cut) for name, part in value.items()}
+        return {name: _shortened(part, f"{inner}{name}", most, cut, level + 1) for name, part in value.items()}
     if isinstance(value, list):
-        return [_shortened(part, f"{inner}{at}", most, cut) for at, part in enumerate(value)]
+        return [_shortened(part, f"{inner}{at}", most, cut, level + 1) for at, part in enumerate(value)]
     return value
 
 
