@@ -12,7 +12,10 @@ WORD: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _ABBREVIATIONS: Final = re.compile(
     r"\b(?:(?i:Mr|Mrs|Ms|Dr|Prof|Sr|Jr|St|vs|etc|e\.g|i\.e|cf|al|Inc|Ltd|Co|No|Fig|approx)|[A-Z])\.$"
 )
-_END: Final = re.compile(r"[.!?…]+[\"'”’)\]*_]*(?=\s|$)|[。！？]+")
+# A run of signs is looked at from its beginning only, once: a long one costs no more than its length.
+_END: Final = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*+(?=\s|$)|[。！？]+")
+# No abbreviation is longer.
+_BEFORE_END: Final = 24
 _MARKS: Final = re.compile(r"^[ \t]*(?:[*+-]|#+|\d+[.)])[ \t]+")
 _VOWELS: Final = re.compile(r"[aeiouy]+")
 
@@ -49,23 +52,24 @@ def lower_words(text: str) -> list[str]:
 
 def sentences(text: str) -> list[str]:
     """The sentences of a text. A blank line and the start of a list item or heading end a sentence too."""
-    found: list[str] = []
+    parts: list[str] = []
     for block in re.split(r"\n\s*\n", text.strip()):
-        piece = ""
+        lines: list[str] = []
         for line in block.strip().split("\n"):
             if _MARKS.match(line):
-                found += _split(piece)
-                piece = _MARKS.sub("", line)
-            else:
-                piece = f"{piece} {line.strip()}" if piece else line.strip()
-        found += _split(piece)
-    return found
+                parts += _split(" ".join(lines))
+                lines = [_MARKS.sub("", line)]
+            elif lines or line.strip():
+                lines.append(line.strip())
+        parts += _split(" ".join(lines))
+    return parts
 
 
 def _split(text: str) -> list[str]:
     pieces, start = [], 0
     for end in _END.finditer(text):
-        upto = text[start : end.start()] + end[0].rstrip("\"'”’)]*_")
+        before = text[max(start, end.start() - _BEFORE_END) : end.start()]
+        upto = before + end[0].rstrip("\"'”’)]*_")
         if end[0] == "." and _ABBREVIATIONS.search(upto) and end.end() < len(text):
             continue
         pieces.append(text[start : end.end()].strip())

@@ -33,13 +33,18 @@ _CAPITALS: Final = (
 _SPELLINGS: Final = {"kiev": "kyiv", "luxembourg city": "luxembourg", "berne": "bern"}
 _FEWEST_COUNTRIES: Final = 50
 _FEWEST_DATES: Final = 5
+# Characters at the end of a sentence among which its emoji is; and those of the longest name and number in a list.
+_TAIL: Final = 100
+_LONGEST_NAME: Final = 200
+_LONGEST_NUMBER: Final = 20
+_MULTIPLES: Final = [14, 21, 28, 35, 42, 49]
 
 
 def emoji(text: str, args: JsonDict) -> bool:
     """An emoji at the end of every sentence, before or after its full stop."""
     plain = re.sub(r"(?<=\d)\.(?=\d)", "·", text)
     ends = [found for found in _SENTENCE.finditer(plain) if re.search(r"\w", found["body"])]
-    return bool(ends) and all(found["emoji"] or _ENDS_IN_EMOJI.search(found["body"]) for found in ends)
+    return bool(ends) and all(found["emoji"] or _ENDS_IN_EMOJI.search(found["body"][-_TAIL:]) for found in ends)
 
 
 def line_indent(text: str, args: JsonDict) -> bool:
@@ -80,9 +85,20 @@ def options(text: str, args: JsonDict) -> bool:
 
 def output_template(text: str, args: JsonDict) -> bool:
     """The three labels of the template in order, each with something after it."""
-    template = r"[\s*]*My Answer:(.+?)My Conclusion:(.+?)Future Outlook:(.+)"
-    found = re.fullmatch(template, text.strip(), re.DOTALL)
-    return found is not None and all(re.search(r"\w", part) for part in found.groups())
+    begin = re.match(r"[\s*]*My Answer:", text)
+    if begin is None:
+        return False
+    # Each part has a character at least.
+    conclusion = text.find("My Conclusion:", begin.end() + 1)
+    outlook = text.find("Future Outlook:", conclusion + len("My Conclusion:") + 1)
+    if min(conclusion, outlook) < 0:
+        return False
+    parts = (
+        text[begin.end() : conclusion],
+        text[conclusion + len("My Conclusion:") : outlook],
+        text[outlook + len("Future Outlook:") :],
+    )
+    return all(re.search(r"\w", part) for part in parts)
 
 
 def parentheses(text: str, args: JsonDict) -> bool:
@@ -135,7 +151,7 @@ def sub_bullets(text: str, args: JsonDict) -> bool:
 
 def thesis(text: str, args: JsonDict) -> bool:
     """Every section (what follows a heading; without headings, the whole) begins with HTML italics."""
-    heading = r"(?m)^\s*(?:#{1,6}\s.*|<h[1-6]>.*</h[1-6]>|\*\*[^*\n]+\*\*\s*)$"
+    heading = r"(?m)^[^\S\n]*(?:#{1,6}\s.*|<h[1-6]>.*</h[1-6]>|\*\*[^*\n]+\*\*[^\S\n]*)$"
     sections = [part.strip() for part in re.split(heading, text) if part.strip()]
     italics = re.compile(r"(?:<p>\s*)?<(i|em)\b[^>]*>\s*\S.*?</\1>", re.DOTALL | re.IGNORECASE)
     return bool(sections) and all(italics.match(section) for section in sections)
@@ -149,13 +165,20 @@ def title_case(text: str, args: JsonDict) -> bool:
 
 
 def _plain(text: str) -> str:
+    if len(text) > _LONGEST_NAME:
+        # It is no name, and Python takes time with the square of its length.
+        return text
     folded = unicodedata.normalize("NFKD", text.casefold())
     return "".join(sign for sign in folded if not unicodedata.combining(sign)).strip(" .*-`\"'")
 
 
 def _table(text: str, delimiter: str) -> list[list[str]]:
+    """The rows of a table; none where the text is no table."""
     bare = re.sub(r"^```\w*\s*\n|\n?```$", "", text.strip())
-    return [row for row in csv.reader(bare.splitlines(), delimiter=delimiter) if row]
+    try:
+        return [row for row in csv.reader(bare.splitlines(), delimiter=delimiter) if row]
+    except csv.Error:
+        return []
 
 
 def _is_table(table: list[list[str]], header: list[str], rows: int) -> bool:
@@ -197,16 +220,16 @@ def _is_date(part: str) -> bool:
 
 def mcq_count_length(text: str, args: JsonDict) -> bool:
     """Four questions that begin with the label, five options each, each question longer than the one before."""
-    blocks = re.split(r"(?m)^[\s*#_]*Question\b", text)
+    blocks = re.split(r"(?m)^(?:[^\S\n]|[*#_])*Question\b", text)
     if len(blocks) != 5 or blocks[0].strip():
         return False
     stems = []
     for numbered in blocks[1:]:
         block = re.sub(r"^\s*\d*\s*[:.)]?", "", numbered)
-        options = re.findall(r"(?m)^[\s*-]*\(?[A-Ea-e1-5][.):]\s*\S", block)
+        options = re.findall(r"(?m)^(?:[^\S\n]|[*-])*\(?[A-Ea-e1-5][.):]\s*\S", block)
         if len(options) != 5:
             return False
-        stems.append(len(re.split(r"(?m)^[\s*-]*\(?[Aa1][.):]\s", block)[0].strip()))
+        stems.append(len(re.split(r"(?m)^(?:[^\S\n]|[*-])*\(?[Aa1][.):]\s", block)[0].strip()))
     return in_turn(stems, operator.lt)
 
 
@@ -214,6 +237,14 @@ def reverse_newline(text: str, args: JsonDict) -> bool:
     """African countries one a line, in reverse alphabetical order."""
     lines = [_plain(re.sub(r"^\s*(?:\d+[.)]|[*-])\s*", "", line)) for line in text.strip().splitlines() if line.strip()]
     return len(lines) >= _FEWEST_COUNTRIES and lines == sorted(lines, reverse=True) and "zimbabwe" in lines
+
+
+def multiples(text: str, args: JsonDict) -> bool:
+    """The multiples of seven from 10 to 50 and no other number."""
+    listed = re.findall(r"\d+", text)
+    if len(listed) != len(_MULTIPLES) or max(map(len, listed)) > _LONGEST_NUMBER:
+        return False
+    return [int(number) for number in listed] == _MULTIPLES
 
 
 def word_reverse(text: str, args: JsonDict) -> bool:
@@ -228,7 +259,7 @@ CHECKS: Final[dict[str, Check]] = {
     **{"format:list": listed, "format:sub-bullets": sub_bullets},
     "format:no_whitespace": lambda text, args: re.search(r"\s", text.strip()) is None,
     **named("custom", csv_quotes, csv_special_character, date_format_list, mcq_count_length, reverse_newline),
-    **named("custom", word_reverse),
+    **named("custom", multiples, word_reverse),
     # The answer (the bald eagle) spelled backwards.
     "custom:character_reverse": lambda text, args: (
         "bald eagle" in text[::-1].casefold() and "eagle" not in text.casefold()
@@ -243,6 +274,4 @@ CHECKS: Final[dict[str, Check]] = {
     "custom:sentence_alphabet": lambda text, args: (
         "".join(words(sentence)[0][0].lower() for sentence in sentences(text)) == string.ascii_lowercase
     ),
-    # The multiples of seven from 10 to 50 and no other number.
-    "custom:multiples": lambda text, args: list(map(int, re.findall(r"\d+", text))) == [14, 21, 28, 35, 42, 49],
 }
