@@ -30,7 +30,7 @@ from nemo_evaluator.runs.bundle import kept_bundle
 from nemo_evaluator.runs.index import kept_index, settle_index
 from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.journal import Journal
-from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, archive_previous, previous_journals
+from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, archive_previous, mark_rows_old, previous_journals
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.records import RUN
 
@@ -104,6 +104,7 @@ class _Session:
         self._started = time.monotonic()
 
     async def run(self, pool: Pool | None) -> Finished:
+        mark_rows_old(self._task)
         history = self._load()
         for budget in self._job.budgets:
             budget.resume(usd=history.usd, tokens=history.tokens, requests=history.requests, seconds=history.elapsed)

@@ -1,7 +1,9 @@
 """Where the files of a run are."""
 
+import os
 import re
 import shutil
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -81,6 +83,15 @@ def archive_previous(task: TaskPaths) -> str | None:
     for path in old:
         shutil.move(path, target / path.name)
     return f"{task.root}: moved the earlier run ({counted(len(old), 'file')}) to {target.relative_to(task.root)}/"
+
+
+def mark_rows_old(task: TaskPaths) -> None:
+    """Make sure that the rows of an earlier session count as older than what is written into the journal from now on.
+
+    They have a later time than the journal will have where the clock was set back in between.
+    """
+    if task.results.is_file() and task.results.stat().st_mtime > time.time():
+        os.utime(task.results, (0, 0))
 
 
 def previous_journals(task: TaskPaths) -> list[Path]:

@@ -60,12 +60,13 @@ class RunMeta:
         return noted
 
     def age(self, now: datetime) -> timedelta | None:
-        """How long ago it was started, where that can be read."""
+        """How long ago it was started, where that can be read; never less than nothing, whatever the clock says."""
         try:
             started = datetime.fromisoformat(self.started_at)
         except ValueError:
             return None
-        return now - (started if started.tzinfo else started.replace(tzinfo=UTC))
+        age = now - (started if started.tzinfo else started.replace(tzinfo=UTC))
+        return max(age, timedelta(0))
 
     def save(self) -> None:
         """Write the run to its output folder and to the registry; what is elsewhere or part of a run to one of them."""

@@ -6,7 +6,6 @@ import asyncio
 import copy
 import hashlib
 import logging
-import time
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
@@ -228,16 +227,16 @@ class Desk:
         """How a batch stands once it has ended; it is cancelled when it takes too long, or the run is interrupted."""
         while not (standing := await self._steady(self._vendor.look, wave.batch)).end:
             wave.looked = True
-            late = time.time() - wave.sent_at > self._settings.max_wait
+            late = monotonic() - wave.began > self._settings.max_wait
             if not wave.asked_at and (late or self._interrupted()):
                 wave.overdue = late
                 await self._cancel(wave)
-            elif wave.asked_at and time.time() - wave.asked_at > self._waits.first_byte:
+            elif wave.asked_at and monotonic() - wave.asked_at > self._waits.first_byte:
                 text = f"batch {wave.batch} was cancelled {self._waits.first_byte:g} s ago and has not ended"
                 stuck = TransportError(text, hint="run again with --resume later: what it has done is collected then")
                 stuck.final = True
                 raise stuck
-            await self._pause(wave.sent_at)
+            await self._pause(wave.began)
         return standing
 
     async def _collect(self, wave: Wave, standing: Standing) -> None:
@@ -251,9 +250,9 @@ class Desk:
             if batch:
                 self._ledger.note(wave, State.SUBMITTED, batch=batch)
                 return True
-            if batch is not None and time.time() - wave.sent_at > self._waits.first_byte:
+            if batch is not None and monotonic() - wave.began > self._waits.first_byte:
                 return False
-            await self._pause(wave.sent_at)
+            await self._pause(wave.began)
 
     async def _cancel(self, wave: Wave) -> None:
         """Ask for the end of a batch. A session that was killed may have meant to: asking twice does no harm."""
@@ -264,7 +263,7 @@ class Desk:
             # It may have ended meanwhile, which the next look tells; out of reach, it is asked again after that.
             if isinstance(error, TransportError | RateLimitError):
                 return
-        wave.asked_at = time.time()
+        wave.asked_at = monotonic()
 
     async def _hand_out(self, wave: Wave, standing: Standing) -> None:
         """Give everybody who waits the result: answers first, so that they count before failures do."""
@@ -272,7 +271,7 @@ class Desk:
         if standing.code == TOO_MANY_TOKENS and len(wave.ids) > 1:
             # More is under way than the vendor allows: half as much at once, after a while.
             self._cap = max(1, len(wave.ids) // 2)
-            await self._pause(time.time() - 20.0 * _LATEST * bool(len(self._tasks) > 1))
+            await self._pause(monotonic() - 20.0 * _LATEST * bool(len(self._tasks) > 1))
             rest = dict.fromkeys(wave.ids, THROTTLED)
         for number, custom_id in enumerate(() if rest else [one for one in wave.ids if one in self._waiting]):
             result = self._read(wave, custom_id, standing.why)
@@ -319,11 +318,11 @@ class Desk:
                     raise
                 if monotonic() - began > self._waits.outage:
                     raise OutageError(error.message, hint="run the same command with --resume later") from error
-            await self._pause(time.time() - 20.0)
+            await self._pause(monotonic() - 20.0)
 
     async def _pause(self, since: float) -> None:
-        """Wait until the next look at something that began at a moment; an interrupt ends the waiting."""
-        end = monotonic() + min(_LATEST, max(_SOONEST, (time.time() - since) / 20.0))
+        """Wait until the next look at what began at a moment of the monotonic clock; an interrupt ends the waiting."""
+        end = monotonic() + min(_LATEST, max(_SOONEST, (monotonic() - since) / 20.0))
         while (left := end - monotonic()) > 0:
             await asyncio.sleep(min(left, 0.25))
             if self._interrupted():

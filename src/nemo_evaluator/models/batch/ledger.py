@@ -66,6 +66,8 @@ class Wave:
     # When it came to be in its state; when it was to be submitted.
     at: float = 0.0
     sent_at: float = 0.0
+    # The same by the clock of this process, which is never set back.
+    began: float = field(default_factory=time.monotonic)
     batch: str = ""
     end: str = ""
     # Whether we meant to ask for its end; when this session did so, and whether because of its deadline.
@@ -194,7 +196,7 @@ def open_batches(folder: Path) -> list[str]:
         for wave in read_waves(path).values():
             if wave.state.open:
                 about = f"{wave.batch or 'a batch'} of {path.parent.name} ({counted(len(wave.ids), 'request')})"
-                found.append(f"{about}: {wave.state} {(time.time() - wave.at) / 3600:.1f} h ago, not collected")
+                found.append(f"{about}: {wave.state} {max(0.0, time.time() - wave.at) / 3600:.1f} h ago, not collected")
     return found
 
 
@@ -203,6 +205,7 @@ def _apply(wave: Wave, record: JsonDict) -> None:
     wave.at = record["at"]
     if wave.state is State.SUBMITTING:
         wave.sent_at = wave.at
+        wave.began = time.monotonic() - max(0.0, time.time() - wave.at)
     wave.cancelled = wave.cancelled or wave.state is State.CANCELLING
     wave.batch = record.get("batch", wave.batch)
     wave.end = record.get("end", wave.end)
