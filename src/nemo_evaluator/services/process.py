@@ -8,20 +8,28 @@ import os
 import secrets
 import signal
 import socket
+import stat
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import TransportError
-from nemo_evaluator.core.files import safe_name
+from nemo_evaluator.core.files import replacing, safe_name
 from nemo_evaluator.core.processes import command_of, marked_processes, processes_of_sessions
 from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.secrets import scrub, scrub_bytes
 from nemo_evaluator.services._guard import MARK
 from nemo_evaluator.services.base import Say
 from nemo_evaluator.services.forms import docker_argv, env_file_text
 from nemo_evaluator.services.life import Server
 
 _GUARD: Final = "nemo_evaluator.services._guard"
+
+
+# A shell that takes its script from the environment, which nobody else can read.
+_SCRIPT: Final = "NEL_SERVER_SCRIPT"
+_FROM_VARIABLE: Final = f'nel_script=${_SCRIPT}; unset {_SCRIPT}; eval "$nel_script"'
 
 
 def port_is_busy(port: int, host: str = "127.0.0.1") -> bool:
@@ -56,17 +64,21 @@ class ManagedServer(Server):
             labels = [f"nel.owner={owner()}", f"nel.sandbox=service {self.name}"]
             argv, told = docker_argv(launch, container, "/dev/fd/{secret_fd}", labels), env_file_text(launch.env)
             env["NEL_GUARD_CONTAINER"] = container
+        argv, carried = _without_script(argv)
+        env |= carried
         kept = [lifeline]
-        if any("{secret_fd}" in word for word in argv):
+        if any("{secret_fd}" in word for word in (*argv, *carried.values())):
             # Short enough to fit the pipe's buffer.
             secret, writer = os.pipe()
             with os.fdopen(writer, "wb") as pipe:
                 pipe.write(told.encode())
             kept.append(secret)
             argv = [word.replace("{secret_fd}", str(secret)) for word in argv]
+            env |= {name: text.replace("{secret_fd}", str(secret)) for name, text in carried.items()}
             env["NEL_GUARD_FDS"] = str(secret)
         try:
-            with self.log_path.open("ab") as log:
+            # A server may print its own settings; what it wrote is cleaned once it has ended.
+            with open(self.log_path, "ab", opener=_private) as log:
                 self._process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-P", "-m", _GUARD, str(lifeline), str(launch.stop_grace), *argv),
                     stdin=asyncio.subprocess.DEVNULL,
@@ -101,6 +113,28 @@ class ManagedServer(Server):
             process.kill()
             await process.wait()
         self._code = process.returncode
+        await asyncio.to_thread(clean_log, self.log_path)
+
+
+def clean_log(path: Path) -> None:
+    """Take the secrets out of what a server wrote."""
+    if not path.is_file():
+        return
+    with path.open("rb") as old, replacing(path, mode=stat.S_IMODE(path.stat().st_mode)) as new:
+        for line in old:
+            new.write(scrub_bytes(line))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _without_script(argv: list[str]) -> tuple[list[str], dict[str, str]]:
+    """A command of which others may read the arguments, and the variables that it needs: the script of a shell, which
+    may hold secrets, is in none of the former."""
+    if argv[:2] != ["bash", "-c"] or scrub(argv[2]) == argv[2]:
+        return argv, {}
+    return ["bash", "-c", _FROM_VARIABLE, *argv[3:]], {_SCRIPT: argv[2]}
 
 
 async def sweep_leftovers(say: Say, *, containers: bool) -> None:

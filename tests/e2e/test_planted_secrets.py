@@ -1,0 +1,295 @@
+"""Secrets in all the places where people put them reach no file, no process list and no output of a whole run."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import quote
+
+import pytest
+from nel_support import Nel, Serve, api, command_lines_with, free_ports
+
+from nemo_evaluator.executors.benchmark_image import BenchmarkImage
+from nemo_evaluator.testing import Say
+
+# In every planted value, so that process lists are searched for all of them at once.
+OWN = f"{os.getpid():07d}"
+INPUTS = ("c.yaml", ".env", "bench.py", "needs.env")
+BENCH = """
+import os
+from nemo_evaluator import ScorerInput, benchmark, exact_match, scorer
+
+@benchmark(name="planted", dataset=os.environ["DATASET_URL"], prompt="{q}?", target_field="a")
+@scorer
+def planted(sample: ScorerInput) -> dict:
+    return exact_match(sample)
+"""
+
+
+# Stands in for vLLM: it prints its arguments and its environment, as servers do.
+SERVER = """
+import os, sys
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b'{"data": [{"id": "server"}]}'
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+print(sys.argv, dict(os.environ), flush=True)
+port = int(sys.argv[sys.argv.index("--port") + 1])
+HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+# They stand in the arguments of a program that is not ours.
+ARGUMENTS = ("extra_args", "one extra argument")
+
+
+class Plants:
+    """Makes secrets and remembers where each of them was planted."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+
+    def word(self, place: str) -> str:
+        """A secret that has words in it."""
+        self.values[place] = f"planted-{OWN}-{len(self.values):02d}-value"
+        return self.values[place]
+
+    def phrase(self, place: str) -> str:
+        """A secret with spaces in it."""
+        self.values[place] = self.word(place).replace("-", " ")
+        return self.values[place]
+
+    def random(self, place: str) -> str:
+        """A secret that its name does not tell: random text alone."""
+        self.values[place] = f"{OWN}{secrets.token_hex(10)}"
+        return self.values[place]
+
+    def leaks(self, data: bytes) -> list[str]:
+        """The places whose secrets stand in some bytes, in whatever form."""
+        return [place for place, value in self.values.items() if any(form in data for form in _forms(value))]
+
+
+def _forms(value: str) -> list[bytes]:
+    encoded = base64.b64encode(value.encode())
+    forms = [value.encode(), quote(value, safe="").encode(), json.dumps(value)[1:-1].encode(), encoded.rstrip(b"=")]
+    return [*forms, base64.b64encode(b"me:" + value.encode())[4:20]]
+
+
+@pytest.fixture
+def plants() -> Plants:
+    return Plants()
+
+
+@pytest.fixture
+def dataset() -> Iterator[str]:
+    lines = b"".join(json.dumps({"q": f"{n} + 1", "a": "4"}).encode() + b"\n" for n in range(48))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-length", str(len(lines)))
+            self.end_headers()
+            self.wfile.write(lines)
+
+        def log_message(self, *words: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/rows.jsonl"
+    server.shutdown()
+    server.server_close()
+
+
+def _model(url: str, plants: Plants) -> dict[str, object]:
+    basic = base64.b64encode(f"me:{plants.word('basic authentication')}".encode()).decode()
+    headers = {
+        "X-Anything": plants.word("literal header"),
+        "X-Bearer": plants.word("X-Bearer"),
+        "Cookie": f"session={plants.word('cookie')}; theme=dark",
+        "X-From-Variable": "${PLAIN_NAME}",
+        "Proxy-Authorization": f"Basic {basic}",
+        "Accept-Language": "en",
+    }
+    modifier = {"headers_to_add": {"X-Stage": plants.word("header of a stage")}}
+    return api(
+        f"{url}",
+        api_key=plants.word("literal api_key"),
+        proxy={
+            "extra_headers": headers,
+            "extra_body": {"user": "visible", "api_token": plants.word("extra_body")},
+            "interceptors": [
+                {"name": "payload_modifier", "config": modifier},
+                {"name": "logging"},
+                {"name": "caching"},
+            ],
+        },
+        retry={"max_retries": 0},
+    ) | {"url": f"{url}/chat/completions?api_key={plants.word('URL of a service')}"}
+
+
+def _server(plants: Plants) -> dict[str, object]:
+    """A server that the run starts."""
+    return {
+        "type": "vllm",
+        "port": free_ports(1),
+        "model": "visible/model",
+        "extra_env": {
+            "DB_PASS": plants.word("DB_PASS"),
+            "SSH_PASSPHRASE": plants.phrase("SSH_PASSPHRASE"),
+            "SETTING": plants.random("random variable of a server"),
+        },
+        "extra_args": ["--api-key", plants.word("extra_args"), f"--auth-token={plants.word('one extra argument')}"],
+        "pre_cmd": f"export HF_TOKEN={plants.word('pre_cmd')}",
+        "setup_commands": [
+            f"true -H 'X-Api-Key: {plants.word('header in a command')}' http://u:{plants.word('URL in a command')}@h/",
+            f"true -u me:{plants.word('user in a command')}",
+        ],
+    }
+
+
+def _config(url: str, plants: Plants) -> dict[str, object]:
+    judge = api(url, api_key="${JUDGE_SECRET}", retry={"max_retries": 0})
+    variables = {
+        "GITHUB_PAT": plants.word("variable of the run"),
+        "NEUTRAL": "${NEUTRAL_NAME}",
+        "RANDOM": plants.random("random variable of the run"),
+        "WITH_DEFAULT": "${NOT_SET_ANYWHERE:-" + plants.random("default of a reference") + "}",
+    }
+    metric = {"type": "judge", "name": "grade", "service": "judge"}
+    sandbox = {"type": "local", "container_env": {"MYSQL_PWD": plants.word("variable of a sandbox")}}
+    return {
+        "services": {"model": _model(url, plants), "judge": judge, "server": _server(plants)},
+        "benchmarks": [
+            {
+                "name": "bench.py",
+                "solver": {"type": "simple", "service": "model"},
+                "sandbox": sandbox,
+                "scoring": {"metrics": [metric]},
+            }
+        ],
+        "cluster": {"type": "local", "container_env": variables},
+        "output": {"traffic": "bodies", "rows": "full", "report": ["markdown", "html", "csv", "json"]},
+    }
+
+
+def _echoes(values: list[str]) -> list[Say]:
+    """Answers and errors in which a server says back what it was sent."""
+    says: list[Say] = []
+    for number, value in enumerate(values):
+        forms = (value, json.dumps({"headers": {"x": value}}), base64.b64encode(f"me:{value}".encode()).decode())
+        says.append(Say(f"you sent {forms[number % 3]} and {quote(value)}", reasoning=f"hm, {value}"))
+        if number % 5 == 0:
+            says.append(Say(status=400, message=f"bad request with {value}"))
+    return [*says, Say("4")]
+
+
+def _environment(nel: Nel, plants: Plants, dataset: str) -> None:
+    nel.env |= {
+        "XDG_CACHE_HOME": str(nel.folder / "cache"),
+        "XDG_DATA_HOME": str(nel.folder / "data"),
+        "HOME": str(nel.folder / "home"),
+        "PLAIN_NAME": plants.word("variable in a header"),
+        "JUDGE_SECRET": plants.word("variable of a judge"),
+        "HF_TOKEN": plants.word("HF_TOKEN"),
+        "NEUTRAL_NAME": plants.word("variable with a plain name"),
+        "DATASET_URL": f"{dataset}?token={plants.word('URL of a dataset')}",
+    }
+    (nel.folder / "home").mkdir()
+    package = nel.folder / "lib" / "vllm" / "entrypoints" / "cli"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent, package.parent.parent):
+        (folder / "__init__.py").write_text("")
+    (package / "main.py").write_text(SERVER)
+    nel.env["PYTHONPATH"] = str(nel.folder / "lib")
+    (nel.folder / ".env").write_text(
+        f"OWN_PASS={plants.word('password in .env')}\nOWN_SETTING={plants.random('random text in .env')}\n"
+    )
+
+
+def _files_with_secrets(folder: Path, plants: Plants) -> list[str]:
+    found = []
+    for path in folder.rglob("*"):
+        leaks = plants.leaks(str(path.relative_to(folder)).encode())
+        if path.is_file() and path.name not in INPUTS:
+            leaks += plants.leaks(path.read_bytes())
+        found += [f"{path.relative_to(folder)}: {place}" for place in leaks]
+    return found
+
+
+def test_nothing_of_a_whole_run_holds_a_planted_secret(nel: Nel, serve: Serve, plants: Plants, dataset: str) -> None:
+    (nel.folder / "bench.py").write_text(BENCH)
+    _environment(nel, plants, dataset)
+    override = f"services.model.proxy.extra_headers.X-Override={plants.word('override of a header')}"
+    judge = f"services.judge.proxy.extra_headers.X-Judge-Pass={plants.word('override of a judge')}"
+    script: list[Say] = []
+    server = serve(script)
+    config = nel.config("c.yaml", **_config(server.url, plants))
+    assert len(plants.values) >= 30
+    script += _echoes(list(plants.values.values()))
+
+    process = nel.start("eval", "run", config, "-O", override, "-O", judge, "-v", "-o", "out")
+    lines: set[bytes] = set()
+    with ThreadPoolExecutor(1) as reader:
+        # Its output is more than a pipe holds.
+        output = reader.submit(process.communicate, timeout=200)
+        while not output.done():
+            if server.count:
+                lines |= set(command_lines_with(OWN))
+            time.sleep(0.05)
+        out, err = output.result()
+    shown = [out + err]
+    assert server.count >= 48, err
+
+    for words in (["report", "out"], ["check", "out"], ["eval", "status", "-o", "out"], ["show", "out"]):
+        done = nel(*words, code=None)
+        shown.append(done.stdout + done.stderr)
+    nel("view", "out", "--export", "page.html", code=None)
+    nel("view", "out", "--export", "pages", code=None)
+    nel("eval", "resume", "-o", "out", code=None)
+
+    bench = nel.folder / "own"
+    bench.mkdir()
+    for name in ("bench.py", ".env"):
+        (bench / name).write_text((nel.folder / name).read_text())
+    (nel.folder / "context").mkdir()
+    BenchmarkImage(bench, "python").write_context(nel.folder / "context")
+
+    assert plants.leaks("".join(shown).encode()) == []
+    listed = {place for line in lines for place in plants.leaks(line)}
+    assert listed <= set(ARGUMENTS)
+    assert _files_with_secrets(nel.folder, plants) == []
+    snapshot = (nel.folder / "out" / "full_config.yaml").read_text()
+    assert "visible/model" in snapshot and "Accept-Language: en" in snapshot and "user: visible" in snapshot
+
+
+def test_what_is_redacted_leaves_ordinary_answers_alone(nel: Nel, serve: Serve, plants: Plants, dataset: str) -> None:
+    (nel.folder / "bench.py").write_text(BENCH)
+    nel.env |= {"DATASET_URL": dataset, "STAGE": "production", "LEVEL": "debug"}
+    ordinary = "The model m of red-team answered production debug 2024-06-01 application/json 4096 at /data/models"
+    server = serve(ordinary)
+    headers = {"X-Stage": "${STAGE}", "X-Date": "2024-06-01", "X-Model": "m", "Accept": "application/json"}
+    service = api(server.url, api_key="EMPTY", proxy={"extra_headers": headers})
+    variables = {"LOG_LEVEL": "${LEVEL}", "CACHE": "/data/models", "MAX_TOKENS": "4096"}
+    benches = [{"name": "bench.py", "solver": {"type": "simple", "service": "model"}, "max_problems": 2}]
+    config = nel.config(
+        "c.yaml",
+        services={"model": service},
+        benchmarks=benches,
+        cluster={"type": "local", "container_env": variables},
+    )
+    nel("eval", "run", config, "-o", "out")
+    rows = [json.loads(line) for line in (nel.folder / "out" / "planted" / "results.jsonl").read_text().splitlines()]
+    assert [row["model_response"] if "model_response" in row else row["response"] for row in rows] == [ordinary] * 2
