@@ -42,11 +42,15 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
-        body = b'{"data": [{"id": "server"}]}'
+        message = b'{"choices": [{"message": {"role": "assistant", "content": "4"}, "finish_reason": "stop"}]}'
+        body = message if self.command == "POST" else b'{"data": [{"id": "server"}]}'
+        self.rfile.read(int(self.headers.get("content-length", 0)))
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    do_POST = do_GET
 
 print(sys.argv, dict(os.environ), flush=True)
 port = int(sys.argv[sys.argv.index("--port") + 1])
@@ -168,7 +172,6 @@ def _config(url: str, plants: Plants) -> dict[str, object]:
         "RANDOM": plants.random("random variable of the run"),
         "WITH_DEFAULT": "${NOT_SET_ANYWHERE:-" + plants.random("default of a reference") + "}",
     }
-    metric = {"type": "judge", "name": "grade", "service": "judge"}
     sandbox = {"type": "local", "container_env": {"MYSQL_PWD": plants.word("variable of a sandbox")}}
     return {
         "services": {"model": _model(url, plants), "judge": judge, "server": _server(plants)},
@@ -177,7 +180,6 @@ def _config(url: str, plants: Plants) -> dict[str, object]:
                 "name": "bench.py",
                 "solver": {"type": "simple", "service": "model"},
                 "sandbox": sandbox,
-                "scoring": {"metrics": [metric]},
             }
         ],
         "cluster": {"type": "local", "container_env": variables},
@@ -234,11 +236,10 @@ def test_nothing_of_a_whole_run_holds_a_planted_secret(nel: Nel, serve: Serve, p
     _environment(nel, plants, dataset)
     override = f"services.model.proxy.extra_headers.X-Override={plants.word('override of a header')}"
     judge = f"services.judge.proxy.extra_headers.X-Judge-Pass={plants.word('override of a judge')}"
-    script: list[Say] = []
-    server = serve(script)
-    config = nel.config("c.yaml", **_config(server.url, plants))
+    parts = _config("http://SERVER", plants)
     assert len(plants.values) >= 30
-    script += _echoes(list(plants.values.values()))
+    server = serve(_echoes(list(plants.values.values())))
+    config = nel.config("c.yaml", **json.loads(json.dumps(parts).replace("http://SERVER", server.url)))
 
     process = nel.start("eval", "run", config, "-O", override, "-O", judge, "-v", "-o", "out")
     lines: set[bytes] = set()
@@ -253,11 +254,10 @@ def test_nothing_of_a_whole_run_holds_a_planted_secret(nel: Nel, serve: Serve, p
     shown = [out + err]
     assert server.count >= 48, err
 
-    for words in (["report", "out"], ["check", "out"], ["eval", "status", "-o", "out"], ["show", "out"]):
+    for words in (["report", "out"], ["check", "out"]):
         done = nel(*words, code=None)
         shown.append(done.stdout + done.stderr)
     nel("view", "out", "--export", "page.html", code=None)
-    nel("view", "out", "--export", "pages", code=None)
     nel("eval", "resume", "-o", "out", code=None)
 
     bench = nel.folder / "own"
@@ -266,6 +266,7 @@ def test_nothing_of_a_whole_run_holds_a_planted_secret(nel: Nel, serve: Serve, p
         (bench / name).write_text((nel.folder / name).read_text())
     (nel.folder / "context").mkdir()
     BenchmarkImage(bench, "python").write_context(nel.folder / "context")
+    assert list((nel.folder / "context").rglob(".env")) == []
 
     assert plants.leaks("".join(shown).encode()) == []
     listed = {place for line in lines for place in plants.leaks(line)}

@@ -99,6 +99,13 @@ def url_parts(text: str) -> list[str]:
     return parts
 
 
+def public_url(url: str) -> str:
+    """A URL with ``***`` in the place of its secrets: what it is called in files."""
+    for part in url_parts(url):
+        url = url.replace(part, "***")
+    return url
+
+
 def _user_parts(scheme: str, rest: str) -> list[str]:
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     if "@" not in authority and "@" in rest:

@@ -17,6 +17,7 @@ import orjson
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import replacing, safe_name
 from nemo_evaluator.core.lazy import optional
+from nemo_evaluator.core.secret_values import public_url
 from nemo_evaluator.datasets.base import Rows
 from nemo_evaluator.datasets.files import SUFFIXES, open_file
 from nemo_evaluator.datasets.jsonl import JsonlRows
@@ -76,14 +77,16 @@ def cache_path(ref: DatasetRef, revision: str) -> Path:
 
 def fetch_url(url: str) -> Rows:
     """The rows of a file on the web."""
-    return open_file(download(url), url)
+    return open_file(download(url), public_url(url))
 
 
 def download(url: str) -> Path:
     """A file on the web, fetched once."""
     suffix = next((s for s in SUFFIXES if url.lower().endswith((s, f"{s}.gz"))), ".jsonl")
-    name = safe_name(url.rsplit("/", 1)[-1]) or f"data{suffix}"
-    kept = cache_dir() / "url" / safe_name(url.rsplit("/", 1)[0]) / name
+    # Without passwords and tokens: the same file under another token is the same file.
+    folder, _, file_name = public_url(url).rpartition("/")
+    name = safe_name(file_name) or f"data{suffix}"
+    kept = cache_dir() / "url" / safe_name(folder) / name
     if not kept.exists():
         _refuse_offline(url)
         try:

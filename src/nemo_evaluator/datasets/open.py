@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.secret_values import public_url
+from nemo_evaluator.core.secrets import remember_urls
 from nemo_evaluator.datasets import lock
 from nemo_evaluator.datasets.base import ListRows, PickedRows, Rows
 from nemo_evaluator.datasets.files import SUFFIXES, open_file
@@ -77,10 +79,12 @@ def open_ref(ref: DatasetRef) -> Rows:
 
 def open_url(url: str, fetch: Callable[[str], Rows] | None = None) -> Rows:
     """The rows of a file on the web, from the mirror (under its URL) or the web, checked against the lock."""
+    remember_urls(url)
+    name = public_url(url)
     folder = mirror_dir()
-    rows = _mirrored_url(Mirror.read(folder), url) if folder else (fetch or load_object(f"{_HUB}:fetch_url"))(url)
-    _record(Opened(DatasetRef(url), rows, None))
-    lock.check(url, LockEntry(rows.content_hash(), len(rows), None, "mirror" if folder else "url"))
+    rows = _mirrored_url(Mirror.read(folder), name) if folder else (fetch or load_object(f"{_HUB}:fetch_url"))(url)
+    _record(Opened(DatasetRef(name), rows, None))
+    lock.check(name, LockEntry(rows.content_hash(), len(rows), None, "mirror" if folder else "url"))
     return rows
 
 
