@@ -10,6 +10,7 @@ import signal
 import socket
 import stat
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -129,10 +130,10 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _without_script(argv: list[str]) -> tuple[list[str], dict[str, str]]:
+def _without_script(argv: Sequence[str]) -> tuple[Sequence[str], dict[str, str]]:
     """A command of which others may read the arguments, and the variables that it needs: the script of a shell, which
     may hold secrets, is in none of the former."""
-    if argv[:2] != ["bash", "-c"] or scrub(argv[2]) == argv[2]:
+    if list(argv[:2]) != ["bash", "-c"] or scrub(argv[2]) == argv[2]:
         return argv, {}
     return ["bash", "-c", _FROM_VARIABLE, *argv[3:]], {_SCRIPT: argv[2]}
 
