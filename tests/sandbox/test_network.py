@@ -12,9 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from nemo_evaluator.config import DockerSandbox as DockerConfig
 from nemo_evaluator.core.broken_ways import mended, why_broken
+from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _forward
+from nemo_evaluator.sandbox._backend import Limits
+from nemo_evaluator.sandbox._docker_api import DockerApi
+from nemo_evaluator.sandbox._docker_network import POOL, ROOM, create_network, remove_network, rules, subnet_of
 from nemo_evaluator.sandbox._forward import Forwards
+from nemo_evaluator.sandbox.docker import DockerSandbox
 
 # Connects until it may not, keeps all of it open, and asks for more again and again.
 GREEDY = """
@@ -210,3 +216,123 @@ async def test_a_sandbox_with_few_connections_gets_a_place_of_one_with_many(monk
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+IMAGE = "nel-test/python:bookworm"
+ALL = os.environ.get("NEL_TEST_ALL") == "1"
+SERVE = "import http.server as h; h.HTTPServer(('0.0.0.0', 8000), h.SimpleHTTPRequestHandler).serve_forever()"
+CONNECT = """
+import socket, sys
+for place in sys.argv[1:]:
+    host, _, port = place.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), 5).close()
+        print(place, "reached")
+    except OSError as error:
+        print(place, type(error).__name__)
+"""
+KILLED = """
+import asyncio, os, signal
+from nemo_evaluator.core.types import SandboxSpec
+from nemo_evaluator.sandbox._backend import Limits
+from nemo_evaluator.sandbox._reaper import Reaper
+from nemo_evaluator.sandbox.docker import DockerSandbox
+
+async def main():
+    box = DockerSandbox(SandboxSpec(image="nel-test/python:bookworm"), "r", settings=Limits(network="bridge"))
+    box.reaper = Reaper()
+    await box.start()
+    print(box.name, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+async def _networks() -> set[str]:
+    api = DockerApi()
+    try:
+        listed = await api.call("GET", "/networks", filters={"label": ["nel.owner"]})
+        return {one["Name"] for one in listed or ()}
+    finally:
+        await api.aclose()
+
+
+@pytest.mark.needs("docker", "root")
+async def test_agents_of_two_tasks_do_not_meet_and_reach_neither_host_nor_metadata() -> None:
+    limits = Limits(memory=256 * 2**20, pids=48, network="bridge")
+    boxes = [DockerSandbox(SandboxSpec(image=IMAGE), "test", settings=limits) for _ in range(2)]
+    try:
+        for box in boxes:
+            await box.start()
+        serving, asking = boxes
+        assert {box.name for box in boxes} <= await _networks()
+        await serving.exec(f'python3 -c "{SERVE}" >/dev/null 2>&1 &', background=True)
+        own = await serving.exec(["python3", "-c", CONNECT, "127.0.0.1:8000"])
+        for _ in range(100):
+            if "reached" in own.stdout:
+                break
+            own = await serving.exec(["python3", "-c", CONNECT, "127.0.0.1:8000"])
+        assert "reached" in own.stdout
+        # What the host itself can reach, a solver for instance.
+        _, writer = await asyncio.open_connection(str(serving.container_ip), 8000)
+        writer.close()
+        gateway = str(asking.container_ip).rpartition(".")[0]
+        last = int(str(asking.container_ip).rpartition(".")[2])
+        with socket.create_server((f"{gateway}.{last - 1}", 0)) as host:
+            places = [f"{serving.container_ip}:8000", f"{gateway}.{last - 1}:{host.getsockname()[1]}"]
+            places += ["169.254.169.254:80", "172.17.0.1:1", "10.0.0.1:1", "192.168.0.1:1", "100.100.100.200:80"]
+            found = await asking.exec(["python3", "-c", CONNECT, *places], timeout=60)
+        assert found.stdout.splitlines() == [f"{place} ConnectionRefusedError" for place in places]
+        six = await asking.exec(["python3", "-c", CONNECT, "fd00:ec2::254:80"])
+        assert "reached" not in six.stdout
+        changed = await asking.exec("iptables -F OUTPUT; ip route; nft flush ruleset; true", user="0")
+        assert changed.return_code == 0
+        again = await asking.exec(["python3", "-c", CONNECT, places[0]], user="0", timeout=60)
+        assert "reached" not in again.stdout
+    finally:
+        for box in boxes:
+            await box.stop()
+    assert not {box.name for box in boxes} & await _networks()
+
+
+@pytest.mark.needs("docker", "root")
+async def test_a_killed_evaluator_leaves_no_network() -> None:
+    ended = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=120)
+    name = ended.stdout.strip()
+    assert name, ended.stderr
+    async with asyncio.timeout(60):
+        while name in await _networks():
+            await asyncio.sleep(0.1)
+
+
+def test_there_is_room_for_more_networks_than_sandboxes() -> None:
+    assert ROOM == 16_384
+    subnets = {subnet_of(number) for number in range(ROOM)}
+    assert len(subnets) == ROOM
+    assert all(subnet.subnet_of(POOL) and subnet.num_addresses == 8 for subnet in subnets)
+
+
+@pytest.mark.needs("docker", "root")
+async def test_many_networks_are_there_at_once() -> None:
+    api = DockerApi()
+    # Docker's own pools have room for about thirty.
+    names = [f"nel-test-{os.getpid()}-{number}" for number in range(64 if ALL else 4)]
+    try:
+        await asyncio.gather(*(create_network(api, name, {"nel.test": "1"}) for name in names))
+    finally:
+        for name in names:
+            await remove_network(api, name)
+        await api.aclose()
+
+
+def test_what_a_config_allows_is_reached_and_metadata_never_is() -> None:
+    lines = rules(["10.1.0.0/16"]).splitlines()
+    assert lines.index("-A OUTPUT -d 10.1.0.0/16 -j ACCEPT") < lines.index("-A OUTPUT -d 10.0.0.0/8 -j REJECT")
+    assert lines.index("-A OUTPUT -d 169.254.0.0/16 -j REJECT") < lines.index("-A OUTPUT -d 10.1.0.0/16 -j ACCEPT")
+    assert not [line for line in rules().splitlines() if "ACCEPT" in line and " -d 10.1" in line]
+
+
+def test_a_range_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"10\.1\.0\.0/16"):
+        DockerConfig(type="docker", private_networks=["10.0.0.1/8; x"])

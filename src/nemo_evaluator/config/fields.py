@@ -1,5 +1,6 @@
 """What all schema classes share: unknown keys are refused, and a few field types with their rules."""
 
+import ipaddress
 import re
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -119,6 +120,13 @@ def _mount(value: str) -> str:
     return value
 
 
+def _network(value: str) -> str:
+    try:
+        return str(ipaddress.IPv4Network(value))
+    except ValueError as error:
+        raise PydanticCustomError("bad_network", 'a network such as "10.1.0.0/16" is expected') from error
+
+
 def _mount_path(value: str) -> str:
     if ":" in value or "," in value:
         raise PydanticCustomError("bad_mount", "a path of a mount must not hold a colon or a comma")
@@ -210,6 +218,7 @@ Mount = Annotated[str, AfterValidator(_mount)]
 MountPath = Annotated[str, AfterValidator(_mount_path)]
 # Of a URL, as a command and the configuration of HAProxy take it without quotes.
 UrlPath = Annotated[str, Field(pattern=r"^/[A-Za-z0-9_.~!&()*+,;=:@%/?-]*$")]
+NetworkRange = Annotated[str, AfterValidator(_network)]
 HashPrefix = Annotated[str, Field(pattern="^[0-9a-f]{4,64}$")]
 Regex = Annotated[str, AfterValidator(_regex)]
 Url = Annotated[str, AfterValidator(_url)]

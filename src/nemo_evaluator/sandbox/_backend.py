@@ -39,6 +39,8 @@ class Limits:
     pids: int = 512
     # Nothing is reached unless asked for. The model proxy can be let in without a network: ``_let_in``.
     network: str = "none"
+    # Private networks that a container with a network may reach.
+    private_networks: Sequence[str] | None = None
     read_only: bool = False
     runtime: str | None = None
     disk: int = 20 * 2**30

@@ -36,8 +36,8 @@ class Reaper:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = asyncio.Lock()
 
-    async def watch(self, name: str, host: str, delete: str) -> None:
-        """Remember a container: at our end, ``DELETE delete`` is sent to the engine at ``host``."""
+    async def watch(self, name: str, host: str, delete: list[str]) -> None:
+        """Remember a container: at our end, a DELETE of each path is sent to the engine at ``host``, in order."""
         await self._tell({"add": name, "host": host, "delete": delete})
 
     async def watch_command(self, name: str, argv: list[str], *, kind: str, run_id: str) -> None:

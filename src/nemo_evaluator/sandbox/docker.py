@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from nemo_evaluator.config.fields import Above0, Positive, Size
+from nemo_evaluator.config.fields import Above0, NetworkRange, Positive, Size
 from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
@@ -19,6 +19,7 @@ from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Emit, Job, Limits, keepalive
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
+from nemo_evaluator.sandbox._docker_network import can_guard, create_network, guard, remove_network
 from nemo_evaluator.sandbox._forward import Forwards, listen_in
 from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, WrappedSandbox, killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
@@ -37,6 +38,10 @@ class DockerConfig(ImageSandbox):
     pids: Positive = Field(512, description="Maximum processes and threads inside.")
     network: Literal["none", "bridge", "host", "model-only"] = Field(
         "none", description="Network; `bridge` reaches the internet, `model-only` nothing but the model proxy."
+    )
+    private_networks: list[NetworkRange] | None = Field(
+        None,
+        description="Private networks that `bridge` may reach, such as `10.1.0.0/16` of a package mirror.",
     )
     read_only: bool = Field(False, description="Make the root file system read-only.")
     runtime: Literal["runc", "runsc"] | None = Field(None, description="OCI runtime; `runsc` is gVisor.")
@@ -123,21 +128,43 @@ class DockerSandbox(WrappedSandbox):
             self._ending.push_async_callback(self.api.aclose)
         else:
             # By name, and before it exists: a kill between the two must not leave it behind.
-            await self.reaper.watch(self.name, self.api.host, f"/containers/{self.name}?force=1&v=1")
+            left = [f"/containers/{self.name}?force=1&v=1"]
+            if self._has_network:
+                left.append(f"/networks/{self.name}")
+            await self.reaper.watch(self.name, self.api.host, left)
+        if self._has_network:
+            self._ending.push_async_callback(remove_network, self.api, self.name)
         self._ending.push_async_callback(self._remove)
         self._ending.push_async_callback(self._forwards.close)
         labels = {"nel.run_id": self.run_id, "nel.sandbox": self.name, "nel.owner": owner_label()}
         body = definition(self.spec, self.settings, {**self.base_env, **self.spec.env}, labels)
+        if self._has_network:
+            await create_network(self.api, self.name, labels)
+            body["HostConfig"]["NetworkMode"] = self.name
         created = await self.api.call("POST", "/containers/create", body=body, name=self.name)
         self._id = created["Id"]
         await self.api.call("POST", f"/containers/{self._id}/start")
-        if self.settings.network not in ("none", "host"):
-            networks = (await self._inspect())["NetworkSettings"]["Networks"] or {}
-            self.container_ip = next((one["IPAddress"] for one in networks.values() if one.get("IPAddress")), None)
+        if self._has_network:
+            await self._guard()
         if not (self.settings.read_only or self.settings.shared):
             self._watching = asyncio.ensure_future(self._watch_disk())
         await self._reach(outside_endpoints)
         await self._settle()
+
+    @property
+    def _has_network(self) -> bool:
+        """Whether the container has a network of its own."""
+        return self.settings.network == "bridge"
+
+    async def _guard(self) -> None:
+        """Learn the address of the container, and keep it from everything but the internet."""
+        facts = await self._inspect()
+        networks = facts["NetworkSettings"]["Networks"] or {}
+        addresses = [one["IPAddress"] for one in networks.values() if one.get("IPAddress")]
+        self.container_ip = addresses[0] if addresses else None
+        if can_guard(self.api, self.settings.runtime):
+            pid = facts["State"]["Pid"]
+            await asyncio.to_thread(guard, pid, self.container_ip or "", self.settings.private_networks)
 
     async def _remove(self) -> None:
         for task in (self._killing, self._watching):
@@ -281,6 +308,8 @@ class DockerSandbox(WrappedSandbox):
         if not self._forwards.urls and not self.settings.read_only:
             with contextlib.suppress(SandboxError):
                 await self.api.call("POST", f"/containers/{self._id}/restart", t=0)
+                if self._has_network:
+                    await self._guard()
                 self._kept.intersection_update({"main"})
                 return
         await self._end("the container was ended, because a command in it could not be stopped otherwise")

@@ -16,6 +16,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.processes import is_alive, process_name, start_time
 from nemo_evaluator.sandbox._docker_api import DockerApi
+from nemo_evaluator.sandbox._docker_network import remove_network
 from nemo_evaluator.sandbox._keeper_client import state_root
 from nemo_evaluator.sandbox._reaper import watched_folder
 from nemo_evaluator.sandbox.jail import cgroups
@@ -48,7 +49,9 @@ async def remove_sandboxes(found: list[Found]) -> list[Found]:
     for one in found:
         if one.kind == "docker":
             async with aclosing(DockerApi()) as api:
-                await api.call("DELETE", f"/containers/{one.handle}", force=True, v=True, ok=(404, 409))
+                if one.handle:
+                    await api.call("DELETE", f"/containers/{one.handle}", force=True, v=True, ok=(404, 409))
+                await remove_network(api, one.name)
         elif not await asyncio.to_thread(_remove_watched if "argv" in one.handle[1] else _remove_local, *one.handle):
             continue
         removed.append(one)
@@ -122,17 +125,23 @@ def _remove_folder(folder: Path) -> None:
 async def _docker() -> list[Found]:
     try:
         async with aclosing(DockerApi()) as api:
-            listed = await api.call("GET", "/containers/json", all=True, filters={"label": ["nel.owner"]}, timeout=10)
+            owned = {"label": ["nel.owner"]}
+            listed = await api.call("GET", "/containers/json", all=True, filters=owned, timeout=10)
+            networks = await api.call("GET", "/networks", filters=owned, timeout=10)
     except SandboxError:
         # No engine: then it holds no sandboxes either.
         return []
-    found = []
-    for one in listed:
-        labels, age = one["Labels"], time.time() - one["Created"]
-        host, pid, began = labels["nel.owner"].split(":")
-        here = host == socket.gethostname()
-        orphan = here and str(start_time(int(pid))) != began
-        owner = f"pid {pid}" if here else f"pid {pid} on {host}"
-        name, run_id = labels.get("nel.sandbox", ""), labels.get("nel.run_id", "")
-        found.append(Found("docker", name, run_id, owner, age, orphan, one["Id"]))
+    found = [_of_docker(one["Labels"], time.time() - one["Created"], one["Id"]) for one in listed]
+    names = {one.name for one in found}
+    # A network whose container is gone already.
+    found += [_of_docker(one["Labels"], 0.0, "") for one in networks or () if one["Name"] not in names]
     return found
+
+
+def _of_docker(labels: dict[str, str], age: float, handle: str) -> Found:
+    host, pid, began = labels["nel.owner"].split(":")
+    here = host == socket.gethostname()
+    orphan = here and str(start_time(int(pid))) != began
+    owner = f"pid {pid}" if here else f"pid {pid} on {host}"
+    name, run_id = labels.get("nel.sandbox", ""), labels.get("nel.run_id", "")
+    return Found("docker", name, run_id, owner, age, orphan, handle)

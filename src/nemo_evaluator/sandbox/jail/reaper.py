@@ -45,11 +45,17 @@ def _remove(message: dict[str, Any]) -> None:
             subprocess.run(message["argv"], timeout=_TIMEOUT, check=False, stdin=quiet, stdout=quiet, stderr=quiet)
             Path(message["record"]).unlink(missing_ok=True)
             return
-        engine = urlsplit(message["host"])
-        connection = http.client.HTTPConnection(engine.hostname or "docker", engine.port, timeout=_TIMEOUT)
-        if engine.scheme == "unix":
-            connection.sock = socket.socket(socket.AF_UNIX)
-            connection.sock.settimeout(_TIMEOUT)
-            connection.sock.connect(engine.path)
-        connection.request("DELETE", message["delete"], headers={"Host": "docker"})
-        connection.getresponse().read()
+        for path in message["delete"]:
+            _delete(message["host"], path)
+
+
+def _delete(host: str, path: str) -> None:
+    engine = urlsplit(host)
+    connection = http.client.HTTPConnection(engine.hostname or "docker", engine.port, timeout=_TIMEOUT)
+    if engine.scheme == "unix":
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(_TIMEOUT)
+        connection.sock.connect(engine.path)
+    connection.request("DELETE", path, headers={"Host": "docker"})
+    connection.getresponse().read()
+    connection.close()
