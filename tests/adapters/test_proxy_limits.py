@@ -79,6 +79,18 @@ async def test_without_a_key_the_answer_comes_at_once_and_the_connection_closes(
         assert server.count == 0
 
 
+@pytest.mark.parametrize("key", [None, "wrong"])
+async def test_who_is_refused_in_the_middle_of_a_body_still_hears_why(proxied, key):
+    async with proxied("ok") as (proxy, server):
+        proxy._bodies = BodyBudget(most=MB, share=MB)
+        url, own = _session(proxy, "large")
+        large = {"messages": [{"role": "user", "content": "a" * (MB + 300_000)}]}
+        status, answer = await _ask(url, own if key is None else key, large)
+        assert status == (429 if key is None else 401)
+        assert answer["error"]["message"]
+        assert server.count == 0
+
+
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(
     ("start", "more"),

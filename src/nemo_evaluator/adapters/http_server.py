@@ -200,14 +200,28 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or close a connection that would go on with a body that nobody reads."""
-        answered = self.cycle
         super().on_response_complete()
-        if answered is not self.cycle or not answered.response_complete or not answered.more_body:
-            return
-        if self.transport.is_closing():
+        if self._has_unread_body() and not self.transport.is_closing():
+            self._linger()
+
+    def close_answered(self) -> None:
+        """Close after an answer that ends the connection."""
+        if self._has_unread_body() and not self.transport.is_closing():
+            self._linger()
+        else:
+            self.transport.close()
+
+    def _has_unread_body(self) -> bool:
+        return bool(self.cycle is not None and self.cycle.response_complete and self.cycle.more_body)
+
+    def _linger(self) -> None:
+        """End our side, and drop what still comes for a while: a connection that is closed under a body is reset, and
+        the peer may lose the answer."""
+        if self._linger_timer is not None:
             return
         self._stop_body_timer()
         self._unset_keepalive_if_required()
+        self.flow.resume_reading()
         self._linger_timer = self.loop.call_later(_LINGER, self.transport.abort)
         if self.transport.can_write_eof():
             self.transport.write_eof()
@@ -222,6 +236,8 @@ class BoundedConnection(HttpToolsProtocol):
         hooks[NAME_HOLDER] = self._name_holder
         hooks[DROP] = self.drop
         super().on_headers_complete()
+        answering: Any = self.cycle
+        answering.transport = _AnsweringTransport(self)
 
     def pause_writing(self) -> None:
         """The agent does not read; it has a while to go on."""
@@ -263,6 +279,25 @@ class BoundedConnection(HttpToolsProtocol):
             self._head_timer = self.loop.call_later(HEADERS_BOUND, self._expire)
         else:
             self.transport.abort()
+
+
+class _AnsweringTransport:
+    """What an answer is written to: it closes a connection as ``BoundedConnection`` does."""
+
+    def __init__(self, connection: BoundedConnection) -> None:
+        self._connection = connection
+
+    def write(self, data: bytes) -> None:
+        """Write."""
+        self._connection.transport.write(data)
+
+    def close(self) -> None:
+        """Close once what was written is sent."""
+        self._connection.close_answered()
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._connection.transport.is_closing()
 
 
 class _Server(uvicorn.Server):
