@@ -4,6 +4,7 @@ tests in ``exploits/agent_tasks``. Forgers never get a reward above 0; honest ag
 
 from __future__ import annotations
 
+import compileall
 import shutil
 import sys
 import tomllib
@@ -26,13 +27,7 @@ EXPLOITS = Path(__file__).parent / "exploits"
 AGENTS = EXPLOITS / "agents"
 TASKS = EXPLOITS / "agent_tasks"
 # What the ordinary run tries: one of each class and runner, and every honest agent; the rest with NEL_TEST_ALL=1.
-IN_DOCKER = (
-    "honest/home-workdir",
-    "start-up-files/home-workdir-bashrc",
-    "early-success/exit-on-import-unittest",
-    "shadowed-modules/unittest-package",
-    "runner-configuration/conftest-report",
-)
+IN_DOCKER = ("honest/home-workdir", "start-up-files/home-workdir-bashrc", "runner-configuration/conftest-report")
 RUNNER = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
 
 
@@ -73,12 +68,14 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runner")
     for name in RUNNER:
         package = next(Path(entry, name) for entry in sys.path if Path(entry, name, "__init__.py").is_file())
-        shutil.copytree(package, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(package, folder / name)
     # A part of pytest that is not in a folder of its own.
     shutil.copy(Path(pytest.__file__).parent.with_name("py.py"), folder)
     folder.chmod(0o755)
     for parent in folder.parents[:2]:
         parent.chmod(0o755)
+    # Compiled once: every sandbox reads it anew.
+    compileall.compile_dir(folder, quiet=2)
     return folder
 
 

@@ -27,25 +27,10 @@ LC_ALL=C sort | head -n 200 | while IFS= read -r file; do
   if [ "$(head -c 3000 "$file" | tr -d '\000' | wc -c)" -eq "$(head -c 3000 "$file" | wc -c)" ]
   then head -c 3000 "$file"; else echo '(not text)'; fi
 done | head -c 64000"""
-# Runs what a task grades with. The mark comes by stdin and is gone from there: a file of the agent's that the task's
-# code may run finds it neither in arguments nor in the environment. Code that breaks over what the agent left, or is
-# ended by it, has found the errand undone; what the sandbox lacks is not the agent's.
+# Runs in the sandbox. Code that breaks over what the agent left, or is ended by it, has found the errand undone; what
+# the sandbox lacks is not the agent's.
+_GRADER: Final = (Path(__file__).parent / "_pinchbench_grader.py").read_bytes()
 _BEGUN: Final = "the grading begins"
-_RUNNER: Final = f"""
-import json, runpy, sys
-mark = sys.stdin.readline().strip()
-grade = runpy.run_path(sys.argv[1])["grade"]
-with open(sys.argv[2], encoding="utf-8") as file:
-    transcript = json.load(file)
-print("{_BEGUN}", file=sys.stderr, flush=True)
-try:
-    found = {{"scores": grade(transcript, sys.argv[3])}}
-except ImportError as error:
-    found = {{"lacks": str(error)}}
-except (Exception, SystemExit) as error:
-    found = {{"raised": f"{{type(error).__name__}}: {{error}}"[:300]}}
-print("\\n" + mark + json.dumps(found))
-"""
 
 
 def seed(row: JsonDict, idx: int) -> SeedResult:
@@ -104,8 +89,9 @@ async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> tuple[di
     """Grade a workspace by a task's own code: what it says, by criterion; or nothing, and what it raised over the
     workspace. Raises ScorerError when it could not run or says nothing."""
     place, mark = f"/tmp/nel-grade-{uuid.uuid4().hex}", uuid.uuid4().hex  # noqa: S108 - inside the sandbox
-    for name, text in (("run.py", _RUNNER), ("grade.py", code), ("transcript.json", json.dumps(events))):
-        await sandbox.upload(text.encode(), f"{place}/{name}")
+    parts = {"run.py": _GRADER, "grade.py": code.encode(), "transcript.json": json.dumps(events).encode()}
+    for name, content in parts.items():
+        await sandbox.upload(content, f"{place}/{name}")
     words = ["python3", "-I", *(f"{place}/{name}" for name in ("run.py", "grade.py", "transcript.json"))]
     done = await sandbox.exec([*words, _WORKDIR], timeout=_SECONDS, stdin=f"{mark}\n".encode())
     if done.exit_code in (126, 127):
@@ -114,7 +100,9 @@ async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> tuple[di
     if done.timed_out or done.out_of_memory:
         # As a program that is graded: pipes and devices in the place of files must not be worth more than a zero.
         return {}, f"the grading did not end in {_SECONDS:g} s" if done.timed_out else "out of memory"
-    found = done.stdout.rpartition(mark)[2] if mark in done.stdout else ""
+    # Between two marks: programs that the task's code has started may still print when it is done.
+    pieces = done.stdout.split(mark)
+    found = pieces[1] if len(pieces) == 3 else ""
     if not found and done.stderr.startswith(_BEGUN):
         return {}, f"what was graded ended the grading (exit code {done.exit_code})"
     try:

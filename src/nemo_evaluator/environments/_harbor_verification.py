@@ -20,7 +20,7 @@ from nemo_evaluator.core.errors import ScorerError, TamperError
 from nemo_evaluator.core.types import JsonDict, VerifyResult
 from nemo_evaluator.environments._challenge import plant_failures, stop_tests, swap_rewards
 from nemo_evaluator.environments._harbor_task import INSTRUCTION, SOLUTION
-from nemo_evaluator.environments._harbor_tests import UnusableRewardError, TaskTests, TestRun
+from nemo_evaluator.environments._harbor_tests import TaskTests, TestRun, UnusableRewardError
 from nemo_evaluator.environments._workspace_changes import Workspaces
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.sandbox.lifecycle import VerifierSandbox
@@ -71,6 +71,8 @@ class Verification:
         home_inside = await self._home_is_inside(sandbox)
         if home_inside:
             await self._ready()
+            assert self._workspaces is not None
+            self._workspaces.hand_over()
         first = await self.tests.run(sandbox, self._folder, self._home)
         if isinstance(first.failure, UnusableRewardError):
             await self._blame(first.failure)
@@ -118,7 +120,7 @@ class Verification:
         """Run tests in a sandbox in which nothing ran before."""
         assert self._workspaces is not None
         await self._workspaces.prepare(restore)
-        return await self.tests.run(self.sandbox, folder, self._home)
+        return await self.tests.run(self._workspaces.hand_over(), folder, self._home)
 
     async def _differ(self, first: TestRun, steering: dict[str, SteeringChange]) -> None:
         """Raise TamperError when the reward is lost with the steering files as they were at the start."""

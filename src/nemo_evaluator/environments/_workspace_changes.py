@@ -44,6 +44,8 @@ class Workspaces:
     home: str | None = field(default=None, init=False)
     work: Work | None = field(default=None, init=False)
     _home_below: str = field(default="", init=False)
+    # Whether the sandbox holds the work and nothing ran in it since.
+    _is_unused: bool = field(default=False, init=False)
 
     async def _locate(self) -> None:
         """Find out what the workspace is, and whether the home lies in it."""
@@ -66,6 +68,11 @@ class Workspaces:
             restore: paths that shall be as they were at the start.
             with_work: whether the agent's work is put in.
         """
+        if self._is_unused and with_work:
+            assert self.work is not None
+            await self._restore(self.work, restore)
+            return
+        self._is_unused = False
         await self.sandbox.renew(with_work=False)
         if not self.root:
             await self._locate()
@@ -82,8 +89,13 @@ class Workspaces:
             await self.sandbox.add_work()
         if self.home is not None:
             await self._fill_home(self.work)
-        if restore:
-            await self._restore(self.work, restore)
+        self._is_unused = True
+        await self._restore(self.work, restore)
+
+    def hand_over(self) -> VerifierSandbox:
+        """The sandbox, for tests to run in: what is prepared next is another."""
+        self._is_unused = False
+        return self.sandbox
 
     async def snapshot(self, name: str) -> Snapshot:
         """What the workspace holds now; its archive is kept under a name."""
@@ -96,6 +108,8 @@ class Workspaces:
 
     async def _restore(self, work: Work, restore: Collection[str]) -> None:
         """Give some paths their state of the start: those that are new are removed."""
+        if not restore:
+            return
         paths = set(restore)
         for path in restore:
             for parent in PurePosixPath(path).parents:
