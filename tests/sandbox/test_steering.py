@@ -15,7 +15,8 @@ from nemo_evaluator.core.errors import TamperError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._carried import clean_archive
 from nemo_evaluator.sandbox.manager import SandboxManager
-from nemo_evaluator.sandbox.snapshot import changes_between, read_archive, take_snapshot
+from nemo_evaluator.sandbox.snapshot import Entry, Snapshot, changes_between, read_archive, take_snapshot
+from nemo_evaluator.sandbox.steering import steering_changes
 
 needs_bwrap = pytest.mark.needs("bwrap")
 
@@ -147,3 +148,79 @@ async def test_many_small_files_are_read_in_bounded_time(manager: SandboxManager
         assert made.ok
         async with asyncio.timeout(120):
             assert len(await take_snapshot(session.agent, "/workspace")) == 10_000
+
+
+def plain(*paths: str) -> Snapshot:
+    """A snapshot of files, all of them programs."""
+    return {path: Entry("file", executable=True, special_bits=0, content=path) for path in paths}
+
+
+def steering(*created: str, before: Snapshot | None = None, tests: tuple[str, ...] = ()) -> set[str]:
+    """Which new files steer."""
+    earlier = before or {}
+    after = earlier | plain(*created)
+    return set(steering_changes(earlier, after, changes_between(earlier, after), tests))
+
+
+STEERS = [
+    "conftest.py", "a/conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "sitecustomize.py",
+    "x/usercustomize.py", "evil.pth", "json.py", "src/json.py", "pytest.py",
+    "json.cpython-311-x86_64-linux-gnu.so", "tests/test_x.py", "a.pyc", ".bashrc", ".profile", ".gitconfig",
+    "sub/.git/hooks/pre-commit", "Makefile", "lib/GNUmakefile", "build.rs", ".cargo/config.toml", "go.work",
+    "jest.config.js", ".npmrc", "node_modules/.bin/jest", ".venv/bin/pytest", "bin/python3", "make", ".env",
+    "x.dist-info/entry_points.txt", ".venv/lib/python3.11/site-packages/pytest.py", "uv.toml",
+    ".config/pip/pip.conf", "pom.xml", ".rspec", "CMakeLists.txt", "spec/spec_helper.rb", ".tool-versions",
+    "libc.so.6", "evil\n/conftest.py",
+]  # fmt: skip
+DOES_NOT = [
+    "solution.py", "app/main.py", "pkg/types.py", "README.md", "data/json.txt", "bin/mine", "src/app/json.py",
+    "docs/make.md", "conftest.md", "test/helper.py", "Makefile.md", "latest.py", "contest.py",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", STEERS)
+def test_a_file_that_steers_is_known(path: str) -> None:
+    assert steering(path) == {path}
+
+
+@pytest.mark.parametrize("path", DOES_NOT)
+def test_a_file_that_does_not_steer_is_not_taken_for_one(path: str) -> None:
+    assert steering(path) == set()
+
+
+def test_a_module_that_was_there_is_work_and_a_new_one_in_its_place_is_not() -> None:
+    assert steering("queue/more.py", before=plain("queue/__init__.py")) == set()
+    assert steering("queue/__init__.py", "queue/more.py") == {"queue/__init__.py", "queue/more.py"}
+    assert steering("tests/json.py", before=plain("tests/test_a.py")) == {"tests/json.py"}
+    assert steering("pkg/json.py", before=plain("pkg/__init__.py", "pkg/test_a.py")) == set()
+
+
+def test_names_of_the_tasks_tests_are_known() -> None:
+    tests = ("test_outputs.py", "helper.py", "test.sh")
+    assert steering("test_outputs/__init__.py", "deep/test_outputs.so", "helper.py", tests=tests) == {
+        "test_outputs/__init__.py",
+        "deep/test_outputs.so",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "steers"),
+    [
+        ("pyproject.toml", "[project]\nname='a'\n", "[project]\nname='b'\n", False),
+        ("pyproject.toml", "[project]\nname='a'\n", "[tool.pytest.ini_options]\naddopts='--co'\n", True),
+        ("pyproject.toml", "[project]\nname='a'\n", "[project\n", True),
+        ("setup.cfg", "[metadata]\nname=a\n", "[metadata]\nname=b\n", False),
+        ("setup.cfg", "[metadata]\nname=a\n", "[tool:pytest]\naddopts=--co\n", True),
+        ("package.json", '{"scripts": {"test": "jest"}}', '{"scripts": {"test": "true"}}', True),
+        ("package.json", '{"scripts": {}}', '{"scripts": {}, "dependencies": {"a": "1"}}', False),
+        ("Cargo.toml", "[package]\nname='a'\n", "[package]\nname='a'\n[[test]]\nname='t'\nharness=false\n", True),
+        ("Cargo.toml", "[package]\nname='a'\n", "[package]\nname='a'\n[dependencies]\nserde='1'\n", False),
+    ],
+)
+def test_of_some_files_only_sections_steer(name: str, before: str, after: str, steers: bool) -> None:
+    snapshots = []
+    for text in (before, after):
+        entry = Entry("file", executable=False, special_bits=0, content=text, text=text.encode())
+        snapshots.append({name: entry})
+    earlier, later = snapshots
+    assert bool(steering_changes(earlier, later, changes_between(earlier, later))) is steers

@@ -13,6 +13,7 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -37,6 +38,14 @@ _TRUTHS: Final = frozenset({"assertTrue", "assertFalse", "assert_"})
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+class Form(Enum):
+    """Where a program says what it tests, the surest first."""
+
+    TEST_FUNCTIONS = auto()
+    MODULE = auto()
+    OTHER_FUNCTIONS = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Insertion:
     """Text that is put into a source, at a byte."""
@@ -58,18 +67,22 @@ def plant_failures(tests: Path, target: Path, *, earned_all: bool, seed: int | N
         The files in which something was planted, by their paths below the folder.
     """
     shutil.copytree(tests, target, symlinks=True)
-    chance = random.Random(seed)
-    planted: list[str] = []
-    for path in sorted(target.rglob("*")):
-        if path.is_symlink() or not path.is_file():
-            continue
-        if path.suffix == ".py" or path.suffix in _SCRIPTS:
+    files = [path for path in sorted(target.rglob("*")) if path.is_file() and not path.is_symlink()]
+    # Helpers may assert something before the work is looked at: they are changed only where there is nothing else.
+    for form in Form:
+        chance = random.Random(seed)
+        planted: list[str] = []
+        for path in files:
+            if path.suffix != ".py" and path.suffix not in _SCRIPTS:
+                continue
             source = path.read_bytes()
-            changed = _with_failures(source, path.suffix, chance, earned_all=earned_all)
+            changed = _with_failures(source, path.suffix, form, chance, earned_all=earned_all)
             if changed != source:
                 path.write_bytes(changed)
                 planted.append(path.relative_to(target).as_posix())
-    return planted
+        if planted:
+            return planted
+    return []
 
 
 def stop_tests(tests: Path, target: Path, planted: list[str]) -> None:
@@ -108,12 +121,12 @@ def swap_rewards(tests: Path, target: Path) -> bool:
     return True
 
 
-def _with_failures(source: bytes, suffix: str, chance: random.Random, *, earned_all: bool) -> bytes:
+def _with_failures(source: bytes, suffix: str, form: Form, chance: random.Random, *, earned_all: bool) -> bytes:
     if suffix == ".py":
-        return _planted(source, chance, earned_all=earned_all) or source
+        return _planted(source, form, chance, earned_all=earned_all) or source
     text = source.decode("utf-8", "surrogateescape")
     for place, body in reversed(list(_inline_programs(text))):
-        changed = _planted(body.encode("utf-8", "surrogateescape"), chance, earned_all=earned_all)
+        changed = _planted(body.encode("utf-8", "surrogateescape"), form, chance, earned_all=earned_all)
         if changed is not None:
             text = f"{text[: place.start]}{changed.decode('utf-8', 'surrogateescape')}{text[place.stop :]}"
     return text.encode("utf-8", "surrogateescape")
@@ -139,7 +152,7 @@ def _parse(source: bytes) -> ast.Module | None:
         return None
 
 
-def _planted(source: bytes, chance: random.Random, *, earned_all: bool) -> bytes | None:
+def _planted(source: bytes, form: Form, chance: random.Random, *, earned_all: bool) -> bytes | None:
     """A program with its tests failing; None when it has none that can be changed."""
     tree = _parse(source)
     if tree is None:
@@ -148,15 +161,15 @@ def _planted(source: bytes, chance: random.Random, *, earned_all: bool) -> bytes
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     planter = _Planter(source, starts, chance, earned_all=earned_all)
-    tests = list(_test_functions(tree))
-    for test in tests:
-        planter.plant_in_function(test)
-    if not tests:
-        functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
+    if form is Form.TEST_FUNCTIONS:
+        for test in _test_functions(tree):
+            planter.plant_in_function(test)
+    elif form is Form.MODULE:
         planter.plant_in(_own_statements(tree.body))
-        if not planter.insertions:
-            for function in functions:
-                planter.plant_in(_own_statements(function.body))
+    else:
+        for node in ast.walk(tree):
+            if isinstance(node, Function):
+                planter.plant_in(_own_statements(node.body))
     if not planter.insertions:
         return None
     changed = source
