@@ -62,10 +62,17 @@ class Verification:
         with tempfile.TemporaryDirectory(prefix="nel-verify-") as scratch:
             self._scratch = Path(scratch)
             if not isinstance(self.sandbox, VerifierSandbox):
-                verdict = _verdict(await self.tests.run(self.sandbox, self._folder))
-                verdict.scoring_details |= {"unproven": _SHARED, "challenged": False}
-                return verdict
+                return await self._verify_shared()
             return await self._verify(self.sandbox)
+
+    async def _verify_shared(self) -> VerifyResult:
+        """The verdict of tests that run where the agent worked: what it changed there is not known."""
+        first = await self.tests.run(self.sandbox, self._folder)
+        verdict = _verdict(first)
+        if verdict.reward > self.tests.task.reward_range[0]:
+            verdict.scoring_details["unproven"] = _SHARED
+            verdict.scoring_details["challenged"] = self.challenges and await self._challenge(first)
+        return verdict
 
     async def _verify(self, sandbox: VerifierSandbox) -> VerifyResult:
         home_inside = await self._home_is_inside(sandbox)
@@ -117,8 +124,9 @@ class Verification:
         await self._workspaces.prepare()
 
     async def _run_again(self, folder: Path, restore: Collection[str] = ()) -> TestRun:
-        """Run tests in a sandbox in which nothing ran before."""
-        assert self._workspaces is not None
+        """Run tests in a sandbox in which nothing ran before, or where the agent worked if there is no other."""
+        if self._workspaces is None:
+            return await self.tests.run(self.sandbox, folder)
         await self._workspaces.prepare(restore)
         return await self.tests.run(self._workspaces.hand_over(), folder, self._home)
 
@@ -205,8 +213,7 @@ class Verification:
 
         The known solution tells. Without one, tests that fail before they touch the work do.
         """
-        assert self._workspaces is not None
-        if _has_solution(self.tests.task.folder):
+        if self._workspaces is not None and _has_solution(self.tests.task.folder):
             await self._workspaces.prepare(with_work=False)
             await self._solve()
             return _reward(await self.tests.run(self.sandbox, folder, self._home)) < _reward(first)
