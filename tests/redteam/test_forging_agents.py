@@ -7,6 +7,7 @@ from __future__ import annotations
 import compileall
 import shutil
 import sys
+import tempfile
 import tomllib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -26,8 +27,10 @@ from nemo_evaluator.sandbox.manager import SandboxManager
 EXPLOITS = Path(__file__).parent / "exploits"
 AGENTS = EXPLOITS / "agents"
 TASKS = EXPLOITS / "agent_tasks"
-# What the ordinary run tries: one of each class and runner, and every honest agent; the rest with NEL_TEST_ALL=1.
+# What the ordinary run tries in containers; of local sandboxes it tries one agent of each class and runner. All are
+# tried with NEL_TEST_ALL=1.
 IN_DOCKER = ("honest/home-workdir", "start-up-files/home-workdir-bashrc", "runner-configuration/conftest-report")
+PYTEST_SAMPLE = ("honest", "runner-configuration", "patched-runner")
 RUNNER = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
 
 
@@ -45,7 +48,11 @@ def sampled() -> set[str]:
     """The agents of the ordinary run."""
     chosen: dict[tuple[str, str], str] = {}
     for agent in agents():
-        chosen.setdefault((agent.split("/")[0], about(agent)["runner"]), agent)
+        kind = agent.split("/")[0]
+        runner = about(agent)["runner"]
+        # pytest takes a second to start, several times for each agent.
+        if runner != "pytest" or kind in PYTEST_SAMPLE:
+            chosen.setdefault((kind, runner), agent)
     return set(chosen.values())
 
 
@@ -63,20 +70,20 @@ def cases(place: str) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with pytest, for sandboxes whose system has none."""
-    folder = tmp_path_factory.mktemp("runner")
-    for name in RUNNER:
-        package = next(Path(entry, name) for entry in sys.path if Path(entry, name, "__init__.py").is_file())
-        shutil.copytree(package, folder / name)
-    # A part of pytest that is not in a folder of its own.
-    shutil.copy(Path(pytest.__file__).parent.with_name("py.py"), folder)
-    folder.chmod(0o755)
-    for parent in folder.parents[:2]:
-        parent.chmod(0o755)
-    # Compiled once: every sandbox reads it anew.
-    compileall.compile_dir(folder, quiet=2)
-    return folder
+def runner() -> Iterator[Path]:
+    """A folder with pytest, for sandboxes whose system has none. Not below pytest's own folder, which only its user
+    may enter."""
+    with tempfile.TemporaryDirectory(prefix="nel-runner-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for package in RUNNER:
+            source = next(Path(entry, package) for entry in sys.path if Path(entry, package, "__init__.py").is_file())
+            shutil.copytree(source, folder / package)
+        # A part of pytest that is not in a folder of its own.
+        shutil.copy(Path(pytest.__file__).parent.with_name("py.py"), folder)
+        # Compiled once: every sandbox reads it anew.
+        compileall.compile_dir(folder, quiet=2)
+        yield folder
 
 
 class Bench:
@@ -139,13 +146,13 @@ def judge(agent: str, row: JsonDict | BoundaryError) -> None:
 
 
 @pytest.mark.needs("bwrap")
-@pytest.mark.parametrize("agent", cases("local"))
+@pytest.mark.parametrize("agent", list(cases("local")))
 async def test_in_a_local_sandbox(agent: str, local: Bench) -> None:
     judge(agent, await local.verified(agent))
 
 
 @pytest.mark.needs("docker")
-@pytest.mark.parametrize("agent", cases("docker"))
+@pytest.mark.parametrize("agent", list(cases("docker")))
 async def test_in_docker(agent: str, docker: Bench) -> None:
     judge(agent, await docker.verified(agent))
 

@@ -17,8 +17,10 @@ from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 VERIFIER: Final = f"{LOGS}/verifier"
 _OUTPUT: Final = 50_000
 _REWARD_BYTES: Final = 65_536
-# Whatever an agent left there is no verdict.
+# Whatever an agent left there is no verdict. Where the work was carried through looks the same in every run: the work
+# shall not know a challenge by it.
 _CLEAR: Final = f"""\
+touch /input /output 2>/dev/null
 [ ! -L {VERIFIER} ] || rm -f {VERIFIER}
 for d in {TESTS} {VERIFIER}; do mkdir -p "$d" && find "$d" -mindepth 1 -delete || exit 1; done"""
 # Only a plain file is read, and only once. A pipe or a device may never end, and a link leads anywhere.
