@@ -32,7 +32,10 @@ def _hide() -> None:
 
 
 def _give_up_root(workspace: str) -> None:
-    if os.geteuid() != 0:
+    # A task's code starts programs with the interpreter that it runs on: others must be able to run it.
+    interpreter = Path(sys.executable).resolve()
+    open_to_all = all(path.stat().st_mode & 0o001 for path in (interpreter, *interpreter.parents))
+    if os.geteuid() != 0 or not open_to_all:
         return
     count = 0
     for folder, folders, files in os.walk(workspace):
