@@ -62,6 +62,7 @@ class _Search:
         module = scopes.module.node
         assert isinstance(module, ast.Module)
         self._from_entry = Flow(module, scopes, lambda name: name == entry)
+        self._entry = entry
         self._from_program = Flow(module, scopes, lambda name: name == entry or name in foreign)
         self._assigned = self._assignments()
         self._seen: set[int] = set()
@@ -156,6 +157,9 @@ class _Search:
         if isinstance(node, ast.Compare):
             return self._decides_comparison(node, scope)
         if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id == self._entry:
+                # What the entry point is given is its own affair.
+                return None
             name = self._decides_call(node, scope, is_ordering=is_ordering)
             if name is not None:
                 return name
@@ -183,7 +187,9 @@ class _Search:
                 if roots and any(self._from_program.level(argument, scope) for argument in self._arguments(side)):
                     return min(roots)
             if is_ordering or all(_is_trivial(other) for other in others):
-                name = self._decides(side, scope, is_ordering=is_ordering)
+                # ``to_list(f([])) == []`` may be about the program, ``is_right(f(3)) == True`` is not.
+                is_size = is_ordering or any(_is_empty(other) for other in others)
+                name = self._decides(side, scope, is_ordering=is_size)
                 if name is not None:
                     return name
         return None
@@ -300,6 +306,12 @@ def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
         yield node.target, node.iter
     elif isinstance(node, ast.withitem) and node.optional_vars is not None:
         yield node.optional_vars, node.context_expr
+
+
+def _is_empty(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return node.value == ""
+    return isinstance(node, (ast.Dict, ast.List, ast.Tuple))
 
 
 def _is_trivial(node: ast.expr) -> bool:

@@ -35,6 +35,11 @@ class Rewriter(ast.NodeTransformer):
         self._scopes = scopes
         self._flow = flow
         self._scope: Scope = scopes.module
+        self._loaded: set[str] = set()
+        for scope in scopes:
+            for node in scope.nodes:
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    self._loaded.add(node.id)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Rewrite a function."""
@@ -71,9 +76,16 @@ class Rewriter(ast.NodeTransformer):
         """``pattern.format(x)`` with a pattern that may come from the program is kept from looking into ``x``."""
         function = node.func
         is_format = isinstance(function, ast.Attribute) and function.attr in ("format", "format_map")
-        if is_format and isinstance(function, ast.Attribute) and self._flow.level(function.value, self._scope):
+        if not is_format or not isinstance(function, ast.Attribute):
+            return self.generic_visit(node)
+        # ``str.format(pattern, x)`` is the same.
+        is_unbound = isinstance(function.value, ast.Name) and function.value.id == "str" and bool(node.args)
+        pattern = node.args[0] if is_unbound else function.value
+        if self._flow.level(pattern, self._scope):
             self.generic_visit(node)
-            node.args = [function.value, ast.Constant(function.attr), *node.args]
+            pattern = node.args[0] if is_unbound else function.value
+            others = node.args[1:] if is_unbound else node.args
+            node.args = [pattern, ast.Constant(function.attr), *others]
             node.func = _at(ast.Name("__nel_format__", ast.Load()), function)
             return _at(node, function)
         return self.generic_visit(node)
@@ -150,9 +162,21 @@ class Rewriter(ast.NodeTransformer):
         return self._note(_KIND_APART if is_apart else _KIND_INVOLVED)
 
     def _note(self, kind: int) -> int:
-        if kind == _KIND_INVOLVED:
+        if kind == _KIND_INVOLVED and self._is_used():
             self.asserts = True
         return kind
+
+    def _is_used(self) -> bool:
+        """Nothing calls a function that is neither named anywhere nor a test nor a method."""
+        scope: Scope | None = self._scope
+        while scope is not None and scope.parent is not None:
+            function = scope.node
+            if isinstance(function, FUNCTIONS) and not scope.parent.is_class:
+                is_named = function.name.startswith("test") or function.name in self._loaded
+                if not is_named:
+                    return bool(function.decorator_list)
+            scope = scope.parent
+        return True
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:

@@ -58,6 +58,10 @@ def _sink_at(node: ast.AST, scope: Scope, scopes: Scopes, flow: Flow, called: se
         return None if is_own or id(node) in called else node.id
     if isinstance(node, ast.Attribute) and node.attr in (_FUNCTIONS | _TABLES) and _is_builtins(node.value, scopes):
         return node.attr
+    if isinstance(node, ast.Attribute) and node.attr == "Formatter":
+        return node.attr
+    if isinstance(node, ast.ImportFrom) and node.module == "string":
+        return next((alias.name for alias in node.names if alias.name == "Formatter"), None)
     if isinstance(node, ast.ImportFrom) and node.module == "builtins":
         return next((alias.name for alias in node.names if alias.name in _FUNCTIONS), None)
     if not isinstance(node, ast.Call):

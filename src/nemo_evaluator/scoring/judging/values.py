@@ -59,8 +59,10 @@ _BUILT: Final[dict[str, tuple[str, Callable[[Any], tuple[Any, ...]]]]] = {
     "time": ("datetime", lambda v: (v.hour, v.minute, v.second, v.microsecond, *_zone_of(v))),
     "timedelta": ("datetime", lambda v: (v.days, v.seconds, v.microseconds)),
     "deque": ("collections", lambda v: (list(v),)),
+    "Counter": ("collections", lambda v: (dict(v),)),
     "PosixPath": ("pathlib", lambda v: (str(v),)),
 }
+_CONTAINERS: Final = {"deque": list, "Counter": dict}
 _ZONED: Final = ("datetime", "time")
 _LISTS: Final[tuple[tuple[Any, bytes], ...]] = ((list, b"l"), (tuple, b"t"), (set, b"S"), (frozenset, b"Z"))
 _LIST_OF: Final[dict[bytes, Callable[[list[Any]], Any]]] = {b"t": tuple, b"S": set, b"Z": frozenset, b"l": list}
@@ -94,6 +96,10 @@ class Reference:
         self.number = number
         self.kind = int(kind)
         self.type_name = type_name
+
+
+def _is_counter(kind: type) -> bool:
+    return kind.__name__ == "Counter" and kind.__module__ == "collections"
 
 
 def encode(
@@ -195,6 +201,8 @@ class _Writer:
             self._sized(b"s", str.__str__(value).encode("utf-8", "surrogatepass"))
         elif isinstance(value, float):
             self._add(b"f%s;" % float.__repr__(value).encode())
+        elif isinstance(value, dict) and _is_counter(type(value)):
+            self._put_rare(value, depth)
         elif isinstance(value, dict):
             if type(value).__module__.startswith(_OURS):
                 raise Forbidden("the names of the tests")
@@ -332,9 +340,9 @@ class _Reader:
         arguments = self.value(depth + 1)
         if type(arguments) is not tuple:
             raise ValueError("arguments that are no tuple")
-        if name == "deque":
-            if len(arguments) != 1 or type(arguments[0]) is not list:
-                raise ValueError("a deque of no list")
+        if name in _CONTAINERS:
+            if len(arguments) != 1 or type(arguments[0]) is not _CONTAINERS[name]:
+                raise ValueError("a container of no known content")
         elif any(type(argument) not in (int, float, str, type(None)) for argument in arguments):
             raise ValueError("arguments that are not plain")
         if name in _ZONED:
