@@ -69,7 +69,10 @@ def _group(mark: int) -> list[str]:
     return [phrase for phrase, its in _TABLE.items() if its == mark]
 
 
-_EDGES: Final = r"[.!?…]+(?=[\s\"'”’)*_\]$]|\Z)|[。！？；;\n]+|[,，](?!\d)|、|\s[-–—]+\s(?![\d$€£])|—(?!\d)|[-=]>|→"
+# A run of signs is looked at from its beginning only, once: a long one costs no more than its length.
+_EDGES: Final = (
+    r"(?<![.!?…])[.!?…]++(?=[\s\"'”’)*_\]$]|\Z)|[。！？；;\n]+|[,，](?!\d)|、|\s[-–—]+\s(?![\d$€£])|—(?!\d)|[-=]>|→"
+)
 _WORD: Final = r"\w[\w'’]*"
 _APART: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 _UNSPACED: Final = lazy_pattern("[\u3000-\uabff\uac00-\ud7af\uff00-\uffef]")
