@@ -236,7 +236,8 @@ async def test_a_session_has_so_many_connections_and_others_have_theirs(proxied,
             while sum(task.done() for task in tasks) < 5 or server.count < 3:
                 await asyncio.sleep(0.02)
         assert [task.result()[0] for task in tasks if task.done()] == [429] * 5
-        assert (await _ask(*_session(proxy, "honest"), HELLO))[0] == 200
+        other_url, other_key = _session(proxy, "honest")
+        assert (await _ask(other_url, other_key, HELLO))[0] == 200
         proxy.forget("greedy")
         await asyncio.gather(*tasks, return_exceptions=True)
 
