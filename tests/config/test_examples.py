@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import yaml
 from nemo_evaluator.config import EvalConfig, config_schema, load_config, parse_eval_config
 from nemo_evaluator.config.compose import PLAYBOOKS, playbook_names
 from nemo_evaluator.core.kinds import NOT_YET
+from nemo_evaluator.core.secrets import MASK
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.engine.template import InstructionTemplate, load_template
 from nemo_evaluator.suite.preflight import check_file
@@ -66,7 +68,9 @@ def test_a_config_comes_back_from_its_own_data(path: Path) -> None:
     data = config.model_dump()
     again = EvalConfig.model_validate(data)
     assert again.model_dump() == data
-    assert parse_eval_config(data).model_dump() == data
+    # A config without its secrets is refused, so others stand in for them.
+    complete = json.loads(json.dumps(data).replace(MASK, "stand-in"))
+    assert parse_eval_config(complete).model_dump() == data
 
 
 @pytest.mark.parametrize("name", playbook_names())

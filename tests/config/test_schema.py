@@ -176,7 +176,7 @@ def test_secrets_are_never_written() -> None:
     assert server.extra_env["HF_TOKEN"] == "hf-hidden"
     dumped = found.model_dump()
     assert dumped["services"]["m"]["api_key"] == "***"
-    assert dumped["services"]["m"]["proxy"]["extra_headers"] == {"Authorization": "***", "X-Team": "t"}
+    assert dumped["services"]["m"]["proxy"]["extra_headers"] == {"Authorization": "***", "X-Team": "***"}
     assert dumped["services"]["v"]["extra_env"] == {"HF_TOKEN": "***", "MAX_TOKENS": "5"}
     assert "hid" not in found.model_dump_json()
     assert "sk-hidden" not in repr(found)
