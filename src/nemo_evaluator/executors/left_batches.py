@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.config import SNAPSHOT, load_config
+from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.executors.status import RunStatus
@@ -42,7 +43,10 @@ async def _with_answers(run: RunMeta, status: RunStatus) -> RunStatus:
 
 def _endpoints(run: RunMeta) -> dict[str, Endpoint]:
     """The services of the run's own config, by the names of their folders."""
-    services = load_config(Path(run.output_dir) / SNAPSHOT, folder=run.place("config_dir")).config.services
+    folder = run.place("config_dir")
+    if folder is not None:
+        use_env_file(Path(folder))
+    services = load_config(Path(run.output_dir) / SNAPSHOT, folder=folder).config.services
     batched = {name: one for name, one in services.items() if getattr(one, "batch", None) is not None}
     return {safe_name(name): endpoint_of(name, one) for name, one in batched.items()}
 

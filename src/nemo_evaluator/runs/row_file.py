@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -57,6 +56,9 @@ class RowReader:
         else:
             row = Row(result_row(answer, outcome))
         if row.key != place.key or (not row.failed and row.reward != place.reward):
+            # Reports read rows without an index, and load no database for it.
+            import sqlite3  # noqa: PLC0415
+
             raise sqlite3.DatabaseError("it is not of these rows")
         return row
 
