@@ -4,13 +4,14 @@ import difflib
 import importlib
 import importlib.util
 import sys
+import threading
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from nemo_evaluator.core.errors import UsageError
 
@@ -86,6 +87,15 @@ def load_file(path: Path) -> ModuleType:
     Raises:
         UsageError: The file is not one of Python.
     """
+    with LOADING:
+        return _load_file(path)
+
+
+# Held while a user's file is imported: another thread finds the whole module or none.
+LOADING: Final = threading.RLock()
+
+
+def _load_file(path: Path) -> ModuleType:
     name = f"nel_file_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     module = sys.modules.get(name)
     if module is not None:

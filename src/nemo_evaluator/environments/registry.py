@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import read_json
-from nemo_evaluator.core.registry import Registry, did_you_mean, find_file, load_file
+from nemo_evaluator.core.registry import LOADING, Registry, did_you_mean, find_file, load_file
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.base import EvalEnvironment
 
@@ -122,7 +122,11 @@ def list_environments() -> list[str]:
 
 def load_benchmark_file(path: str | Path) -> list[str]:
     """Import a benchmark file, once; returns the names it registers."""
-    file = find_file(path)
+    with LOADING:
+        return _load_benchmark_file(find_file(path))
+
+
+def _load_benchmark_file(file: Path) -> list[str]:
     if file in _files:
         return list(_files[file])
     registered: dict[str, type[EvalEnvironment]] = {}
