@@ -42,6 +42,7 @@ test-all: parts  ## run every test, those with large parts too (vLLM, NeMo Gym, 
 	@NEL_TEST_ALL=1 bash scripts/docker.sh run bash scripts/slurm.sh run bash scripts/test.sh
 
 check: $(DEV)  ## lint, types, layers
+	@bash scripts/javascript.sh check
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/mypy --config-file scripts/mypy_tests.ini tests bench && $(BIN)/lint-imports
 
 docs: $(DOCS)  ## build the documentation as a site, in site/

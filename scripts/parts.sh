@@ -111,6 +111,8 @@ get_tree() {
     mv "$parts/images/new.tar" "$parts/images/python-bookworm.tar"
 }
 
+have_biome() { bash scripts/javascript.sh find; }
+get_biome() { bash scripts/javascript.sh install; }
 have_slurm() { bash scripts/slurm.sh check; }
 get_slurm() { bash scripts/slurm.sh install; }
 have_apptainer() { bash scripts/apptainer.sh check; }
@@ -120,7 +122,7 @@ part_as_root packages have_packages get_packages \
   ". An administrator: apt-get update && apt-get install -y --no-install-recommends $(missing_packages | xargs)"
 # Waits for the network and for two cores overlap well.
 pids=()
-(part libraries have_libraries get_libraries && part model have_model get_model) & pids+=($!)
+(part libraries have_libraries get_libraries && part model have_model get_model && part biome have_biome get_biome) & pids+=($!)
 (part_as_root runsc have_runsc get_runsc && part_as_root llama_server have_llama_server get_llama_server) & pids+=($!)
 (part_as_root slurm have_slurm get_slurm && part_as_root tree have_tree get_tree &&
   part_as_root apptainer have_apptainer get_apptainer) & pids+=($!)

@@ -82,6 +82,7 @@ def _harbor_python() -> str:
 
 PARTS: dict[str, Callable[[], bool]] = {
     "apptainer": lambda: _ran("apptainer", "--version") and (PARTS_DIR / "images" / "python-bookworm.sif").is_file(),
+    "biome": lambda: any(PARTS_DIR.glob("node/biome-*/node_modules/@biomejs/cli-*/biome")),
     "bwrap": lambda: _ran("bwrap", "--ro-bind", "/", "/", "true"),
     "chromium": _chromium,
     "docker": lambda: _ran("docker", "version"),
