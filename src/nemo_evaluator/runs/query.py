@@ -15,7 +15,8 @@ from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.runs.index_entry import REFUSED_FLAG, REPEAT_BITS, TRIPPED_FLAG, TRUNCATED_FLAG, UNPARSED_FLAG
 from nemo_evaluator.runs.index_file import read_cells, read_words
-from nemo_evaluator.runs.index_piece import COLUMNS, WORDS
+from nemo_evaluator.runs.index_piece import COLUMNS
+from nemo_evaluator.runs.row_filters import ORDERS, filter_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,21 +25,24 @@ else:
     np = Lazy("numpy")
 
 Order = Literal["problem_idx", "-problem_idx", "reward", "-reward", "tokens", "-tokens", "latency_ms", "-latency_ms"]
-_ORDERS: Final = {"problem_idx": "number"} | {name: name for name in ("reward", "tokens", "latency_ms", "cost")}
-_RANGES: Final = ("reward", "tokens", "latency_ms")
+# The columns of the index by which rows are put in order: a row's number has its problem and its repeat.
+_ORDERS: Final = {name: "number" if name == "problem_idx" else name for name in ORDERS}
+_WORDS: Final = filter_names("word")
+_RANGES: Final = filter_names("range")
 _AT_ONCE: Final = 4_096
 _NOT_ZERO: Final = re.compile(rb"[^\0]")
-FLAGS: Final = {
+_FLAG_BITS: Final = {
     "truncated": TRUNCATED_FLAG,
     "unparsed": UNPARSED_FLAG,
     "refused": REFUSED_FLAG,
     "tripped": TRIPPED_FLAG,
 }
+FLAGS: Final = {name: _FLAG_BITS[name] for name in filter_names("flag")}
 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """Which rows are meant; what is None is not asked about."""
+    """Which rows are meant; what is None is not asked about. The fields are the filters of ``row_filters.json``."""
 
     status: Literal["scored", "failed"] | None = None
     cause: str | None = None
@@ -161,7 +165,7 @@ class Columns:
     def _tests(self, which: RowFilter) -> Iterator[np.ndarray]:
         if which.status is not None:
             yield (self["cause"] == 0) == (which.status == "scored")
-        for name in WORDS:
+        for name in _WORDS:
             if (word := getattr(which, name)) is not None:
                 yield self[name] == read_words(self._db).get(word, -1)
         for name, flag in FLAGS.items():

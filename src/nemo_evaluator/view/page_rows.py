@@ -18,14 +18,13 @@ from nemo_evaluator.runs.labels import Label, read_labels
 from nemo_evaluator.runs.query import FLAGS, Order, Place, RowFilter, count, places, tally
 from nemo_evaluator.runs.row import Row, shown
 from nemo_evaluator.runs.row_file import RowReader
+from nemo_evaluator.runs.row_filters import FILTERS, FilterDefinition
 
 MOST: Final = 500
 # Rows longer than this are listed without their texts; a search still reads them.
 _LONG: Final = 1 << 20
 _PEEK: Final = 160
-_TEXTS: Final = ("status", "cause", "category", "finish_reason")
 _KNOWN: Final = ("reward", "cause", "category", "finish_reason", "tokens", "latency_ms", "cost_usd")
-_NUMBERS: Final = tuple(f"{end}_{name}" for end in ("min", "max") for name in ("reward", "tokens", "latency_ms"))
 # How many bytes a search reads before it says how far it is.
 _STRIDE: Final = 16 << 20
 KINDS: Final = {"jsonl": "application/x-ndjson", "csv": "text/csv"}
@@ -54,29 +53,58 @@ class Wish:
 def read_wish(query: Mapping[str, str], folder: BenchmarkFolder) -> Wish:
     """The wish in the parameters of a URL. Raises UsageError for what is none."""
     given = {name: value for name, value in query.items() if value != ""}
-    asked: dict[str, Any] = {name: given[name] for name in _TEXTS if name in given}
-    try:
-        asked |= {name: float(given[name]) for name in _NUMBERS if name in given}
-        asked |= {name: int(given[name]) for name in ("problem_idx",) if name in given}
-    except ValueError as error:
-        raise UsageError(f"not a number: {error}") from error
-    asked |= {name: given[name] == "1" for name in FLAGS if name in given}
-    which = _labelled(RowFilter(**asked), given.get("label"), folder)
+    fields: dict[str, Any] = {}
+    for definition in FILTERS:
+        fields |= _filter_fields(definition, given)
+    label = fields.pop("label", None)
+    which = _labelled(RowFilter(**fields), label, folder)
     metadata = tuple((name[5:], value) for name, value in given.items() if name.startswith("meta."))
     return Wish(which, given.get("sort", "problem_idx"), given.get("text", ""), given.get("in", "any"), metadata)
+
+
+def _filter_fields(definition: FilterDefinition, given: Mapping[str, str]) -> dict[str, Any]:
+    """What a filter's parameters say, as fields of ``RowFilter``. Raises UsageError for a value that is not known."""
+    if definition.kind == "range":
+        bounds = (f"min_{definition.name}", f"max_{definition.name}")
+        return {name: _parsed(float, given[name]) for name in bounds if name in given}
+    if definition.name not in given:
+        return {}
+    value = given[definition.name]
+    if definition.values and value not in definition.values:
+        known = ", ".join(definition.values)
+        raise UsageError(f"{definition.name} cannot be {value!r}", hint=f"known: {known}")
+    if definition.kind == "number":
+        return {definition.name: _parsed(int, value)}
+    if definition.kind == "flag":
+        return {definition.name: value == "1"}
+    return {definition.name: value}
+
+
+def _parsed(number: type[int] | type[float], text: str) -> float:
+    try:
+        return number(text)
+    except ValueError as error:
+        raise UsageError(f"not a number: {error}") from error
 
 
 def _labelled(which: RowFilter, label: str | None, folder: BenchmarkFolder) -> RowFilter:
     if label is None:
         return which
     if label == "drawn":
-        draw = read_draw(folder.path)
-        return replace(which, among=frozenset(row.key for row in draw.rows) if draw is not None else frozenset())
+        return replace(which, among=drawn_rows(folder))
     found = read_labels(folder.path)
     if label == "none":
         return replace(which, beyond=frozenset(found))
     keys = (key for key, one in found.items() if label in ("any", one.label))
     return replace(which, among=frozenset(keys))
+
+
+def drawn_rows(folder: BenchmarkFolder) -> frozenset[tuple[int, int]]:
+    """The rows that were drawn to be labelled, by problem and repeat."""
+    draw = read_draw(folder.path)
+    if draw is None:
+        return frozenset()
+    return frozenset(row.key for row in draw.rows)
 
 
 def page_of(folder: BenchmarkFolder, wish: Wish, offset: int, limit: int) -> JsonDict:

@@ -25,6 +25,7 @@ from nemo_evaluator.core.files import dumps, scrub_json
 from nemo_evaluator.reports import style_sheet
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.labels import Label, append_label, read_labels
+from nemo_evaluator.runs.row_filters import DEFINITIONS
 from nemo_evaluator.view import page_rows, pages
 from nemo_evaluator.view.library import Library, changes
 from nemo_evaluator.view.page_rows import KINDS, exported
@@ -86,6 +87,7 @@ class Viewer:
     def app(self, token: str) -> ASGIApp:
         answers: dict[str, Callable[[Request], Any]] = {
             "runs": lambda _: {"runs": self._library.listed(), "who": getpass.getuser()},
+            "filters": lambda _: DEFINITIONS,
             "run": lambda request: pages.run_page(self._library, _said(request, "run")),
             "figures": lambda request: {"html": pages.figures(self._folder(request))},
             "facets": lambda request: page_rows.facets(self._folder(request)),

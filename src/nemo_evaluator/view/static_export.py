@@ -18,6 +18,7 @@ from nemo_evaluator.runs.labels import read_labels
 from nemo_evaluator.runs.query import Place, RowFilter, places
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import with_trajectories
+from nemo_evaluator.runs.row_filters import DEFINITIONS
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.view import page_rows, pages
 from nemo_evaluator.view.library import Library
@@ -108,6 +109,7 @@ def _summaries(library: Library) -> JsonDict:
     """What pages of runs show, and where the rows of each benchmark are to be."""
     runs = library.listed()
     made: JsonDict = {"runs": runs, "pages": {}, "figures": {}, "facets": {}, "places": {}, "compared": []}
+    made["filters"] = DEFINITIONS
     for number, run in enumerate(runs):
         made["pages"][run["key"]] = pages.run_page(library, run["key"])
         for at, name in enumerate(library.run(run["key"]).benchmarks):
@@ -152,6 +154,7 @@ def _write_rows(folder: BenchmarkFolder, target: Path) -> None:
 def _pages(folder: BenchmarkFolder) -> Iterator[tuple[JsonDict, JsonDict]]:
     """Each row as the table shows it, and its page."""
     labels, under_way, alike = read_labels(folder.path), list[Place](), list[Place]()
+    drawn = page_rows.drawn_rows(folder)
     with folder.reading() as (columns, reader):
 
         def rows() -> Iterator[Row]:
@@ -166,4 +169,7 @@ def _pages(folder: BenchmarkFolder) -> Iterator[tuple[JsonDict, JsonDict]]:
             whole = pages.row_facts(place, row, *reader.records(place), row.steps)
             repeats = [page_rows.listed(one, None, labels) for one in alike] if len(alike) > 1 else []
             page = pages.page_of_row(folder, whole, labels.get(place.key), repeats)
-            yield page_rows.listed(place, row, labels), page
+            line = page_rows.listed(place, row, labels)
+            # The pages have no other way to know it.
+            line["drawn"] = place.key in drawn
+            yield line, page

@@ -2,7 +2,9 @@
 //
 // A folder has one table of rows per benchmark, which is filtered here, and the rows themselves in
 // chunks. A single html file has everything in it, under `whole`.
-import { rowFits, sortRows } from "./row_filters.js";
+import { asText } from "./format.js";
+import { filterRows, sortRows } from "./row_filters.js";
+import { METADATA, metadataField } from "./rows_query.js";
 
 const PARTIAL_CONTENT = 206;
 
@@ -73,14 +75,23 @@ function searchedTexts(row, place) {
   return [row.prompt, row.model_response];
 }
 
-function hasText(row, { text, in: place }) {
-  const wanted = text.toLowerCase();
-  const texts = searchedTexts(row, place);
-  return texts.some(candidate => {
-    return String(candidate ?? "")
-      .toLowerCase()
-      .includes(wanted);
+/** Whether a text has another one in it, in capitals or not; a missing text has nothing. */
+function contains(text, part) {
+  return String(text ?? "")
+    .toLowerCase()
+    .includes(part.toLowerCase());
+}
+
+/** Whether a row has the text of a query, in the place that it names, and the metadata. */
+function fitsSearch(row, query) {
+  const texts = searchedTexts(row, query.in);
+  const hasText = !query.text || texts.some(text => contains(text, query.text));
+  const fields = Object.keys(query).filter(name => name.startsWith(METADATA) && query[name]);
+  const hasMetadata = fields.every(name => {
+    const value = row.metadata?.[metadataField(name)] ?? "";
+    return contains(asText(value), query[name]);
   });
+  return hasText && hasMetadata;
 }
 
 /**
@@ -93,8 +104,8 @@ export function exportSource(data) {
 
   const chosenRows = async (address, query) => {
     const table = await readTable(address);
-    const fitting = table.filter(row => rowFits(row, query));
-    return sortRows(fitting, query.sort);
+    const fitting = filterRows(table, data.filters.filters, query);
+    return sortRows(fitting, data.filters.orders, query.sort);
   };
 
   const rows = async (address, query, { offset, limit }) => {
@@ -120,7 +131,7 @@ export function exportSource(data) {
       if (signal.aborted) {
         return;
       }
-      if (hasText(page.row, query)) {
+      if (fitsSearch(page.row, query)) {
         onMessage(line);
       }
     }
@@ -129,6 +140,7 @@ export function exportSource(data) {
 
   return {
     isExport: true,
+    filters: data.filters.filters,
     canCompare: data.compared.length > 0,
     runs: async () => ({ runs: data.runs, who: "" }),
     run: async key => data.pages[key],

@@ -3,23 +3,16 @@ import { count, visible } from "./format.js";
 import { html } from "./lib.js";
 import { columnNames, columnOf } from "./row_columns.js";
 import { METADATA } from "./rows_query.js";
+import { source } from "./source.js";
 
 // On a narrow screen, filters are closed at first.
 const NARROW = 700;
 // Fields of metadata that have a box.
 const MOST_FIELDS = 12;
-const FLAGS = [
-  ["truncated", "Truncated"],
-  ["unparsed", "Unparsed"],
-  ["refused", "Refused"],
-  ["tripped", "Tripwires"],
-];
 const YES_OR_NO = [
   ["1", "yes"],
   ["0", "no"],
 ];
-const LABELS = ["any", "none", "drawn", "right", "wrong", "unsure"];
-
 /** Values as options, each its own title. */
 function namedOptions(values) {
   return values.map(value => [value, value]);
@@ -78,25 +71,49 @@ function MetadataBox({ field, value, onChange }) {
   </label>`;
 }
 
+/** The values that can be chosen for a filter. */
+function optionsOf(filter, facets) {
+  if (filter.kind === "flag") {
+    return YES_OR_NO;
+  }
+  return filter.values ? namedOptions(filter.values) : countedOptions(facets?.[filter.name]);
+}
+
 /**
- * All filters.
+ * The box of a filter.
+ * @param {Object} props `filter` is one of row_filters.json; the others are those of `Filters`.
+ */
+function FilterBox({ filter, query, facets, setParameter }) {
+  const { name, title } = filter;
+  if (filter.kind === "range") {
+    return html`<${Range}
+      title=${title}
+      low=${query[`min_${name}`]}
+      high=${query[`max_${name}`]}
+      onLow=${value => setParameter(`min_${name}`, value)}
+      onHigh=${value => setParameter(`max_${name}`, value)}
+    />`;
+  }
+  return html`<${Choice}
+    title=${title}
+    options=${optionsOf(filter, facets)}
+    value=${query[name]}
+    onChange=${value => setParameter(name, value)}
+  />`;
+}
+
+/**
+ * All filters that have a title, then boxes for metadata.
  * @param {Object} props `query` has what is chosen; `facets` the values that there are, once they
  *   are known; `setParameter(name, value)` chooses.
  */
 export function Filters({ query, facets, setParameter }) {
-  const choice = (name, title, options) => html`<${Choice}
-    title=${title}
-    options=${options}
-    value=${query[name]}
-    onChange=${value => setParameter(name, value)}
-  />`;
-  const range = (name, title) => html`<${Range}
-    title=${title}
-    low=${query[`min_${name}`]}
-    high=${query[`max_${name}`]}
-    onLow=${value => setParameter(`min_${name}`, value)}
-    onHigh=${value => setParameter(`max_${name}`, value)}
-  />`;
+  const boxes = source.filters
+    .filter(({ title }) => title)
+    .map(filter => {
+      const props = { filter, query, facets, setParameter };
+      return html`<${FilterBox} key=${filter.name} ...${props} />`;
+    });
   const metadataBoxes = (facets?.metadata || []).slice(0, MOST_FIELDS).map(field => {
     const name = METADATA + field;
     return html`<${MetadataBox}
@@ -107,18 +124,7 @@ export function Filters({ query, facets, setParameter }) {
   });
   return html`<details class="filters" open=${innerWidth > NARROW}>
     <summary>Filters</summary>
-    <div class="filter-grid">
-      ${choice("status", "Status", namedOptions(["scored", "failed"]))}
-      ${choice("cause", "Cause", countedOptions(facets?.cause))}
-      ${choice("category", "Category", countedOptions(facets?.category))}
-      ${choice("finish_reason", "Finish reason", countedOptions(facets?.finish_reason))}
-      ${FLAGS.map(([name, title]) => choice(name, title, YES_OR_NO))}
-      ${choice("label", "Label", namedOptions(LABELS))}
-      ${range("reward", "Reward")}
-      ${range("tokens", "Tokens")}
-      ${range("latency_ms", "Latency, ms")}
-      ${metadataBoxes}
-    </div>
+    <div class="filter-grid">${boxes}${metadataBoxes}</div>
   </details>`;
 }
 

@@ -75,9 +75,7 @@ function watch(keys, onRun) {
   return () => events.close();
 }
 
-export const serverSource = {
-  isExport: false,
-  canCompare: true,
+const METHODS = {
   runs: signal => askJson("runs", {}, { signal }),
   run: (key, signal) => askJson("run", { run: key }, { signal }),
   figures: (address, signal) => askJson("figures", address, { signal }),
@@ -94,3 +92,9 @@ export const serverSource = {
   downloadUrl: (address, query, format) =>
     `api/export?${new URLSearchParams({ ...query, ...address, format })}`,
 };
+
+/** Makes the source; asks the server which filters there are. */
+export async function serverSource() {
+  const { filters } = await askJson("filters", {});
+  return { isExport: false, canCompare: true, filters, ...METHODS };
+}

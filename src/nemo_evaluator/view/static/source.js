@@ -19,7 +19,8 @@ import { serverSource } from "./server_source.js";
  * - `textPart(address, path, start)`: a further part of a long text.
  * - `labels(address)`, `label(address, label)`: people's labels; writes one.
  * - `watch(keys, onRun)`: calls `onRun` with each run that has changed; returns what ends it.
- * - `isExport`, `canCompare`: what this source is and has.
+ * - `isExport`, `canCompare`, `filters`: what this source is and has; the filters are those of
+ *   row_filters.json.
  * - `downloadUrl(address, query, format)`: where the rows can be had as a file.
  */
 export let source = null;
@@ -34,6 +35,6 @@ export async function start() {
     const reply = await fetch("data/export.json");
     source = exportSource(await reply.json());
   } else {
-    source = serverSource;
+    source = await serverSource();
   }
 }

@@ -101,7 +101,7 @@ function StepHead({ step, number, failed }) {
   const time = step.timestamp ? visible(String(step.timestamp).slice(...CLOCK)) : "";
   return html`<p class="step-head">
     <b>${number}</b> ${name}${" "}
-    ${failed && html`<${Chip} kind="failed">error<//>`}${" "}
+    ${failed && html`<${Chip} kind="failed">error<//>`}
     <span class="note">${tokens}${further(costText)}${further(time)}</span>
   </p>`;
 }
