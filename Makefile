@@ -6,7 +6,10 @@ DEV := $(VENV)/.with-dev
 LOCAL := $(VENV)/.with-local
 DOCS := $(VENV)/.with-docs
 
-.PHONY: help setup lock parts demo test test-all check resolve first-hour bench docs clean
+# Folders whose tests run the whole program, or need parts throughout.
+WHOLE_PROGRAM_TESTS := tests/cli/ tests/docs/ tests/e2e/ tests/examples/ tests/redteam/ tests/sandbox/ tests/support/ tests/surface/
+
+.PHONY: help setup lock parts demo test test-all check quick affected resolve first-hour bench docs clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +43,14 @@ test-all: parts  ## run every test, those with large parts too (vLLM, NeMo Gym, 
 	@bash scripts/vllm.sh install
 	@bash scripts/agents.sh install
 	@NEL_TEST_ALL=1 bash scripts/docker.sh run bash scripts/slurm.sh run bash scripts/test.sh
+
+quick: check  ## lint, types, and the unit tests that need no parts: three minutes
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not needs and not slow and not serial and not queued and not large" \
+	  $(filter-out $(WHOLE_PROGRAM_TESTS),$(wildcard tests/*/)) tests/test_public_names.py
+
+affected: check  ## lint, types, and the tests of changed packages and of those that import them
+	@tests=$$($(BIN)/python scripts/affected.py) && \
+	if [ -z "$$tests" ]; then echo "no test is affected"; else bash scripts/test.sh $$tests; fi
 
 check: $(DEV)  ## lint, types, layers
 	@bash scripts/javascript.sh check
