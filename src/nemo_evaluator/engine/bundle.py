@@ -29,6 +29,7 @@ from nemo_evaluator.metrics import (
 )
 from nemo_evaluator.runs.bundle import INVALID, VALID, Bundle, calibrated, config_hash
 from nemo_evaluator.runs.calibration import PLACE
+from nemo_evaluator.runs.row_table import Ints
 from nemo_evaluator.runs.tampering import Tampering
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import FILE as SUMS
@@ -222,8 +223,8 @@ def _categories(columns: Columns, facts: BundleFacts) -> JsonDict:
     return dict(category_scores(codes, names, problem, reward, spending_of(facts.stopped)))
 
 
-def _codes(labels: Labels) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    return np.asarray(labels.codes, dtype=np.int32)
+def _codes(labels: Labels) -> Ints:
+    return np.asarray(labels.codes)
 
 
 def _runtime(columns: Columns, elapsed: float) -> JsonDict:

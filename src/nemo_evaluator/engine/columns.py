@@ -35,6 +35,8 @@ _EXEMPLARS: Final = 3
 _EXEMPLAR_CHARS: Final = 500
 _GROUP_CHARS: Final = 100
 _GROUPS_MAX: Final = 50
+_BYTE_CODES: Final = 256
+_SHORT_REPEATS: Final = 1 << 16
 _TOKENS: Final = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
 _UNCHECKED: Final = ("prompt", "expected", "category", "tokens", "total", "cost", "unanswered", "offset")
 
@@ -43,12 +45,16 @@ _UNCHECKED: Final = ("prompt", "expected", "category", "tokens", "total", "cost"
 class Labels:
     """A column of words as small numbers."""
 
-    codes: array[int] = field(default_factory=lambda: array("i"))
+    # A byte a row for as long as there are few words.
+    codes: array[int] = field(default_factory=lambda: array("B"))
     names: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str) -> None:
         """Append a word."""
-        self.codes.append(self.names.setdefault(name, len(self.names)))
+        code = self.names.setdefault(name, len(self.names))
+        if code == _BYTE_CODES and self.codes.typecode == "B":
+            self.codes = array("i", self.codes)
+        self.codes.append(code)
 
     def counts(self) -> Counter[str]:
         """How often each word stands there."""
@@ -221,7 +227,7 @@ def write_views(
     full: bool = False,
 ) -> Columns:
     """Write results.jsonl (``full``: with trajectories) and trajectories.jsonl by problem, and gather the columns."""
-    columns = Columns(planned=len(plan))
+    columns = Columns(planned=len(plan), repeat=array("H" if plan.repeats <= _SHORT_REPEATS else "i"))
     # It speaks of the earlier rows; it is written again with the bundle.
     (task.root / SUMS).unlink(missing_ok=True)
     rows_file, turns_file = (_replacing(path, columns.digests) for path in (task.results, task.trajectories))

@@ -257,6 +257,8 @@ class _Session:
             stopped=self._stopped(history),
             canaries=self._canaries,
         )
+        # The statistics are the peak of a run's memory, and read no journal.
+        self._ctx.index.release()
         if columns.scored:
             with boundary(Cause.SCORER):
                 facts.extra_scores = (job.aggregate or self._verifier.aggregate)(self._task.results)

@@ -85,6 +85,11 @@ class StepIndex:
         self.set_answer(step, _NONE)
         self.set_outcome(step, _NONE)
 
+    def release(self) -> None:
+        """Give the memory back; the index cannot be used afterwards."""
+        self._answers = array("q")
+        self._outcomes = array("q")
+
     def load(self, journal: Journal) -> History:
         """Read the journal of earlier runs; steps outside of this plan's range are left alone."""
         history = History()

@@ -79,7 +79,7 @@ def check_run(run: Bundle, limits: CheckLimits | None = None, written: WrittenRo
     subject = _Subject(run, rows, limits or CheckLimits(), answers)
     # By message: what a bundle says of itself is often found again in its rows.
     findings = list({finding.message: finding for look in _LOOKS for finding in look(subject)}.values())
-    return RunCheck(run.name, run.run_id, str(run.path), len(rows), len(np.unique(rows.problem)), findings)
+    return RunCheck(run.name, run.run_id, str(run.path), len(rows), len(by_problem(rows.problem, rows.reward)), findings)
 
 
 def settle_status(task: TaskPaths, document: JsonDict, written: WrittenRows | None = None) -> JsonDict:
@@ -180,13 +180,14 @@ def _repeats(subject: _Subject) -> Iterator[Finding]:
     rows = subject.rows
     if not len(rows):
         return
-    _, counts = np.unique(rows.problem, return_counts=True)
+    problems = by_problem(rows.problem, rows.reward)
+    counts = problems.counts
     asked = as_whole(subject.run.benchmark.get("repeats")) or int(counts.max())
     uneven = int((counts != asked).sum())
     if uneven:
         message = f"{uneven} of {len(counts)} problems without {counted(asked, 'row')} each"
         yield Finding("repeats", Level.DEGRADED, message, FailureClass.ACCOUNTING)
-    first = rows.content[np.unique(rows.problem, return_index=True)[1]]
+    first = rows.content[problems.first]
     same = len(first) - len(np.unique(first)) if bool((rows.content != 0).all()) else 0
     if same:
         message = f"{same} problem{'s have' if same > 1 else ' has'} the content of another"
