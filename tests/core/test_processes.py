@@ -39,6 +39,18 @@ def test_a_birth_does_not_move_with_the_clock(monkeypatch: pytest.MonkeyPatch) -
     assert start_time(os.getpid()) == before
 
 
+def test_a_birth_does_not_move_when_the_clock_is_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, boot = start_time(os.getpid()), psutil.boot_time()
+    looks = iter([boot, boot + 1])
+
+    def boot_time() -> float:
+        return next(looks, boot + 1)
+
+    monkeypatch.setattr(psutil._psplatform, "boot_time", boot_time)
+    monkeypatch.setattr(psutil, "boot_time", boot_time)
+    assert start_time(os.getpid()) == before
+
+
 def test_liveness_does_not_need_proc(monkeypatch: pytest.MonkeyPatch) -> None:
     """No /proc on macOS: nothing of ours reads it for liveness."""
 

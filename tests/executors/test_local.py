@@ -15,6 +15,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.executors.local import Local, LocalHandle
+from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.runs import RunMeta
 
 only_local = pytest.mark.parametrize("on", ["local"], indirect=True)
@@ -78,6 +79,23 @@ def test_nothing_is_replayed_from_the_command_line(on: Bench, monkeypatch: pytes
     assert on.rows() == 6
     assert "command: nel eval run c.json" in (on.folder / "o" / "full_config.yaml").read_text()
     assert read_json(on.folder / "o" / "nel_run.json")["details"]["exit_code"] == 0
+
+
+@only_local
+def test_a_resumed_run_that_cannot_begin_was_not_killed(on: Bench) -> None:
+    on.pace = 0.3
+    on.start(40, background=True)
+    on.until(lambda: on.server.count)
+    on.kill()
+    assert on.executor.status(on.run()).state == "killed"
+    on.start(40, background=True, resume=True)
+    # Somebody else takes the folder before it does.
+    pid = on.run().details["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    with folder_lock(on.folder / "o", run_id="another"):
+        os.kill(pid, signal.SIGCONT)
+        on.until(lambda: "exit_code" in on.run().details)
+    assert on.until_over() == "failed"
 
 
 @only_local

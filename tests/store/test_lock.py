@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -86,3 +87,28 @@ def test_a_folder_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="Not a directory"):
         folder_lock(tmp_path / "file" / "out").__enter__()
+
+
+LOOK = """
+import sys
+from pathlib import Path
+from nemo_evaluator.store.lock import holder_of
+print("looking", flush=True)
+while True:
+    holder_of(Path(sys.argv[1]))
+"""
+
+
+def test_who_only_looks_keeps_nobody_out(tmp_path: Path) -> None:
+    """A status that is asked for again and again, while a killed run is resumed."""
+    with subprocess.Popen([sys.executable, "-c", LOOK, str(tmp_path)], stdout=subprocess.PIPE, text=True) as looker:
+        assert looker.stdout is not None
+        assert looker.stdout.readline() == "looking\n"
+        try:
+            for _ in range(300):
+                # What a killed run leaves.
+                (tmp_path / FILE).write_text(json.dumps({"host": socket.gethostname(), "pid": 7}))
+                with folder_lock(tmp_path):
+                    pass
+        finally:
+            looker.kill()

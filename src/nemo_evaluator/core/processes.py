@@ -21,12 +21,21 @@ def start_time(pid: int) -> int:
         process = psutil.Process(pid)
         if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
             return 0
-        since_boot: float = process.create_time() - psutil.boot_time()
+        since_boot: float = _seconds_since_boot(process)
     except (psutil.NoSuchProcess, ValueError):
         return 0
     except psutil.AccessDenied:
         return 1  # It is there, and somebody else's.
     return max(1, round(since_boot * 100))
+
+
+def _seconds_since_boot(process: Any) -> float:
+    """When a process began. Both times are by the clock, which may be set between two looks at it."""
+    while True:
+        boot: float = psutil.boot_time()
+        began: float = process.create_time()
+        if psutil.boot_time() == boot:
+            return began - boot
 
 
 def free_port() -> int:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from nemo_evaluator.config import LoadedConfig
 from nemo_evaluator.config.env_file import use_env_file
-from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, ConfigError, UsageError
+from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, ConfigError, NelError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.executors.base import Job, executor_of
 from nemo_evaluator.executors.request import RunRequest, at_home, load_request, read_request, shard_dir, shard_of
-from nemo_evaluator.executors.worker import work
+from nemo_evaluator.executors.worker import note_refusal, work
 from nemo_evaluator.store.lock import ensure_free
 from nemo_evaluator.store.runs import RunMeta, load_run, new_run_id, places, summary_of
 from nemo_evaluator.suite.dry_run import describe_plan
@@ -44,6 +44,9 @@ def start_worker(file: Path, *, resume: bool = False) -> int:
         job = _prepare(replace(request, resume=True, fresh=False) if resume else request)
         _check(job)
         return work(job)
+    except NelError as error:
+        note_refusal(file.parent, error.exit_code)
+        raise
     except OSError as error:
         raise storage_error(error) from error
 

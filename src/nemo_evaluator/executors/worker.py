@@ -13,15 +13,16 @@ from typing import Final
 import uvloop
 
 from nemo_evaluator.config import SNAPSHOT, EvalConfig, write_snapshot
-from nemo_evaluator.core.errors import NelError, TransportError
+from nemo_evaluator.core.errors import EXIT_FAILED, NelError, TransportError
 from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
 from nemo_evaluator.core.logs import CleanFormatter
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.terminal import coloured, harmless, terminal_width
 from nemo_evaluator.executors.base import Job, executor_of, status_of
 from nemo_evaluator.executors.request import remove_requests, shard_of
+from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.store.lock import folder_lock
-from nemo_evaluator.store.runs import RunMeta, load_run, refreshed, registry_dir
+from nemo_evaluator.store.runs import RunMeta, load_run, refreshed, registry_dir, run_in
 from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.sums import record_sums, untouched
 from nemo_evaluator.suite.console import Console
@@ -47,6 +48,10 @@ def work(job: Job) -> int:
         except NelError as error:
             code = error.exit_code
             raise
+        except Exception:
+            # Not killed: it came to an end of its own, if a bad one.
+            code = EXIT_FAILED
+            raise
         finally:
             if code is not None:
                 # Whoever started it may have noted its handle meanwhile.
@@ -61,6 +66,16 @@ def _noted(job: Job) -> RunMeta:
     details = details | job.run.details | {"pid": os.getpid(), "host": socket.gethostname()}
     details.pop("exit_code", None)
     return replace(job.run, details=details)
+
+
+def note_refusal(folder: Path, code: int) -> None:
+    """Note the end of a run that this process was to continue and could not: it was not killed."""
+    run = run_in(folder)
+    if run is None or not task_folders(folder):
+        return
+    is_ours = run.details.get("pid") == os.getpid() and run.details.get("host") == socket.gethostname()
+    if is_ours and "exit_code" not in run.details:
+        replace(run, details=run.details | {"exit_code": code}).save()
 
 
 def _lives(run_id: str) -> bool:

@@ -28,6 +28,9 @@ FILE: Final = "nel.lock"
 _BEAT: Final = 10.0
 _DEAD_AFTER: Final = 120.0
 _TRIES: Final = 20
+# How often, and how many seconds apart, a lock is tried that others only look at: a look takes no time at all.
+_LOOKS: Final = 500
+_LOOK: Final = 0.002
 _WAIT: Final = "wait for it, stop it (`nel eval stop -o FOLDER`), or write elsewhere with -o DIR"
 
 
@@ -91,7 +94,8 @@ def holder_of(folder: Path) -> Holder | None:
         return None
     try:
         holder = _read(fd)
-        if _flock(fd):
+        # Shared: many may look at once, and none of them seems to hold the folder.
+        if _flock(fd, fcntl.LOCK_SH):
             return holder if holder.host != socket.gethostname() and _age(folder, fd) < _DEAD_AFTER else None
         return holder
     finally:
@@ -118,12 +122,13 @@ def _refuse_living(folder: Path, say: Callable[[str], None] | None) -> None:
     """Remove the lock of one who is gone; raise LockedError when its holder lives, or may do so."""
     path = folder / FILE
     try:
-        fd = os.open(path, os.O_RDONLY)
+        # For writing: over NFS, only such a file can be locked for oneself.
+        fd = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         return
     try:
         holder = _read(fd)
-        if not _flock(fd):
+        if not _claim(fd):
             raise LockedError(folder, holder, _WAIT)
         here = path.stat()
         if (here.st_ino, here.st_dev) != (os.fstat(fd).st_ino, os.fstat(fd).st_dev):
@@ -145,9 +150,21 @@ def _refuse_living(folder: Path, say: Callable[[str], None] | None) -> None:
         os.close(fd)
 
 
-def _flock(fd: int) -> bool:
+def _claim(fd: int) -> bool:
+    """Take the kernel's lock; False when somebody holds it. Whoever only looks at it is waited for."""
+    for _ in range(_LOOKS):
+        if _flock(fd, fcntl.LOCK_EX):
+            return True
+        if not _flock(fd, fcntl.LOCK_SH):
+            return False
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        time.sleep(_LOOK)
+    return False
+
+
+def _flock(fd: int, kind: int) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
