@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 
 import aiohttp
@@ -233,11 +234,19 @@ async def test_endless_headers_are_cut_off(proxied):
 async def test_an_agent_that_does_not_read_is_left(proxied, monkeypatch):
     monkeypatch.setattr(http_server, "READING_BOUND", 0.5)
     async with proxied(Say("x" * 30_000_000, chunks=3000)) as (proxy, server):
-        _, writer = await asyncio.open_connection("127.0.0.1", proxy.port, limit=1024)
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port, limit=1024)
         body = json.dumps({**HELLO, "stream": True})
         head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {proxy.token.reveal()}\r\n"
         writer.write(f"{head}content-length: {len(body)}\r\n\r\n{body}".encode())
-        async with asyncio.timeout(10):
+        # Generous, since a busy machine takes its time to send; without the bound it would be in flight for ever.
+        async with asyncio.timeout(90):
             while not server.count or proxy.stats()["in_flight"]:
                 await asyncio.sleep(0.05)
+        # It was cut off, and not served to its end.
+        received = 0
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(30):
+                while data := await reader.read(1 << 20):
+                    received += len(data)
+        assert received < 30_000_000
         writer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import marshal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.sandbox.manager import SandboxManager
-from nemo_evaluator.scoring import ScorerInput, code_sandbox_async
+from nemo_evaluator.scoring import ScorerInput, code, code_sandbox_async
 from nemo_evaluator.testing import Say, ScriptedServer, Seen
 
 _TEXTS = {
@@ -105,6 +106,33 @@ async def test_no_forged_program_scores(manager: SandboxManager, shape: str) -> 
     assert found["an int equal to everything"] == found["exit with 0"].replace("crash", "wrong") == "wrong"
     right = await asyncio.gather(*(verdict(manager, text, SHAPES[shape]) for text in RIGHT.values()))
     assert dict(zip(RIGHT, right, strict=True)) == dict.fromkeys(RIGHT, "PASSED")
+
+
+async def test_a_program_that_moves_before_its_judge_is_not_lost(
+    manager: SandboxManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it does to a judge that has only just forked it, the judge, not the sandbox, is said to have failed."""
+    real = code._compiled
+
+    def with_slow_judge(names: tuple[str, ...]) -> list[tuple[str, str, bytes]]:
+        modules = []
+        for name, source, compiled in real(names):
+            if name == "main":
+                assert "    pid = os.fork()\n" in source
+                wait = "    pid = os.fork()\n    if pid: __import__('time').sleep(0.7)\n"
+                slow = source.replace("    pid = os.fork()\n", wait)
+                compiled = marshal.dumps(compile(slow, "main.py", "exec", 0, dont_inherit=True, optimize=2))
+            modules.append((name, source, compiled))
+        return modules
+
+    monkeypatch.setattr(code, "_compiled", with_slow_judge)
+    monkeypatch.setattr(code, "_modules", code._modules.__wrapped__)
+    names = [name for name in FORGED if "parent" in name or "everyone" in name or "others" in name]
+    names += ["all files closed", "a daemon"]
+    found = await asyncio.gather(*(verdict(manager, forged(name), SHAPES["mbpp"]) for name in names))
+    assert "PASSED" not in found
+    assert set(found) <= {"wrong", "crash", "tamper"}, dict(zip(names, found, strict=True))
+    assert await verdict(manager, PLAIN, SHAPES["mbpp"]) == "PASSED"
 
 
 async def test_a_program_that_does_not_end_does_not_score(manager: SandboxManager) -> None:

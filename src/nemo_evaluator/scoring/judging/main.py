@@ -37,27 +37,42 @@ def main(head: dict[str, Any], rest: Callable[[], dict[str, Any]], load: Callabl
     if user is None:
         _hide(True)
     folder = _folder(user)
-    ask, answer = os.pipe(), os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _become_program(folder, user, head, (ask[0], answer[1]))
-        finally:
-            os._exit(1)
-    os.close(ask[0])
-    os.close(answer[1])
     out = os.dup(1)
     null = os.open("/dev/null", os.O_RDWR)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
+    ask, answer = os.pipe(), os.pipe()
+    pid = os.fork()
+    try:
+        if pid == 0:
+            os.close(out)
+            _become_program(folder, user, head, (ask[0], answer[1]))
+        else:
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            os.close(ask[0])
+            os.close(answer[1])
+            session = Session(ask[1], answer[0])
+            _judge_program(session, rest, load, head["timeout"], out, (pid, user, folder))
+    finally:
+        # Never with a traceback, which says that the sandbox is at fault: a program may have lowered our limits.
+        os._exit(1)
+
+
+def _judge_program(
+    session: Session,
+    rest: Callable[[], dict[str, Any]],
+    load: Callable[[list[Any]], Any],
+    timeout: float,
+    out: int,
+    program: tuple[int, int | None, str],
+) -> None:
     sys.meta_path.append(_SitePackages(False))
     tests = rest()
     if tests["modules"]:
         load(tests["modules"])
-    verdict, why = _judged(Session(ask[1], answer[0]), tests, head["timeout"])
+    verdict, why = _judged(session, tests, timeout)
     if os.getppid() != 1:
         # Else the process space ends with us, and all that is in it.
-        _end(pid, user, folder)
+        _end(*program)
     reason = why[:_MAX_REASON].encode("utf-8", "replace").decode("utf-8")
     line = values.encode((verdict, reason), values.no_reference)
     os.write(out, tests["word"].encode() + b" " + line.hex().encode() + b"\n")
