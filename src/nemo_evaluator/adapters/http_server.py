@@ -7,8 +7,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -89,10 +88,16 @@ class HttpServer:
             return
         sock = _listen(self.host, self.port)
         self.port = sock.getsockname()[1]
+
+        class Connection(BoundedConnection):
+            """A connection to this server."""
+
+            table = self.connections
+
         config = uvicorn.Config(
             self._app,
             interface="asgi3",
-            http=partial(BoundedConnection, table=self.connections),  # type: ignore[arg-type]
+            http=Connection,
             ws="none",
             lifespan="off",
             log_level="error",
@@ -123,9 +128,11 @@ class BoundedConnection(HttpToolsProtocol):
     """Closes a connection whose headers or body do not come in time or in size, that sends without end what is neither,
     whose agent stops reading its answer, or that is answered before its body was read."""
 
-    def __init__(self, *args: Any, table: ConnectionTable, **kwargs: Any) -> None:
+    # All connections of its server; each server has a class of its own.
+    table: ClassVar[ConnectionTable]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._table = table
         self._holder: Holder = ("address", "")
         self._head_timer: asyncio.TimerHandle | None = None
         self._body_timer: asyncio.TimerHandle | None = None
@@ -143,7 +150,7 @@ class BoundedConnection(HttpToolsProtocol):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._holder = ("address", self.client[0] if self.client else "")
         self._expect_headers()
-        if not self._table.add(self._holder, self):
+        if not self.table.add(self._holder, self):
             self.drop()
 
     def drop(self) -> None:
@@ -151,7 +158,7 @@ class BoundedConnection(HttpToolsProtocol):
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._table.remove(self._holder, self)
+        self.table.remove(self._holder, self)
         for timer in (self._head_timer, self._body_timer, self._read_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
@@ -256,7 +263,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _name_holder(self, holder: Holder, most: int | None) -> bool:
         """It is known now for whom the connection asks."""
-        allowed = self._table.rename(self._holder, holder, self, most)
+        allowed = self.table.rename(self._holder, holder, self, most)
         if allowed:
             self._holder = holder
         return allowed

@@ -1,6 +1,6 @@
 """Following instructions: run the checkers of a row, strictly and with harmless wrapping forgiven."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.core.errors import UsageError
@@ -43,9 +43,9 @@ def check_all(sample: ScorerInput, checks: Mapping[str, Check]) -> Score:
     return {**score, "extracted": said[:200]} if said else {**score, "extracted": None, "unparsed": True}
 
 
-def summary(details: object) -> dict[str, float]:
+def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     """Accuracy by prompt and by instruction, strict and loose."""
-    rows = [detail for detail in details if "followed" in detail]  # type: ignore[attr-defined]
+    rows = [detail for detail in details if "followed" in detail]
     strict = [right for row in rows for right in row["followed"]]
     loose = [right for row in rows for right in row["followed_loose"]]
     if not strict:

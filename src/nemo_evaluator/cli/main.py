@@ -4,7 +4,7 @@ import gc
 import importlib
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -35,8 +35,8 @@ CONTENTS: Final = _read_contents()
 class LazyGroup(click.Group):
     """Commands of some sections of the table of contents; with several, the help shows them apart."""
 
-    def __init__(self, *args: object, sections: list[str], **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+    def __init__(self, *args: Any, sections: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._sections = {title: CONTENTS[title] for title in sections}
         self._lazy = {name: row for section in self._sections.values() for name, row in section.items()}
 

@@ -10,6 +10,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     field_validator,
     model_validator,
+    with_config,
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 from typing_extensions import TypedDict
@@ -30,10 +31,9 @@ class TrajectoriesConfig(Model):
     )
 
 
+@with_config(ConfigDict(extra="allow"))
 class ExportBlock(TypedDict):
     """An exporter written as a mapping; all keys but ``type`` are its settings."""
-
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
     type: str
 

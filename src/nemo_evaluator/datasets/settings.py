@@ -3,6 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import cache_folder
@@ -25,11 +26,11 @@ class DataSettings:
 _current = DataSettings()
 
 
-def configure(settings: DataSettings | None = None, **changes: object) -> DataSettings:
+def configure(settings: DataSettings | None = None, **changes: Any) -> DataSettings:
     """Replace the settings of this process (or some of them) and return those that held before."""
     global _current
     before = _current
-    _current = replace(settings or _current, **changes)  # type: ignore[arg-type]
+    _current = replace(settings or _current, **changes)
     return before
 
 

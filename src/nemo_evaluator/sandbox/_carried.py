@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from nemo_evaluator.core.errors import TamperError
-from nemo_evaluator.sandbox._transfer import Header
+from nemo_evaluator.sandbox._transfer import Archive, Header
 
 ARCHIVE: Final = "workspace.tar"
 _FILES: Final = "_nel_files.tar"
@@ -69,11 +69,10 @@ def _copy_files(content: IO[bytes], file: IO[bytes]) -> None:
     links: set[PurePosixPath] = set()
     files: set[PurePosixPath] = set()
     count = 0
-    source = tarfile.open(fileobj=content, mode="r:", tarinfo=Header)  # noqa: SIM115 - closed below
+    source = Archive.open(fileobj=content, mode="r:")
     target = tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115 - closed below
     with source, target:
         while (member := source.next()) is not None:
-            source.members = []  # type: ignore[attr-defined]
             count += 1
             if count > _MOST_ENTRIES:
                 raise tarfile.TarError(f"more than {_MOST_ENTRIES} files")

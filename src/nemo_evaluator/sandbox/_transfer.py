@@ -56,6 +56,20 @@ class Header(tarfile.TarInfo):
     _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10
 
 
+class Archive(tarfile.TarFile):
+    """An archive to read from its beginning to its end; what was read is forgotten."""
+
+    tarinfo = Header
+    members: list[tarfile.TarInfo]
+
+    def next(self) -> tarfile.TarInfo | None:
+        """The next member."""
+        member = super().next()
+        # The library remembers every member; a million of them would not fit.
+        self.members = []
+        return member
+
+
 def _refuse() -> NoReturn:
     raise tarfile.TarError("a sparse file")
 
@@ -167,8 +181,6 @@ def _extract(tar: tarfile.TarFile, root: Path) -> tuple[str, int]:
     first, count, room = "", 0, MAX_DOWNLOAD
     links: list[tuple[Path, str]] = []
     while (member := tar.next()) is not None:
-        # The library remembers every member; a million of them would not fit.
-        tar.members = []  # type: ignore[attr-defined]
         first, count = first or member.name, count + 1
         if count > _MAX_MEMBERS:
             raise tarfile.TarError(f"more than {_MAX_MEMBERS} files")

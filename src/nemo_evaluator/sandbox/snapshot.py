@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import workspace
-from nemo_evaluator.sandbox._transfer import Header
+from nemo_evaluator.sandbox._transfer import Archive, Header
 from nemo_evaluator.sandbox.base import Sandbox
 
 Kind: TypeAlias = Literal["file", "folder", "link", "special"]
@@ -73,10 +73,8 @@ def read_archive(archive: Path, texts: frozenset[str] = frozenset()) -> Snapshot
     """The entries of an archive, by path. Raises SandboxError for an archive that cannot be read."""
     entries: Snapshot = {}
     try:
-        with tarfile.open(archive, mode="r:", tarinfo=Header) as tar:
+        with Archive.open(archive, mode="r:") as tar:
             while (member := tar.next()) is not None:
-                # The library remembers every member; a million of them would not fit.
-                tar.members = []  # type: ignore[attr-defined]
                 if len(entries) >= _MOST_ENTRIES:
                     raise SandboxError(f"the workspace holds more than {_MOST_ENTRIES} files")
                 path = str(PurePosixPath(member.name))

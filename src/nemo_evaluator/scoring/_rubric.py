@@ -98,10 +98,13 @@ class Rubric:
         """A grade on the scale (0 counts as the lowest). Raises JudgeError for anything else."""
         if isinstance(value, str) and (ratio := _RATIO.fullmatch(value.strip())):
             value = ratio[1] if float(ratio[2]) == self.max_score else value
-        try:
-            score = float(value) if not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            score = math.nan
+        score = math.nan
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            try:
+                score = float(value)
+            except (ValueError, OverflowError):
+                # Not a number, or one far beyond the scale.
+                score = math.nan
         if not 0 <= score <= self.max_score:
             raise JudgeError(f"`score` is {value!r}, not a number from {self.scale}")
         return score

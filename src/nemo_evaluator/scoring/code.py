@@ -2,7 +2,9 @@
 runs them there beside the program, and says how it ended."""
 
 from __future__ import annotations
+import __future__
 
+import ast
 import asyncio
 import importlib.util
 import marshal
@@ -215,9 +217,16 @@ def _compiled(names: tuple[str, ...]) -> list[tuple[str, str, bytes]]:
     modules = []
     for name in names:
         source = (folder / f"{name}.py").read_text(encoding="utf-8")
-        code = compile(source, f"{name}.py", "exec", 0, dont_inherit=True, optimize=2)
+        tree = ast.parse(source)
+        # The flag says the same, and spares each judge the import of that module.
+        tree.body = [node for node in tree.body if not _is_future_import(node)]
+        code = compile(tree, f"{name}.py", "exec", __future__.annotations.compiler_flag, dont_inherit=True, optimize=2)
         modules.append((name, source, marshal.dumps(code)))
     return modules
+
+
+def _is_future_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _part(content: dict[str, Any]) -> bytes:
