@@ -17,7 +17,7 @@ from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateVerdict, Sta
 from nemo_evaluator.decisions.gate.runs import aggregate
 from nemo_evaluator.decisions.gate.thresholds import Measurement, measure, settle
 from nemo_evaluator.decisions.pairing import Pairing, Side
-from nemo_evaluator.metrics import mcnemar_test, mean_difference, unpaired_difference
+from nemo_evaluator.statistics import mcnemar_test, mean_difference, unpaired_difference
 
 
 def paired_tests(runs: int, seed: int = 4) -> Iterator[tuple[str, dict[str, float]]]:

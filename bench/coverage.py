@@ -13,8 +13,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln
 
-from nemo_evaluator.metrics import mean_difference, mean_interval, pass_intervals, wilson_modified
-from nemo_evaluator.metrics.groups import Problems
+from nemo_evaluator.statistics import mean_difference, mean_interval, pass_intervals, wilson_modified
+from nemo_evaluator.statistics.groups import Problems
 
 BAND = (0.93, 0.97)
 # With this many problems of the rarer kind or fewer, outcomes are too few for a rate of 95 %: coverage jumps.

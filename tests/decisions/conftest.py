@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nemo_evaluator.metrics import headline_scores
+from nemo_evaluator.statistics import headline_scores
 
 WriteRun = Callable[..., Path]
 

@@ -12,8 +12,8 @@ import pytest
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.decisions import compare_results, compare_runs, gate_runs, load_paired_records, write_regression
 from nemo_evaluator.decisions.compare.verdict import Verdict, judge, worst
-from nemo_evaluator.metrics import Interval
 from nemo_evaluator.reports.compare import paired
+from nemo_evaluator.statistics import Interval
 
 
 def test_disjoint_problem_sets_never_pass(write_run: Any, make_rows: Any) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import nemo_evaluator.decisions as decisions
-import nemo_evaluator.metrics as metrics
+import nemo_evaluator.statistics as statistics
 
 
 def test_every_name_loads() -> None:
-    for room in (decisions, metrics):
+    for room in (decisions, statistics):
         assert all(getattr(room, name) is not None for name in room.__all__)

@@ -16,8 +16,8 @@ from statsmodels.stats.power import TTestPower
 from nemo_evaluator.cli.power import power
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.decisions import compare_runs, gate_runs
-from nemo_evaluator.metrics import mean_difference
-from nemo_evaluator.metrics.difference import Flips
+from nemo_evaluator.statistics import mean_difference
+from nemo_evaluator.statistics.difference import Flips
 
 
 def run(*arguments: object) -> Any:

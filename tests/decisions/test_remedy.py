@@ -14,8 +14,8 @@ from nemo_evaluator.decisions.gate.data_needed import observed_spread, remedy_fo
 from nemo_evaluator.decisions.gate.report import Remedy
 from nemo_evaluator.decisions.gate.thresholds import measure
 from nemo_evaluator.decisions.pairing import Pairing, pair
-from nemo_evaluator.metrics import ANYTIME, PLANNED, Spending
 from nemo_evaluator.runs.row_table import RowTable, table_of
+from nemo_evaluator.statistics import ANYTIME, PLANNED, Spending
 
 ALPHA = 0.025
 

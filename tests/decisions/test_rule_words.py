@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.decisions.stop_words import rule_words
-from nemo_evaluator.metrics import PLANNED, spending_of
+from nemo_evaluator.statistics import PLANNED, spending_of
 
 RULE = {"interval_width": None, "min_problems": 30, "decided_against": "base", "max_drop": 0.05}
 

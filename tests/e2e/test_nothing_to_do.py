@@ -13,7 +13,7 @@ from nel_support import NEL, Nel, Serve, Sums, api, bench
 _HEAVY = (
     *("numpy", "scipy", "jinja2", "rich", "aiohttp", "starlette", "datasets", "tarfile", "urllib.request"),
     *("nemo_evaluator.sandbox.manager", "nemo_evaluator.sandbox._backend", "nemo_evaluator.datasets.hub"),
-    *("nemo_evaluator.adapters.proxy", "nemo_evaluator.metrics", "nemo_evaluator.reports.documents"),
+    *("nemo_evaluator.adapters.proxy", "nemo_evaluator.statistics", "nemo_evaluator.reports.documents"),
     *("nemo_evaluator.services.servers", "nemo_evaluator.services.life"),
 )
 

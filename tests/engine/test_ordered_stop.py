@@ -16,7 +16,7 @@ from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.engine.plan import make_plan
-from nemo_evaluator.metrics import ENDED, STOPPED, Baseline, StopRule, spending_of
+from nemo_evaluator.statistics import ENDED, STOPPED, Baseline, StopRule, spending_of
 from nemo_evaluator.store.fingerprints import problem_hash
 
 SIZE = 400

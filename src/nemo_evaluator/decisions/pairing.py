@@ -12,7 +12,9 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.usability import planned_rows
-from nemo_evaluator.metrics import (
+from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.row_table import Floats, Ints, RowTable
+from nemo_evaluator.statistics import (
     Difference,
     MissingBounds,
     Reading,
@@ -21,9 +23,7 @@ from nemo_evaluator.metrics import (
     mean_difference,
     missing_bounds,
 )
-from nemo_evaluator.metrics.groups import is_binary
-from nemo_evaluator.runs.bundle import Bundle
-from nemo_evaluator.runs.row_table import Floats, Ints, RowTable
+from nemo_evaluator.statistics.groups import is_binary
 
 PairBy: TypeAlias = Literal["auto", "content", "index"]
 PairedBy: TypeAlias = Literal["content", "index"]

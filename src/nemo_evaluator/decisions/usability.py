@@ -5,10 +5,10 @@ from typing import Final
 import numpy as np
 
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.metrics import by_problem
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row_table import Flags, RowTable, read_table
 from nemo_evaluator.runs.tampering import TAMPER_MARK, Tampering
+from nemo_evaluator.statistics import by_problem
 
 _FLOOR: Final = 0.95
 

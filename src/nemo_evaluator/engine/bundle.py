@@ -17,7 +17,11 @@ from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.columns import Columns, Labels
-from nemo_evaluator.metrics import (
+from nemo_evaluator.runs.bundle import INVALID, VALID, Bundle, calibrated, config_hash
+from nemo_evaluator.runs.calibration import PLACE
+from nemo_evaluator.runs.row_table import Ints
+from nemo_evaluator.runs.tampering import Tampering
+from nemo_evaluator.statistics import (
     breakdowns,
     by_problem,
     category_scores,
@@ -27,10 +31,6 @@ from nemo_evaluator.metrics import (
     spending_of,
     summary_scores,
 )
-from nemo_evaluator.runs.bundle import INVALID, VALID, Bundle, calibrated, config_hash
-from nemo_evaluator.runs.calibration import PLACE
-from nemo_evaluator.runs.row_table import Ints
-from nemo_evaluator.runs.tampering import Tampering
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.sums import MARK, record_sums

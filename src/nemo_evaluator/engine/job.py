@@ -27,9 +27,9 @@ from nemo_evaluator.store.records import turn_record
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import AgentDoor
-    from nemo_evaluator.metrics.stop_rule import StopRule
     from nemo_evaluator.models.budget import Budget
     from nemo_evaluator.sandbox.manager import SandboxManager
+    from nemo_evaluator.statistics.stop_rule import StopRule
 
 _log = logging.getLogger(__name__)
 # A rule that has decided, or a budget that is spent, lets the requests in flight finish: they are paid for.

@@ -16,7 +16,7 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.records import total_tokens
 
 if TYPE_CHECKING:
-    from nemo_evaluator.metrics.stop_rule import StopRule
+    from nemo_evaluator.statistics.stop_rule import StopRule
 
 _ROUNDS: Final = 2
 

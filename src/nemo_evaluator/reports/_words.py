@@ -16,9 +16,9 @@ from nemo_evaluator.core.wording import wrapped as wrapped
 
 if TYPE_CHECKING:
     from nemo_evaluator.decisions.compare.changes import Shift
-    from nemo_evaluator.metrics import Interval
     from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
     from nemo_evaluator.runs.scores import Group, Score
+    from nemo_evaluator.statistics import Interval
 
 NONE = "–"
 # Bundles keep four decimals.

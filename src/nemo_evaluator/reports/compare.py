@@ -9,8 +9,8 @@ from nemo_evaluator.decisions.compare.changes import Flip
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
 from nemo_evaluator.decisions.compare.report import RegressionReport, RunSide
 from nemo_evaluator.decisions.compare.verdict import VERDICTS, mirrored, relation_of
-from nemo_evaluator.metrics import Interval
 from nemo_evaluator.reports import _words as words
+from nemo_evaluator.statistics import Interval
 
 LISTED: Final = 50
 _ROOM: Final = 100

@@ -13,7 +13,7 @@ from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.runs.bundle import Bundle
 
 if TYPE_CHECKING:
-    from nemo_evaluator.metrics.stop_rule import Baseline, StopRule
+    from nemo_evaluator.statistics.stop_rule import Baseline, StopRule
 
 
 def check_baselines(config: EvalConfig, shard: Shard | None) -> None:
@@ -34,7 +34,7 @@ def build_stop_rule(bench: BenchmarkConfig, name: str, task_dir: Path) -> StopRu
     if when is None:
         return None
     baseline = None if when.decided_against is None else _baseline(bench, name, task_dir)
-    from nemo_evaluator.metrics.stop_rule import StopRule  # noqa: PLC0415 - the statistics, where a rule needs them
+    from nemo_evaluator.statistics.stop_rule import StopRule  # noqa: PLC0415 - the statistics, where a rule needs them
 
     return StopRule(
         interval_width=when.interval_width,
@@ -65,7 +65,7 @@ def _baseline(bench: BenchmarkConfig, name: str, task_dir: Path) -> Baseline:
         why = "has no scored row with a problem_hash to compare with"
         hint = f"run it again with this version of nel; its rows are in {run.results}"
         raise UsageError(f"{bench.key}: the baseline {folder} {why}", hint=hint)
-    from nemo_evaluator.metrics.stop_rule import Baseline  # noqa: PLC0415
+    from nemo_evaluator.statistics.stop_rule import Baseline  # noqa: PLC0415
 
     return Baseline(rewards, bench.stop_when.max_drop, folder)
 

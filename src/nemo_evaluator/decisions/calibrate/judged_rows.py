@@ -9,12 +9,12 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.metrics.groups import Floats, Ints
-from nemo_evaluator.metrics.ppi import Labelled, expected_half_width
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.calibration import DrawnRow, LabelDraw
 from nemo_evaluator.runs.labels import Label
 from nemo_evaluator.runs.row import Row
+from nemo_evaluator.statistics.groups import Floats, Ints
+from nemo_evaluator.statistics.ppi import Labelled, expected_half_width
 
 # The column of the rewards that make the headline.
 HEADLINE: Final = "headline"

@@ -10,13 +10,13 @@ from nemo_evaluator.core.json_coerce import as_dict, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.calibrate.judged_rows import HEADLINE, JudgedRows, read_judged
-from nemo_evaluator.metrics import Difference, Interval, Spending, score, unpaired_difference
-from nemo_evaluator.metrics.groups import Floats
-from nemo_evaluator.metrics.judge_agreement import Agreement, agreement
-from nemo_evaluator.metrics.ppi import Corrected, Labelled, corrected_difference, corrected_mean, rogan_gladen
 from nemo_evaluator.runs.bundle import Bundle, calibrated
 from nemo_evaluator.runs.calibration import LabelDraw, measured_by, read_draw
 from nemo_evaluator.runs.labels import Label, read_labels
+from nemo_evaluator.statistics import Difference, Interval, Spending, score, unpaired_difference
+from nemo_evaluator.statistics.groups import Floats
+from nemo_evaluator.statistics.judge_agreement import Agreement, agreement
+from nemo_evaluator.statistics.ppi import Corrected, Labelled, corrected_difference, corrected_mean, rogan_gladen
 from nemo_evaluator.store.sums import update_sums
 
 LEAST = 10

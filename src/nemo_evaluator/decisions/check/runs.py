@@ -16,13 +16,13 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level, RunCheck
 from nemo_evaluator.decisions.usability import tampering_of
-from nemo_evaluator.metrics import by_problem
 from nemo_evaluator.runs.answers import Answers
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.row_table import RowTable, WrittenRows, read_table
 from nemo_evaluator.runs.sessions import damage, sessions
 from nemo_evaluator.runs.unfinished import find_unfinished
+from nemo_evaluator.statistics import by_problem
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import update_sums
 

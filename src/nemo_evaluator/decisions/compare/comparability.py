@@ -12,10 +12,10 @@ from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.pairing import Pairing, missing_rows
 from nemo_evaluator.decisions.stop_words import rule_words
 from nemo_evaluator.decisions.usability import planned_rows, tampered, tampering_of
-from nemo_evaluator.metrics import STOPPED, spending_of
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.calibration import tie
 from nemo_evaluator.runs.row_table import RowTable
+from nemo_evaluator.statistics import STOPPED, spending_of
 
 Kind = Literal["prompt", "generation", "dataset", "scorer", "solver", "size", "setting", "version"]
 

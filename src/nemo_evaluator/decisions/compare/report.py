@@ -10,7 +10,7 @@ from nemo_evaluator.decisions.compare.changes import FlipReport, Shift
 from nemo_evaluator.decisions.compare.comparability import Difference
 from nemo_evaluator.decisions.compare.verdict import Relation, Verdict, mirrored
 from nemo_evaluator.decisions.pairing import Pairing
-from nemo_evaluator.metrics import Interval, PairedTest, score
+from nemo_evaluator.statistics import Interval, PairedTest, score
 
 REPORT_VERSION: Final = 1
 N_PERMUTATIONS: Final = 10_000

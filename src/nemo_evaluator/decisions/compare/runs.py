@@ -27,7 +27,10 @@ from nemo_evaluator.decisions.compare.report import N_PERMUTATIONS, Paired, Regr
 from nemo_evaluator.decisions.compare.verdict import Judgement, Verdict, judge, mirrored, shifted
 from nemo_evaluator.decisions.pairing import PairBy, Pairing, hidden_loss, imagined, missing_range, missing_rows, pair
 from nemo_evaluator.decisions.usability import rows_of_run, tampered_too_much, unfit
-from nemo_evaluator.metrics import (
+from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.find import find_runs
+from nemo_evaluator.runs.row_table import RowTable, read_table, table_of
+from nemo_evaluator.statistics import (
     Interval,
     PairedTest,
     Spending,
@@ -39,11 +42,8 @@ from nemo_evaluator.metrics import (
     sign_test,
     spending_of,
 )
-from nemo_evaluator.metrics.groups import is_binary
-from nemo_evaluator.metrics.power import first
-from nemo_evaluator.runs.bundle import Bundle
-from nemo_evaluator.runs.find import find_runs
-from nemo_evaluator.runs.row_table import RowTable, read_table, table_of
+from nemo_evaluator.statistics.groups import is_binary
+from nemo_evaluator.statistics.power import first
 
 if TYPE_CHECKING:
     from nemo_evaluator.config.gate_policy import Direction

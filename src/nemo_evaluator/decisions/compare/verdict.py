@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.metrics import Interval
+from nemo_evaluator.statistics import Interval
 
 
 class Verdict(StrEnum):

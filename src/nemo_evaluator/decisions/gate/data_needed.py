@@ -9,10 +9,10 @@ import numpy as np
 from nemo_evaluator.decisions.gate.report import Remedy
 from nemo_evaluator.decisions.gate.thresholds import Limit
 from nemo_evaluator.decisions.pairing import Pairing
-from nemo_evaluator.metrics import Spread, paired_power, problems_needed, variance_components
-from nemo_evaluator.metrics.power import first
-from nemo_evaluator.metrics.sequential import LOG_WEIGHTS, SHARES
 from nemo_evaluator.runs.row_table import Floats, RowTable
+from nemo_evaluator.statistics import Spread, paired_power, problems_needed, variance_components
+from nemo_evaluator.statistics.power import first
+from nemo_evaluator.statistics.sequential import LOG_WEIGHTS, SHARES
 
 _POWER: Final = 0.8
 # The normal quantile of that chance.

@@ -21,9 +21,9 @@ from nemo_evaluator.decisions.gate.thresholds import Measured, Measurement, corr
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.decisions.pairing import Pairing, hidden_loss, imagined, missing_rows
 from nemo_evaluator.decisions.usability import rows_of_run, tampered_too_much, unfit
-from nemo_evaluator.metrics import ANYTIME
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.unfinished import find_unfinished
+from nemo_evaluator.statistics import ANYTIME
 
 
 def gate_runs(

@@ -9,9 +9,9 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.decisions.calibrate.judged_rows import USUAL_JUDGE
 from nemo_evaluator.decisions.power.plan import Plan, Question
-from nemo_evaluator.metrics.intervals import z_quantile
-from nemo_evaluator.metrics.ppi import expected_half_width
 from nemo_evaluator.runs.find import find_runs
+from nemo_evaluator.statistics.intervals import z_quantile
+from nemo_evaluator.statistics.ppi import expected_half_width
 
 _SPLITS = (0.02, 0.05, *(part / 10 for part in range(1, 10)), 0.95, 0.98)
 

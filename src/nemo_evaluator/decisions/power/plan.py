@@ -13,11 +13,11 @@ from nemo_evaluator.decisions.gate.data_needed import observed_spread
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.decisions.pairing import pair
 from nemo_evaluator.decisions.power.power_model import Differences, assumed, measured, measured_flips
-from nemo_evaluator.metrics import Spread, VarianceComponents, variance_components
-from nemo_evaluator.metrics.groups import is_binary
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.row_table import RowTable, read_table
+from nemo_evaluator.statistics import Spread, VarianceComponents, variance_components
+from nemo_evaluator.statistics.groups import is_binary
 
 DEFAULT_REPEATS: Final = (1, 2, 4, 8)
 _FEW: Final = 30

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final, TypeAlias
 
-from nemo_evaluator.metrics import Spread, detectable_effect, paired_power
-from nemo_evaluator.metrics.difference import Flips
+from nemo_evaluator.statistics import Spread, detectable_effect, paired_power
+from nemo_evaluator.statistics.difference import Flips
 
 _MOST_PROBLEMS: Final = 10_000_000
 _STEPS: Final = 10_000

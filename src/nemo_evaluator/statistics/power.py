@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from nemo_evaluator.metrics._scipy import noncentral_t_cdf, t_quantile
+from nemo_evaluator.statistics._scipy import noncentral_t_cdf, t_quantile
 
 MOST_PROBLEMS: Final = 10_000_000
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from nemo_evaluator.metrics import Spread, detectable_effect, paired_power, problems_needed
+from nemo_evaluator.statistics import Spread, detectable_effect, paired_power, problems_needed
 
 
 @pytest.mark.parametrize("effect", [0.01, 0.05, 0.1])

@@ -8,7 +8,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.descriptivestats import sign_test as their_sign_test
 from statsmodels.stats.multitest import multipletests
 
-from nemo_evaluator.metrics import (
+from nemo_evaluator.statistics import (
     adjust,
     benjamini_hochberg,
     holm,
@@ -20,7 +20,7 @@ from nemo_evaluator.metrics import (
     unpaired_difference,
     variance_components,
 )
-from nemo_evaluator.metrics.difference import Flips
+from nemo_evaluator.statistics.difference import Flips
 
 AIRWAYS = np.array([-1.0] * 7 + [1.0] + [0.0] * 13)
 

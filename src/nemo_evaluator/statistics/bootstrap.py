@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from nemo_evaluator.metrics._scipy import normal_cdf, normal_quantile
-from nemo_evaluator.metrics.groups import Floats, Ints
-from nemo_evaluator.metrics.intervals import Interval
+from nemo_evaluator.statistics._scipy import normal_cdf, normal_quantile
+from nemo_evaluator.statistics.groups import Floats, Ints
+from nemo_evaluator.statistics.intervals import Interval
 
 RESAMPLES: Final = 10_000
 SEED: Final = 42

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from nemo_evaluator.metrics import wilson
+from nemo_evaluator.statistics import wilson
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from nemo_evaluator.metrics import ENDED, STOPPED, Baseline, StopRule, mean_difference
+from nemo_evaluator.statistics import ENDED, STOPPED, Baseline, StopRule, mean_difference
 
 
 def feed(rule: StopRule, rewards: Iterable[float | None]) -> int | None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from nemo_evaluator.metrics import (
+from nemo_evaluator.statistics import (
     ANYTIME,
     ENDED,
     PLANNED,
@@ -17,7 +17,7 @@ from nemo_evaluator.metrics import (
     mean_interval,
     spending_of,
 )
-from nemo_evaluator.metrics.alpha_spending import LOOKING
+from nemo_evaluator.statistics.alpha_spending import LOOKING
 
 FLIPS = np.random.default_rng(5).choice([-1.0, 0.0, 1.0], 400, p=[0.15, 0.75, 0.1])
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from nemo_evaluator.metrics._scipy import t_quantile
-from nemo_evaluator.metrics.bootstrap import SEED
-from nemo_evaluator.metrics.difference import Centred, Difference
-from nemo_evaluator.metrics.groups import Floats, Ints
-from nemo_evaluator.metrics.intervals import Interval, wilson_modified, z_quantile
+from nemo_evaluator.statistics._scipy import t_quantile
+from nemo_evaluator.statistics.bootstrap import SEED
+from nemo_evaluator.statistics.difference import Centred, Difference
+from nemo_evaluator.statistics.groups import Floats, Ints
+from nemo_evaluator.statistics.intervals import Interval, wilson_modified, z_quantile
 
 # Below this number of labels the spread of what the judge misses is too uncertain for a formula.
 FEW_LABELS: Final = 50

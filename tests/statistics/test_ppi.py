@@ -12,8 +12,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from nemo_evaluator.metrics.judge_agreement import agreement
-from nemo_evaluator.metrics.ppi import (
+from nemo_evaluator.statistics.judge_agreement import agreement
+from nemo_evaluator.statistics.ppi import (
     Labelled,
     corrected_difference,
     corrected_mean,

@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from nemo_evaluator.metrics._scipy import beta_quantile, gamma_quantile, t_quantile
-from nemo_evaluator.metrics.groups import Floats, Ints, is_binary
+from nemo_evaluator.statistics._scipy import beta_quantile, gamma_quantile, t_quantile
+from nemo_evaluator.statistics.groups import Floats, Ints, is_binary
 
 # Weight of the largest possible spread when the spread of repeated answers is estimated: with very few problems that
 # are ever right (or wrong) the observed spread alone is a matter of luck. Both numbers were chosen by simulation.

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.metrics.alpha_spending import PLANNED, Spending
-from nemo_evaluator.metrics.bootstrap import few_levels, resampled
-from nemo_evaluator.metrics.groups import Floats, Ints, Problems, by_problem, is_binary
-from nemo_evaluator.metrics.intervals import Interval
+from nemo_evaluator.statistics.alpha_spending import PLANNED, Spending
+from nemo_evaluator.statistics.bootstrap import few_levels, resampled
+from nemo_evaluator.statistics.groups import Floats, Ints, Problems, by_problem, is_binary
+from nemo_evaluator.statistics.intervals import Interval
 
 
 def headline_scores(

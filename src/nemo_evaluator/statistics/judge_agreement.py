@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from nemo_evaluator.metrics.groups import Floats
-from nemo_evaluator.metrics.intervals import Interval, wilson
-from nemo_evaluator.metrics.ppi import Labelled
+from nemo_evaluator.statistics.groups import Floats
+from nemo_evaluator.statistics.intervals import Interval, wilson
+from nemo_evaluator.statistics.ppi import Labelled
 
 PASS: Final = 0.5
 

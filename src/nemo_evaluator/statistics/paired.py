@@ -7,8 +7,8 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from nemo_evaluator.metrics._scipy import binomial_cdf, normal_cdf
-from nemo_evaluator.metrics.groups import Floats
+from nemo_evaluator.statistics._scipy import binomial_cdf, normal_cdf
+from nemo_evaluator.statistics.groups import Floats
 
 Alternative = Literal["less", "greater", "two-sided"]
 Correction: TypeAlias = Literal["holm", "bh", "none"]

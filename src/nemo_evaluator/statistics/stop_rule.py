@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.metrics._scipy import t_quantile
-from nemo_evaluator.metrics.alpha_spending import ENDED, LOOKING
-from nemo_evaluator.metrics.difference import mean_difference
-from nemo_evaluator.metrics.intervals import Interval, wilson
-from nemo_evaluator.metrics.power import MOST_PROBLEMS, first
-from nemo_evaluator.metrics.sequential import MeanSequence
+from nemo_evaluator.statistics._scipy import t_quantile
+from nemo_evaluator.statistics.alpha_spending import ENDED, LOOKING
+from nemo_evaluator.statistics.difference import mean_difference
+from nemo_evaluator.statistics.intervals import Interval, wilson
+from nemo_evaluator.statistics.power import MOST_PROBLEMS, first
+from nemo_evaluator.statistics.sequential import MeanSequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from nemo_evaluator.metrics import (
+from nemo_evaluator.statistics import (
     bca_interval,
     beta_binomial,
     bootstrap_ci,
@@ -20,7 +20,7 @@ from nemo_evaluator.metrics import (
     wilson,
     wilson_modified,
 )
-from nemo_evaluator.metrics.bootstrap import bca_bounds
+from nemo_evaluator.statistics.bootstrap import bca_bounds
 
 CASES = [(0, 1), (1, 1), (0, 10), (1, 10), (5, 10), (10, 10), (3, 200), (197, 200), (812, 1319)]
 

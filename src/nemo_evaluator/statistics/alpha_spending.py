@@ -12,9 +12,9 @@ import numpy as np
 
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.metrics.groups import Floats, Ints
-from nemo_evaluator.metrics.intervals import Interval, mean_interval
-from nemo_evaluator.metrics.sequential import MeanSequence
+from nemo_evaluator.statistics.groups import Floats, Ints
+from nemo_evaluator.statistics.intervals import Interval, mean_interval
+from nemo_evaluator.statistics.sequential import MeanSequence
 
 LOOKING: Final = 0.75
 

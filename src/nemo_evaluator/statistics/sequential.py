@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from nemo_evaluator.metrics.groups import Floats
-from nemo_evaluator.metrics.intervals import Interval
+from nemo_evaluator.statistics.groups import Floats
+from nemo_evaluator.statistics.intervals import Interval
 
 # Values are counted in bins; a value between two is rounded against us on both sides, so the bounds stay valid.
 _BINS: Final = 4800

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nemo_evaluator.metrics._scipy import normal_cdf, t_cdf, t_quantile
-from nemo_evaluator.metrics.groups import Floats, Ints
-from nemo_evaluator.metrics.intervals import Interval, cluster_spread, z_quantile
+from nemo_evaluator.statistics._scipy import normal_cdf, t_cdf, t_quantile
+from nemo_evaluator.statistics.groups import Floats, Ints
+from nemo_evaluator.statistics.intervals import Interval, cluster_spread, z_quantile
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nemo_evaluator.metrics import (
+from nemo_evaluator.statistics import (
     breakdowns,
     category_breakdown,
     category_scores,
@@ -170,7 +170,7 @@ def test_half_a_million_rows_take_well_under_a_second() -> None:
 
 def test_one_repeat_does_not_import_scipy() -> None:
     code = (
-        "import sys, numpy as np; from nemo_evaluator.metrics import *;"
+        "import sys, numpy as np; from nemo_evaluator.statistics import *;"
         "r = np.array([1.0] * 8 + [0.0]); headline_scores(np.arange(9), r, repeats=1);"
         "category_scores(np.zeros(9, int), ['a'], np.arange(9), r); summary_scores(r);"
         "sys.exit('scipy' in sys.modules)"

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemo_evaluator.metrics import MeanSequence
-from nemo_evaluator.metrics.sequential import LOG_WEIGHTS, SHARES
+from nemo_evaluator.statistics import MeanSequence
+from nemo_evaluator.statistics.sequential import LOG_WEIGHTS, SHARES
 
 
 def test_wealth_of_a_single_share_is_the_product_of_its_bets(monkeypatch: pytest.MonkeyPatch) -> None:
-    import nemo_evaluator.metrics.sequential as module
+    import nemo_evaluator.statistics.sequential as module
 
     monkeypatch.setattr(module, "SHARES", np.array([0.3]))
     monkeypatch.setattr(module, "LOG_WEIGHTS", np.zeros(1))
