@@ -118,5 +118,5 @@ def test_the_lock_is_shown_and_updated(small_mirror: Path) -> None:
 
 
 def test_tasks_of_lm_eval_are_listed_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemo_evaluator.environments.lm_eval.task_names", lambda: ["arc_easy", "mmlu"])
+    monkeypatch.setattr("nemo_evaluator.environments.schemes.lm_eval.task_names", lambda: ["arc_easy", "mmlu"])
     assert run("list", "-s", "lm-eval").output.split() == ["lm-eval://arc_easy", "lm-eval://mmlu"]

@@ -10,7 +10,7 @@ import pytest
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.engine.agents import noted, tripped
-from nemo_evaluator.environments.harbor import TRIPWIRES
+from nemo_evaluator.environments.schemes.harbor import TRIPWIRES
 from nemo_evaluator.solvers import _harbor_agent
 from nemo_evaluator.solvers.harbor import HarborSolver, HarborSolverConfig
 from nemo_evaluator.solvers.oracle import time_limit

@@ -17,8 +17,8 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.gym import TOKEN
 from nemo_evaluator.environments.registry import get_environment
+from nemo_evaluator.environments.schemes.gym import TOKEN
 from nemo_evaluator.environments.serving import ServedBenchmark, export_rows
 from nemo_evaluator.solvers.base import SANDBOX
 

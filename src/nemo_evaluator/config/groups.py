@@ -12,7 +12,7 @@ CLUSTERS: Final = Kinds("cluster type", group="nemo_evaluator.executors", home="
 SCHEMES: Final = Kinds(
     "scheme",
     group="nemo_evaluator.schemes",
-    home="nemo_evaluator.environments",
+    home="nemo_evaluator.environments.schemes",
     dashes=True,
     supplied=("uri", "num_examples", "num_fewshot"),
 )

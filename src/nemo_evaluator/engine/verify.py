@@ -20,7 +20,7 @@ from nemo_evaluator.scoring.metric import Checkable, Metric, MetricInput, Metric
 
 if TYPE_CHECKING:
     from nemo_evaluator.config import ScoringConfig
-    from nemo_evaluator.environments.gym import GymVerifier
+    from nemo_evaluator.environments.schemes.gym import GymVerifier
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
 

@@ -16,7 +16,7 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.environments.base import EvalEnvironment
-from nemo_evaluator.environments.gym_wire import assistant_text, seed_json
+from nemo_evaluator.environments.schemes.gym_wire import assistant_text, seed_json
 from nemo_evaluator.models.images import image_url
 
 if TYPE_CHECKING:

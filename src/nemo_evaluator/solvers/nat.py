@@ -12,7 +12,7 @@ from nemo_evaluator.core.errors import NotFoundError, TransportError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
 from nemo_evaluator.core.values import replace
-from nemo_evaluator.environments.gym_client import GymClient
+from nemo_evaluator.environments.schemes.gym_client import GymClient
 from nemo_evaluator.models.chat import parse_arguments
 from nemo_evaluator.models.usage import together
 from nemo_evaluator.solvers.base import SolverContext

@@ -120,7 +120,7 @@ class Builder:
     def _verifier(self, bench: BenchmarkConfig, stack: AsyncExitStack) -> Any:
         if (name := bench.verifier) is None:
             return None
-        made = load_object("nemo_evaluator.environments.gym:GymVerifier")
+        made = load_object("nemo_evaluator.environments.schemes.gym:GymVerifier")
         return _closed_by(stack, made(name, self._urls[name], self._lost[name]))
 
     def _waiting(self, bench: BenchmarkConfig) -> int:

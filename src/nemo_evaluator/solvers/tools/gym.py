@@ -13,8 +13,8 @@ from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict, SeedResult
-from nemo_evaluator.environments.gym_client import GymClient, new_jar
-from nemo_evaluator.environments.gym_wire import GymSeed
+from nemo_evaluator.environments.schemes.gym_client import GymClient, new_jar
+from nemo_evaluator.environments.schemes.gym_wire import GymSeed
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 

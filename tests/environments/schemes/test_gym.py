@@ -14,8 +14,9 @@ import pytest
 
 from nemo_evaluator.core.errors import MissingExtraError, OutageError, TransportError, UsageError
 from nemo_evaluator.core.types import PromptRequest, SandboxSpec, SeedResult
-from nemo_evaluator.environments.gym_client import GymClient, new_jar
-from nemo_evaluator.environments.gym_wire import (
+from nemo_evaluator.environments.registry import get_environment
+from nemo_evaluator.environments.schemes.gym_client import GymClient, new_jar
+from nemo_evaluator.environments.schemes.gym_wire import (
     GymSeed,
     assistant_text,
     native_response,
@@ -25,7 +26,6 @@ from nemo_evaluator.environments.gym_wire import (
     seed_of,
     verdict_of,
 )
-from nemo_evaluator.environments.registry import get_environment
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_server_of_nemo_gym_without_its_extra_is_told_what_to_install(monkeypa
 
 @pytest.mark.parametrize("known", [True, False], ids=["ours", "not_ours"])
 async def test_a_server_that_dies_under_a_request_is_an_outage(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemo_evaluator.environments.gym_client._PAUSES", (0.01, 0.01))
+    monkeypatch.setattr("nemo_evaluator.environments.schemes.gym_client._PAUSES", (0.01, 0.01))
     async with dying_server(taken=3) as server:
         lost = lambda: "it exited with code 7" if server.gone.is_set() else None  # noqa: E731
         client = GymClient(server.url, lost=lost if known else None)

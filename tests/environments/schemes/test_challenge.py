@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nemo_evaluator.environments._challenge import plant_failures, stop_tests, swap_rewards
+from nemo_evaluator.environments.schemes._challenge import plant_failures, stop_tests, swap_rewards
 
 RIGHT = "def add(a, b):\n    return a + b\n"
 FORMS = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.environments._harbor_registry import fetch
+from nemo_evaluator.environments.schemes._harbor_registry import fetch
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,15 @@ from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.datasets import open_rows
 from nemo_evaluator.datasets.settings import lock_file, mirror_dir
 from nemo_evaluator.environments.base import EvalEnvironment
-from nemo_evaluator.environments.gym_client import GymClient, Lost, new_jar
-from nemo_evaluator.environments.gym_wire import GymSeed, native_response, native_row, native_seed, seed_of, verdict_of
+from nemo_evaluator.environments.schemes.gym_client import GymClient, Lost, new_jar
+from nemo_evaluator.environments.schemes.gym_wire import (
+    GymSeed,
+    native_response,
+    native_row,
+    native_seed,
+    seed_of,
+    verdict_of,
+)
 from nemo_evaluator.sandbox.base import Sandbox
 
 Protocol = Literal["evaluator", "native"]

@@ -18,10 +18,10 @@ from typing import Final
 
 from nemo_evaluator.core.errors import ScorerError, TamperError
 from nemo_evaluator.core.types import JsonDict, VerifyResult
-from nemo_evaluator.environments._challenge import plant_failures, stop_tests, swap_rewards
-from nemo_evaluator.environments._harbor_task import INSTRUCTION, SOLUTION
-from nemo_evaluator.environments._harbor_tests import TaskTests, TestRun, UnusableRewardError
-from nemo_evaluator.environments._workspace_changes import Workspaces
+from nemo_evaluator.environments.schemes._challenge import plant_failures, stop_tests, swap_rewards
+from nemo_evaluator.environments.schemes._harbor_task import INSTRUCTION, SOLUTION
+from nemo_evaluator.environments.schemes._harbor_tests import TaskTests, TestRun, UnusableRewardError
+from nemo_evaluator.environments.schemes._workspace_changes import Workspaces
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.sandbox.lifecycle import VerifierSandbox
 from nemo_evaluator.sandbox.steering import SteeringChange

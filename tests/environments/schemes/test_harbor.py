@@ -10,13 +10,13 @@ import pytest
 from nemo_evaluator.config import DockerSandbox
 from nemo_evaluator.core.errors import SandboxError, SeedError, UsageError
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.environments._harbor_task import HarborTask
 from nemo_evaluator.environments.registry import as_uri, get_environment
+from nemo_evaluator.environments.schemes._harbor_task import HarborTask
 from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox.dockerfile import without_build
 from nemo_evaluator.store.fingerprints import problem_hash
 
-TASKS = Path(__file__).parents[1] / "support" / "harbor_tasks"
+TASKS = Path(__file__).parents[2] / "support" / "harbor_tasks"
 GB = 2**30
 
 

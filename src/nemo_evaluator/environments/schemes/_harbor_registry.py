@@ -25,7 +25,7 @@ from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.lock import LockEntry, check, exclusive, one_write, read_lock
 from nemo_evaluator.datasets.settings import cache_dir, is_offline
-from nemo_evaluator.environments._harbor_task import INSTRUCTION, HarborTask
+from nemo_evaluator.environments.schemes._harbor_task import INSTRUCTION, HarborTask
 
 _REGISTRY: Final = "https://raw.githubusercontent.com/laude-institute/harbor/main/registry.json"
 _log = logging.getLogger(__name__)

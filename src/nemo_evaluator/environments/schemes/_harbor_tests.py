@@ -11,7 +11,7 @@ import orjson
 from nemo_evaluator.core.errors import SandboxError, ScorerError, TamperError
 from nemo_evaluator.core.json_coerce import as_number
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments._harbor_task import LOGS, TESTS, HarborTask, expand
+from nemo_evaluator.environments.schemes._harbor_task import LOGS, TESTS, HarborTask, expand
 from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 VERIFIER: Final = f"{LOGS}/verifier"

@@ -83,7 +83,7 @@ def test_a_table_that_is_not_there_says_where_it_belongs(tmp_path: Path, monkeyp
 
 
 def test_the_walkthroughs_config_runs_as_written(table: str, tmp_path: Path) -> None:
-    config = yaml.safe_load((Path(__file__).parents[2] / "examples/configs/13_vlmevalkit_mmbench.yaml").read_text())
+    config = yaml.safe_load((Path(__file__).parents[3] / "examples/configs/13_vlmevalkit_mmbench.yaml").read_text())
     with ScriptedServer("B", api_key="key-of-the-test") as server:
         config["services"]["vila"]["url"] = f"{server.url}/chat/completions"
         (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))

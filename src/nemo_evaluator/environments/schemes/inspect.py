@@ -29,7 +29,7 @@ from nemo_evaluator.models import Client
 from nemo_evaluator.sandbox.base import Sandbox
 
 _log = logging.getLogger(__name__)
-_CHILD: Final = (sys.executable, "-m", "nemo_evaluator.environments._inspect_child")
+_CHILD: Final = (sys.executable, "-m", "nemo_evaluator.environments.schemes._inspect_child")
 _SAID: Final = 2000
 # What raised, by its package, and what that means; anything else is the task's own mistake.
 _CAUSES: Final = {"openai": Cause.TRANSPORT, "httpx": Cause.TRANSPORT, "docker": Cause.SANDBOX}

@@ -21,8 +21,8 @@ from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict, PromptRequest, SeedResult, VerifyResult
 from nemo_evaluator.datasets.mirrored_hub import mirrored_hub
-from nemo_evaluator.environments._loglikelihood_prompts import LoglikelihoodPrompts
 from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.environments.schemes._loglikelihood_prompts import LoglikelihoodPrompts
 from nemo_evaluator.models import Client
 from nemo_evaluator.sandbox.base import Sandbox
 
