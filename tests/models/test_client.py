@@ -145,7 +145,7 @@ async def test_a_query_in_the_url_stays_and_odd_paths_are_quoted():
 
 def test_header_lines_cannot_be_smuggled_in():
     from nemo_evaluator.core.errors import UsageError
-    from nemo_evaluator.models.request_head import RequestHeads
+    from nemo_evaluator.models.http.request_head import RequestHeads
 
     with pytest.raises(UsageError, match="line break"):
         RequestHeads(Endpoint("svc", "http://h/v1", extra_headers={"X-A": "1\r\nX-B: 2"}))
@@ -154,7 +154,7 @@ def test_header_lines_cannot_be_smuggled_in():
 @pytest.mark.parametrize("host", ["127.0.0.1:80", "[::1]:8080", "bücher.example", "a_b.example:1"])
 def test_hosts_are_written_as_they_must(host):
     from nemo_evaluator.models import ModelRequest
-    from nemo_evaluator.models.request_head import RequestHeads
+    from nemo_evaluator.models.http.request_head import RequestHeads
 
     head = RequestHeads(Endpoint("svc", f"http://{host}/v1")).request(ModelRequest("/chat/completions", {}), b"{}")
     wanted = host.encode("idna") if host.isascii() else b"xn--bcher-kva.example"

@@ -7,8 +7,8 @@ import pytest
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.models import Timeouts
+from nemo_evaluator.models.http.sse import EventParser
 from nemo_evaluator.models.reply_check import flaw_of
-from nemo_evaluator.models.sse import EventParser
 from nemo_evaluator.testing import Fault, Say
 
 HELLO = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hello"}]

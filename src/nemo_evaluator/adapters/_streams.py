@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models.sse import StreamReader
+from nemo_evaluator.models.http.sse import StreamReader
 from nemo_evaluator.models.types import ModelReply
 
 DONE: Final = b"data: [DONE]\n\n"

@@ -13,7 +13,7 @@ from nemo_evaluator.adapters.traffic import Traffic
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.models.client import Client
 from nemo_evaluator.models.endpoint import Endpoint
-from nemo_evaluator.models.transport import open_transport
+from nemo_evaluator.models.open_transport import open_transport
 
 
 class Door(Pipeline):

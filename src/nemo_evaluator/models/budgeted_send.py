@@ -10,7 +10,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.budget import Budget, BudgetExhausted, Cost
 from nemo_evaluator.models.cost import price_of, tokens_cost
 from nemo_evaluator.models.endpoint import Endpoint
-from nemo_evaluator.models.sse import EventParser
+from nemo_evaluator.models.http.sse import EventParser
 from nemo_evaluator.models.types import ModelReply, ModelRequest, Send, Stream
 from nemo_evaluator.models.usage import usage_of
 

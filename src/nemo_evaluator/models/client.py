@@ -15,9 +15,10 @@ from nemo_evaluator.models.cost import cost_of, price_of
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.models.loglikelihood import FORCING, GeneratedToken, echoed, generated, no_loglikelihoods
+from nemo_evaluator.models.open_transport import open_transport
 from nemo_evaluator.models.reasoning import cut_pattern
 from nemo_evaluator.models.responses import parse_response, to_responses
-from nemo_evaluator.models.transport import Transport, open_transport
+from nemo_evaluator.models.transport import Transport
 from nemo_evaluator.models.types import ModelReply, ModelRequest, Send, call_scope
 from nemo_evaluator.models.usage import together
 

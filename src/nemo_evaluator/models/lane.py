@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 from nemo_evaluator.core.open_files import raise_limit
 from nemo_evaluator.models.breaker import Breaker
 from nemo_evaluator.models.endpoint import Endpoint
-from nemo_evaluator.models.http_proxy import HttpProxy
+from nemo_evaluator.models.http.http_proxy import HttpProxy
+from nemo_evaluator.models.http.pool import Pool
 from nemo_evaluator.models.limiter import Limiter
-from nemo_evaluator.models.pool import Pool
 
 # Without a number in the config the engine decides how many requests there are at once.
 _DEFAULT_CONCURRENT: Final = 1024

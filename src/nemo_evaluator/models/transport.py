@@ -17,23 +17,22 @@ from nemo_evaluator.core.errors import (
     TransportError,
 )
 from nemo_evaluator.core.plain import plain
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, replace
-from nemo_evaluator.models.answer import Answer, WireError
 from nemo_evaluator.models.breaker import Breaker
 from nemo_evaluator.models.budgeted_send import spend
 from nemo_evaluator.models.chat_template_guard import guard_completions
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of, retry_after, stream_error
 from nemo_evaluator.models.health import Health
-from nemo_evaluator.models.http_proxy import proxy_for
+from nemo_evaluator.models.http.answer import Answer, WireError
+from nemo_evaluator.models.http.http_proxy import proxy_for
+from nemo_evaluator.models.http.request_head import RequestHeads
+from nemo_evaluator.models.http.sse import StreamReader
 from nemo_evaluator.models.lane import Lane
 from nemo_evaluator.models.limiter import LONGEST_PAUSE, Limiter
 from nemo_evaluator.models.reply_check import flaw_of
-from nemo_evaluator.models.request_head import RequestHeads
-from nemo_evaluator.models.sse import StreamReader
 from nemo_evaluator.models.types import ModelReply, ModelRequest, Stream
 
 
@@ -305,15 +304,6 @@ class Transport:
             limiter.leave_failed(sent_at, monotonic())
         else:
             limiter.leave_cancelled()
-
-
-def open_transport(endpoint: Endpoint) -> Transport:
-    """The transport of an endpoint: through batches where its service says so and there is a folder for them."""
-    if endpoint.batch is None or endpoint.batch.folder is None:
-        return Transport(endpoint)
-    # By name: most runs have no batches.
-    made: Transport = load_object("nemo_evaluator.models.batch.transport:BatchTransport")(endpoint, endpoint.batch)
-    return made
 
 
 def _refused(value: object) -> object:

@@ -16,7 +16,7 @@ from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import PATHS
-from nemo_evaluator.models.http_proxy import proxy_url
+from nemo_evaluator.models.http.http_proxy import proxy_url
 from nemo_evaluator.services.base import Launch, Say
 
 if TYPE_CHECKING:

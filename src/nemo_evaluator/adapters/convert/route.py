@@ -10,7 +10,7 @@ from nemo_evaluator.adapters.convert.messages import MESSAGES
 from nemo_evaluator.adapters.convert.responses import RESPONSES
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import PATHS
-from nemo_evaluator.models.sse import EventParser
+from nemo_evaluator.models.http.sse import EventParser
 from nemo_evaluator.models.types import Stream
 
 SPEECH: Final = {

@@ -10,7 +10,7 @@ from nemo_evaluator.adapters import base
 from nemo_evaluator.config.fields import Positive
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.secrets import scrub
-from nemo_evaluator.models.http_proxy import proxy_url
+from nemo_evaluator.models.http.http_proxy import proxy_url
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
 _BOUND = 30.0

@@ -12,7 +12,7 @@ from nemo_evaluator.core.errors import AuthError, NotFoundError, OutageError, Re
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Timeouts
-from nemo_evaluator.models.http_proxy import proxy_url
+from nemo_evaluator.models.http.http_proxy import proxy_url
 
 # A server that refuses connections may be starting again. Somebody else's is gone after these pauses; one of ours, of
 # which we are told when it will not come back, is waited for as long as a model's server.

@@ -8,7 +8,6 @@ from typing import Final
 
 from nemo_evaluator.core.errors import BoundaryError, InterruptedRunError, TransportError
 from nemo_evaluator.core.hashing import digest, digest_parts
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.models.batch.desk import ABSENT, THROTTLED, Desk
 from nemo_evaluator.models.batch.vendor import Vendor
@@ -26,17 +25,18 @@ _TRIES: Final = 3
 _AT_ONCE: Final = "canary"
 # How much of a session's name is the fingerprint of the answer; the rest counts the tries of its step.
 _FINGERPRINT: Final = 12
-_VENDORS: Final = {
-    "openai": "nemo_evaluator.models.batch.openai:OpenAI",
-    "anthropic": "nemo_evaluator.models.batch.anthropic:Anthropic",
-}
 
 
 def vendor_of(endpoint: Endpoint) -> Vendor:
     """The vendor of a service with a batch API."""
     assert endpoint.batch is not None
-    vendor: Vendor = load_object(_VENDORS[endpoint.batch.provider])(endpoint)
-    return vendor
+    if endpoint.batch.provider == "anthropic":
+        from nemo_evaluator.models.batch.anthropic import Anthropic  # noqa: PLC0415 - one vendor is enough
+
+        return Anthropic(endpoint)
+    from nemo_evaluator.models.batch.openai import OpenAI  # noqa: PLC0415
+
+    return OpenAI(endpoint)
 
 
 class BatchTransport(Transport):

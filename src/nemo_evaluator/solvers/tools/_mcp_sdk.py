@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from nemo_evaluator._version import __version__
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models.http_proxy import proxy_url
+from nemo_evaluator.models.http.http_proxy import proxy_url
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 from nemo_evaluator.solvers.tools.mcp import McpServer
 

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from nemo_evaluator.models import Timeouts
-from nemo_evaluator.models import pool as pool_module
-from nemo_evaluator.models.answer import WireError
-from nemo_evaluator.models.http1 import LARGEST, Connection
-from nemo_evaluator.models.pool import Pool
+from nemo_evaluator.models.http import pool as pool_module
+from nemo_evaluator.models.http.answer import WireError
+from nemo_evaluator.models.http.http1 import LARGEST, Connection
+from nemo_evaluator.models.http.pool import Pool
 
 WAITS = Timeouts(1.0, 1.0, 0.5, 3.0)
 REQUEST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"

@@ -18,10 +18,10 @@ from nel_support import SUMS, Nel, api, bench, rows
 
 from nemo_evaluator.core.errors import AuthError, TransportError, UsageError
 from nemo_evaluator.core.secrets import scrub
-from nemo_evaluator.models import pool as pool_module
 from nemo_evaluator.models.client import Client
 from nemo_evaluator.models.endpoint import Endpoint, Timeouts
-from nemo_evaluator.models.http_proxy import proxy_for, proxy_url
+from nemo_evaluator.models.http import pool as pool_module
+from nemo_evaluator.models.http.http_proxy import proxy_for, proxy_url
 from nemo_evaluator.models.retry import RetryConfig
 from nemo_evaluator.testing import Say, ScriptedServer
 from nemo_evaluator.testing._connection import Connection

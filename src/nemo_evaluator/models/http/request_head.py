@@ -5,7 +5,7 @@ from urllib.parse import quote, urlsplit
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.models.endpoint import Endpoint
-from nemo_evaluator.models.http_proxy import HttpProxy
+from nemo_evaluator.models.http.http_proxy import HttpProxy
 from nemo_evaluator.models.types import ModelRequest
 
 HOP_BY_HOP: Final = frozenset(

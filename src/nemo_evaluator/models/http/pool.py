@@ -8,10 +8,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from nemo_evaluator.core.open_files import is_own_fault
-from nemo_evaluator.models.answer import Answer, Duplicates, WireError
 from nemo_evaluator.models.endpoint import Timeouts
-from nemo_evaluator.models.http1 import Connection
-from nemo_evaluator.models.http_proxy import HttpProxy, open_tunnel, reach
+from nemo_evaluator.models.http.answer import Answer, Duplicates, WireError
+from nemo_evaluator.models.http.http1 import Connection
+from nemo_evaluator.models.http.http_proxy import HttpProxy, open_tunnel, reach
 
 _KEEP_IDLE: Final = 30.0
 # How long connections to a server that sent bytes nobody asked for are used for one request each.

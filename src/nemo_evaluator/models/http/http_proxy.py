@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 from nemo_evaluator.core.errors import AuthError, UsageError
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.values import dataclass
-from nemo_evaluator.models.answer import WireError
+from nemo_evaluator.models.http.answer import WireError
 
 _LARGEST_HEAD: Final = 64 * 2**10
 _PORTS: Final = {"http": 1080, "https": 443}

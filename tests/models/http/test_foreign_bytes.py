@@ -11,7 +11,7 @@ import pytest
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.models import Client, Endpoint, RetryConfig, Timeouts
-from nemo_evaluator.models.pool import Pool
+from nemo_evaluator.models.http.pool import Pool
 
 WAITS = Timeouts(connect=2, first_byte=2, idle=1, total=5)
 

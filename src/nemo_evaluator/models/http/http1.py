@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol, cast
 
 import httptools
 
-from nemo_evaluator.models.answer import Answer, Duplicates, WireError
-from nemo_evaluator.models.chunk_queue import ChunkQueue
 from nemo_evaluator.models.endpoint import Timeouts
+from nemo_evaluator.models.http.answer import Answer, Duplicates, WireError
+from nemo_evaluator.models.http.chunk_queue import ChunkQueue
 
 LARGEST: Final = 64 * 2**20
 LARGEST_HEAD: Final = 256 * 2**10

@@ -1,0 +1,1 @@
+"""Bytes on a connection: the lean HTTP client, its pool of connections, proxies on the way, and streams of events."""
