@@ -13,8 +13,8 @@ import numpy as np
 
 from bench import coverage, looking
 from nemo_evaluator.config.gate_policy import PolicyDefaults
+from nemo_evaluator.decisions.gate.gate_runs import aggregate
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateVerdict, Status
-from nemo_evaluator.decisions.gate.runs import aggregate
 from nemo_evaluator.decisions.gate.thresholds import Measurement, measure, settle
 from nemo_evaluator.decisions.pairing import Pairing, Side
 from nemo_evaluator.statistics import mcnemar_test, mean_difference, unpaired_difference

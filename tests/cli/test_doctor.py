@@ -12,7 +12,7 @@ from nel_support import SUMS, Nel
 
 from nemo_evaluator.cli.doctor import doctor
 from nemo_evaluator.cli.main import nel
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 from nemo_evaluator.testing import ScriptedServer
 
 

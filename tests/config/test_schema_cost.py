@@ -10,7 +10,7 @@ from pydantic.plugin import _loader
 
 from nemo_evaluator.config import groups
 from nemo_evaluator.config.fields import Model
-from nemo_evaluator.store.runs import _adapter
+from nemo_evaluator.store.run_registry import _adapter
 
 
 @pytest.mark.parametrize("before", [None, "some_plugin"])

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from nemo_evaluator.cli.main import nel
 from nemo_evaluator.config.gate_policy import GatePolicy
-from nemo_evaluator.decisions.compare.runs import compare_runs
-from nemo_evaluator.decisions.gate.runs import gate_runs
+from nemo_evaluator.decisions.compare.compare_runs import compare_runs
+from nemo_evaluator.decisions.gate.gate_runs import gate_runs
 from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.labels import Label, append_label
 

@@ -27,7 +27,7 @@ from nemo_evaluator.runs.bundle import Bundle, load_bundle, newest_bundle
 from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.labels import read_labels
 from nemo_evaluator.runs.overview import overview
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 from nemo_evaluator.store.sums import damaged_files, record_sums
 from nemo_evaluator.suite.run import BenchmarkResult, SuiteResult
 from nemo_evaluator.suite.summary import summary_text

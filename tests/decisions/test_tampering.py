@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from nemo_evaluator.assistant.harvest import harvest
 from nemo_evaluator.cli.main import nel
 from nemo_evaluator.decisions import compare_runs, gate_runs
+from nemo_evaluator.decisions.check.check_run import check_path
 from nemo_evaluator.decisions.check.findings import RunStatus
-from nemo_evaluator.decisions.check.runs import check_path
 from nemo_evaluator.decisions.compare.verdict import Verdict
 from nemo_evaluator.decisions.gate.report import GateVerdict
 from nemo_evaluator.runs.bundle import load_bundle

@@ -12,7 +12,7 @@ import time
 import pytest
 from nel_support import NEL, Nel, Serve, Sums, api, bench, rows
 
-from nemo_evaluator.store.runs import new_run_id
+from nemo_evaluator.store.run_registry import new_run_id
 from nemo_evaluator.testing import Say
 
 

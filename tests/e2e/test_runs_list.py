@@ -12,7 +12,7 @@ import pytest
 from nel_support import Nel, Serve, Sums, api, bench
 
 from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle
-from nemo_evaluator.store.runs import load_run
+from nemo_evaluator.store.run_registry import load_run
 from nemo_evaluator.testing import Say
 
 

@@ -19,7 +19,7 @@ from nemo_evaluator.executors.status import benchmark_status
 from nemo_evaluator.models.batch.ledger import Ledger, State, Wave, open_batches
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 
 _YEAR = 365 * 24 * 3600.0
 

@@ -16,7 +16,7 @@ from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.slurm_jobs.plan import JobPlan, plan_job
 from nemo_evaluator.executors.slurm_jobs.submission import render
 from nemo_evaluator.executors.start import start
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 
 CONFIGS = Path(__file__).parents[2] / "examples" / "configs"
 TOPOLOGIES = sorted(path for word in ("15", "16", "20", "multinode_") for path in CONFIGS.glob(f"{word}*.yaml"))

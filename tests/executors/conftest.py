@@ -13,7 +13,7 @@ from executor_bench import Bench
 from nel_support import Serve, Sums, serve, sums
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.store.runs import load_run
+from nemo_evaluator.store.run_registry import load_run
 
 __all__ = ["serve", "sums"]
 # Every executor that this version has keeps the same contract.

@@ -15,7 +15,7 @@ from nemo_evaluator.executors.request import RunRequest, resume_request
 from nemo_evaluator.executors.start import start
 from nemo_evaluator.executors.status import describe, read_status
 from nemo_evaluator.store.lock import LockedError
-from nemo_evaluator.store.runs import RunMeta, find_run, list_runs, load_run, registry_dir
+from nemo_evaluator.store.run_registry import RunMeta, find_run, list_runs, load_run, registry_dir
 
 
 def test_an_executor_is_looked_up_by_its_word(on: Bench) -> None:

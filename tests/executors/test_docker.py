@@ -19,7 +19,7 @@ from nemo_evaluator.executors.docker import Docker
 from nemo_evaluator.executors.request import RunRequest, needed_variables
 from nemo_evaluator.executors.start import start
 from nemo_evaluator.executors.status import read_status
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 
 KEY = "sk-only-for-the-container-0123456789"
 pytestmark = pytest.mark.needs("docker")

@@ -31,7 +31,7 @@ from nemo_evaluator.models.batch.vendor import checked_id
 from nemo_evaluator.services.base import Launch, is_managed, plan_service
 from nemo_evaluator.services.forms import Step, docker_argv, env_file_text, srun_argv
 from nemo_evaluator.services.servers import StepServer, haproxy_config, step_site
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 
 ALL = os.environ.get("NEL_TEST_ALL") == "1"
 # {} is the command that leaves the canary.

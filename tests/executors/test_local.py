@@ -16,7 +16,7 @@ from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.core.processes import start_time
 from nemo_evaluator.executors.local import Local, LocalHandle
 from nemo_evaluator.store.lock import folder_lock
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 
 only_local = pytest.mark.parametrize("on", ["local"], indirect=True)
 

@@ -15,7 +15,7 @@ from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.exporters import ExportError, export_bundles, get_exporter
 from nemo_evaluator.exporters._mlflow_traces import TraceWriter
 from nemo_evaluator.exporters.mlflow import _shown, flatten
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 
 pytestmark = [pytest.mark.needs("mlflow"), pytest.mark.filterwarnings("ignore")]
 

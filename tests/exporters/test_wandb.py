@@ -17,7 +17,7 @@ from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.exporters import export_bundles, get_exporter
 from nemo_evaluator.exporters.base import read_bundle
 from nemo_evaluator.exporters.wandb import _labels
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 
 pytestmark = [pytest.mark.needs("wandb"), pytest.mark.filterwarnings("ignore")]
 

@@ -10,7 +10,7 @@ from nemo_evaluator.core.files import write_json
 from nemo_evaluator.executors import status as status_module
 from nemo_evaluator.executors.base import Life
 from nemo_evaluator.launcher.jobs import find_jobs
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 
 _KEYS = [f"{name}.{number}" for number, name in enumerate(["zeta", "mmlu", "gsm8k", *"abcdefg", "alpha"])]
 

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from nemo_evaluator.cli.report import eval_report, report
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.reports import RENDERERS, load_report, render, write_reports
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.runs.unfinished import read_checkpoint
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.runs import load_run
+from nemo_evaluator.store.run_registry import load_run
 
 _ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 

@@ -15,7 +15,7 @@ from nemo_evaluator.core.files import read_json
 from nemo_evaluator.executors.base import Executor, executor_of
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.start import start
-from nemo_evaluator.store.runs import RunMeta, find_run
+from nemo_evaluator.store.run_registry import RunMeta, find_run
 from nemo_evaluator.testing import Say
 
 # What a cluster needs besides its word; tests of the contract end runs themselves, so nothing is to follow them.

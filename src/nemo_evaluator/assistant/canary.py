@@ -15,8 +15,8 @@ from nemo_evaluator.core.errors import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK, 
 from nemo_evaluator.core.files import files_under
 from nemo_evaluator.core.json_coerce import as_count, as_dict
 from nemo_evaluator.core.terminal import one_line
+from nemo_evaluator.decisions.check.check_run import CheckLimits, check_path
 from nemo_evaluator.decisions.check.findings import Level, RunCheck
-from nemo_evaluator.decisions.check.runs import CheckLimits, check_path
 from nemo_evaluator.engine.progress import clock
 from nemo_evaluator.executors.request import RunRequest, load_request
 from nemo_evaluator.executors.start import start

@@ -35,7 +35,7 @@ def benchmark_names(ctx: click.Context, parameter: click.Parameter, incomplete: 
 
 def run_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The runs whose id begins like this, with what they run; and folders, which name a run too."""
-    runs = importlib.import_module("nemo_evaluator.store.runs").list_runs()
+    runs = importlib.import_module("nemo_evaluator.store.run_registry").list_runs()
     found = [CompletionItem(run.run_id, help=run.config_summary) for run in runs if run.run_id.startswith(incomplete)]
     return [*found, CompletionItem(incomplete, type="dir")]
 

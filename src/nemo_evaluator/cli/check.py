@@ -10,8 +10,8 @@ from nemo_evaluator.cli._options import PATH, echo_verdict, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import terminal_width
+from nemo_evaluator.decisions.check.check_run import CheckLimits, check_path
 from nemo_evaluator.decisions.check.findings import FailureClass, RunCheck, RunStatus
-from nemo_evaluator.decisions.check.runs import CheckLimits, check_path
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.store.sums import MEND, damaged_files
 

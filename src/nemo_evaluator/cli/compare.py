@@ -14,8 +14,8 @@ from nemo_evaluator.cli._options import PATH, echo_verdict, option
 from nemo_evaluator.core.files import dumps, write_atomic, write_json
 from nemo_evaluator.core.terminal import terminal_width
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.compare.compare_runs import DEFAULT_MAX_DROP, CompareOptions
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, compare_paths
-from nemo_evaluator.decisions.compare.runs import DEFAULT_MAX_DROP, CompareOptions
 from nemo_evaluator.reports.compare_pages import compare_markdown, set_html, set_markdown, set_text
 
 # How a decision can be shown.

@@ -12,7 +12,7 @@ from nemo_evaluator.config.gate_policy import load_gate_policy
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.terminal import terminal_width
 from nemo_evaluator.decisions.compare.report import write_report
-from nemo_evaluator.decisions.gate.runs import gate_runs
+from nemo_evaluator.decisions.gate.gate_runs import gate_runs
 from nemo_evaluator.reports.gate import gate_html, gate_junit, gate_markdown, gate_text
 
 

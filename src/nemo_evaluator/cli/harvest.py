@@ -11,7 +11,7 @@ from nemo_evaluator.assistant.harvest import Harvested
 from nemo_evaluator.assistant.harvest import harvest as harvest_run
 from nemo_evaluator.cli._options import option, run_ids, show_table
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.store.runs import find_run
+from nemo_evaluator.store.run_registry import find_run
 
 _COLUMNS = ("status", "benchmark", "metric", "score", "standard_error", "scale", "percent", "n", "repeats")
 _SOMETIMES = ("corrected", "tampered", "score_tampered_as_0")

@@ -17,7 +17,7 @@ from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.labels import Label, Verdict, append_label, read_label_file, read_labels
-from nemo_evaluator.store.runs import find_run
+from nemo_evaluator.store.run_registry import find_run
 
 
 def bundle_of(run: str, benchmark: str | None = None) -> Bundle:

@@ -18,7 +18,7 @@ from nemo_evaluator.launcher.catalogue import Task, catalogue, find_task
 from nemo_evaluator.launcher.jobs import Job, find_jobs, run_of
 from nemo_evaluator.runs.overview import overview
 from nemo_evaluator.store.layout import LOG
-from nemo_evaluator.store.runs import invocation_of, list_runs, registry_dir
+from nemo_evaluator.store.run_registry import invocation_of, list_runs, registry_dir
 
 
 @click.command("status")

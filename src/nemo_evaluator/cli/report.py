@@ -13,7 +13,7 @@ from nemo_evaluator.reports import RENDERERS, SUFFIXES, load_report, render, wri
 from nemo_evaluator.reports.formats import WANTS_ROWS
 from nemo_evaluator.store.legacy import convert_legacy
 from nemo_evaluator.store.lock import ensure_free
-from nemo_evaluator.store.runs import find_run
+from nemo_evaluator.store.run_registry import find_run
 from nemo_evaluator.store.sums import update_sums
 
 _FORMATS = click.Choice(list(RENDERERS))

@@ -22,7 +22,7 @@ from nemo_evaluator.executors.base import clean, executor_of, status_of
 from nemo_evaluator.executors.status import describe, read_status
 from nemo_evaluator.runs.overview import BenchmarkLine, overview
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.runs import RunMeta, find_run, known_run, list_runs
+from nemo_evaluator.store.run_registry import RunMeta, find_run, known_run, list_runs
 
 _HEAD: Final = ("RUN", "STATE", "AGE", "BENCHMARK", "MODEL", "SCORE", "COVERAGE", "OUTPUT_DIR")
 # The time in a run id; what follows only tells runs of the same second apart.

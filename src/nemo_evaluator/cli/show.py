@@ -21,7 +21,7 @@ from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row import shown as shown_value
 from nemo_evaluator.solvers.simple import messages_for
-from nemo_evaluator.store.runs import find_run
+from nemo_evaluator.store.run_registry import find_run
 
 _SHOWN = 120
 _STATUS: Final[dict[str | None, Literal["failed", "scored"]]] = {"failed": "failed", "wrong": "scored"}

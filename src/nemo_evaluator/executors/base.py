@@ -24,7 +24,7 @@ from nemo_evaluator.models.batch.ledger import open_batches
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.unfinished import unfinished_answers
 from nemo_evaluator.store.layout import LOG, PREVIOUS, TaskPaths
-from nemo_evaluator.store.runs import RunMeta, forget_run, refreshed, run_in
+from nemo_evaluator.store.run_registry import RunMeta, forget_run, refreshed, run_in
 
 if TYPE_CHECKING:
     from nemo_evaluator.suite.run import SuitePool

@@ -14,7 +14,7 @@ from nemo_evaluator.models.batch.ledger import NAME, Wave, read_waves
 from nemo_evaluator.models.batch.transport import vendor_of
 from nemo_evaluator.models.endpoint import Endpoint, endpoint_of
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 
 _LONGEST: Final = 15.0
 

@@ -18,7 +18,7 @@ from nemo_evaluator.executors.base import Executor, Job, Life, not_running
 from nemo_evaluator.executors.request import carried_secrets, worker_command, write_request
 from nemo_evaluator.store.layout import LOG
 from nemo_evaluator.store.lock import holder_of
-from nemo_evaluator.store.runs import RunMeta, refreshed
+from nemo_evaluator.store.run_registry import RunMeta, refreshed
 
 _GRACE: Final = 20.0
 

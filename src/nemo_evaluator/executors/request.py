@@ -22,7 +22,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import asdict, dataclass, replace
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.store.lock import ensure_free
-from nemo_evaluator.store.runs import RunMeta, registry_dir, run_in
+from nemo_evaluator.store.run_registry import RunMeta, registry_dir, run_in
 from nemo_evaluator.store.sums import altered
 
 # Where quick mode looks for a key.

@@ -16,7 +16,7 @@ from nemo_evaluator.executors.base import Job, executor_of
 from nemo_evaluator.executors.request import RunRequest, at_home, load_request, read_request, shard_dir, shard_of
 from nemo_evaluator.executors.worker import note_refusal, work
 from nemo_evaluator.store.lock import ensure_free
-from nemo_evaluator.store.runs import RunMeta, load_run, new_run_id, places, summary_of
+from nemo_evaluator.store.run_registry import RunMeta, load_run, new_run_id, places, summary_of
 from nemo_evaluator.suite.dry_run import describe_plan
 from nemo_evaluator.suite.preflight import preflight, whole_error
 

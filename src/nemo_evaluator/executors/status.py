@@ -19,7 +19,7 @@ from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.unfinished import read_checkpoint
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.runs import RunMeta
+from nemo_evaluator.store.run_registry import RunMeta
 
 
 @dataclass(frozen=True, slots=True)

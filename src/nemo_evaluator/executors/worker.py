@@ -22,7 +22,7 @@ from nemo_evaluator.executors.base import Job, executor_of, status_of
 from nemo_evaluator.executors.request import remove_requests, shard_of
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.store.lock import folder_lock
-from nemo_evaluator.store.runs import RunMeta, load_run, refreshed, registry_dir, run_in
+from nemo_evaluator.store.run_registry import RunMeta, load_run, refreshed, registry_dir, run_in
 from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.sums import record_sums, untouched
 from nemo_evaluator.suite.console import Console

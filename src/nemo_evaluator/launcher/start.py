@@ -20,7 +20,7 @@ from nemo_evaluator.executors.start import start
 from nemo_evaluator.launcher.compose import variables_read
 from nemo_evaluator.launcher.references import without_secrets
 from nemo_evaluator.launcher.table import Translated
-from nemo_evaluator.store.runs import invocation_of, new_run_id, registry_dir
+from nemo_evaluator.store.run_registry import invocation_of, new_run_id, registry_dir
 
 _WIDTH: Final = 120
 

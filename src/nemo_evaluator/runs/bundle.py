@@ -35,11 +35,11 @@ from nemo_evaluator.runs.scores import (
 )
 from nemo_evaluator.runs.tampering import Tampering, read_tampering
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.runs import load_run
+from nemo_evaluator.store.run_registry import load_run
 from nemo_evaluator.store.sums import MARK, has_entries, untouched, verified
 
 # It lies above this room, and reads bundles itself.
-_CHECK: Final = "nemo_evaluator.decisions.check.runs:check_run"
+_CHECK: Final = "nemo_evaluator.decisions.check.check_run:check_run"
 VALID: Final = "VALID"
 INVALID: Final = "INVALID"
 UNCHECKED: Final = "UNCHECKED"

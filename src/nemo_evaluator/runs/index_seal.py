@@ -17,7 +17,7 @@ from typing import Final
 
 import orjson
 
-from nemo_evaluator.store.runs import registry_dir
+from nemo_evaluator.store.run_registry import registry_dir
 
 KEY_FILE: Final = "index.key"
 _KEY_BYTES: Final = 32

@@ -11,7 +11,7 @@ from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.unfinished import read_checkpoint
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.runs import RunMeta, load_run
+from nemo_evaluator.store.run_registry import RunMeta, load_run
 
 
 @dataclass(frozen=True, slots=True)

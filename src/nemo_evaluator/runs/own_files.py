@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.store.layout import OWN
-from nemo_evaluator.store.runs import FILE as RUN_FILE
+from nemo_evaluator.store.run_registry import FILE as RUN_FILE
 
 
 def refuse_foreign_files(folder: Path) -> None:

@@ -289,7 +289,7 @@ def _take(result: BenchmarkResult, finished: Finished) -> None:
     result.bundle, result.kept = finished.bundle, finished.kept
     if not finished.kept:
         # By name, as the reports: these bring all of the statistics along, which a run without work does not need.
-        settle = load_object("nemo_evaluator.decisions.check.runs:settle_status")
+        settle = load_object("nemo_evaluator.decisions.check.check_run:settle_status")
         result.bundle = settle(finished.task, finished.bundle, finished.written)
     result.stopped = finished.halt.kind
     hint = getattr(finished.halt.error, "hint", None)

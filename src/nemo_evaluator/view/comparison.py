@@ -11,8 +11,8 @@ import orjson
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.compare.compare_runs import CompareOptions
 from nemo_evaluator.decisions.compare.compare_set import compare_paths
-from nemo_evaluator.decisions.compare.runs import CompareOptions
 from nemo_evaluator.reports.compare_pages import section_figures
 from nemo_evaluator.reports.html import figures_html
 

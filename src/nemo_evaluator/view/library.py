@@ -22,7 +22,7 @@ from nemo_evaluator.runs.unfinished import find_unfinished, read_checkpoint
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
 from nemo_evaluator.store.lock import FILE as LOCK
 from nemo_evaluator.store.lock import holder_of
-from nemo_evaluator.store.runs import FILE, list_runs, load_run
+from nemo_evaluator.store.run_registry import FILE, list_runs, load_run
 
 _EVERY: Final = 1.0
 # So that a page that is gone is noticed.

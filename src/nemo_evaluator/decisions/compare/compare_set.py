@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.compare.compare_runs import CompareOptions, compare_runs
 from nemo_evaluator.decisions.compare.report import RegressionReport
-from nemo_evaluator.decisions.compare.runs import CompareOptions, compare_runs
 from nemo_evaluator.decisions.compare.verdict import Verdict, worst
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.runs.bundle import Bundle

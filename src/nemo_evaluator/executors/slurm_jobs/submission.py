@@ -19,7 +19,7 @@ from nemo_evaluator.executors.slurm_jobs.host import Host, Upload, filled, scrip
 from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, SECRETS, JobPlan
 from nemo_evaluator.services.servers import NODES, SHARED, STEP
 from nemo_evaluator.store.layout import OWN
-from nemo_evaluator.store.runs import FILE as RUN_FILE
+from nemo_evaluator.store.run_registry import FILE as RUN_FILE
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+)")
 # What the jobs of an earlier attempt left: states of a chain that begins anew.

@@ -14,7 +14,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.compare.comparability import WORDS, caveats, unanswered_words
-from nemo_evaluator.decisions.compare.runs import CompareOptions, Comparison
+from nemo_evaluator.decisions.compare.compare_runs import CompareOptions, Comparison
 from nemo_evaluator.decisions.gate.data_needed import remedy_for
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Remedy, Status
 from nemo_evaluator.decisions.gate.thresholds import Measured, Measurement, corrected, measure, settle
