@@ -15,7 +15,7 @@ from nel_support import SUMS
 from nemo_evaluator.cli.main import nel as command
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.executors.request import RunRequest
-from nemo_evaluator.executors.start import start
+from nemo_evaluator.launch.start import start
 from nemo_evaluator.testing import ScriptedServer
 
 # NEL_FLIPS=1000 for the long form.

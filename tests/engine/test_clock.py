@@ -15,7 +15,7 @@ import pytest
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.engine.evaluation import evaluate
 from nemo_evaluator.engine.job import Evaluation
-from nemo_evaluator.executors.status import benchmark_status
+from nemo_evaluator.launch.status import benchmark_status
 from nemo_evaluator.models.batch.ledger import Ledger, State, Wave, open_batches
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.store.layout import TaskPaths

@@ -15,7 +15,7 @@ from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.executors.slurm_jobs.plan import JobPlan, plan_job
 from nemo_evaluator.executors.slurm_jobs.submission import render
-from nemo_evaluator.executors.start import start
+from nemo_evaluator.launch.start import start
 from nemo_evaluator.store.run_registry import RunMeta
 
 CONFIGS = Path(__file__).parents[2] / "examples" / "configs"

@@ -11,9 +11,10 @@ from executor_bench import Bench
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.executors.base import Executor, Life, clean, executor_of, status_of
-from nemo_evaluator.executors.request import RunRequest, resume_request
-from nemo_evaluator.executors.start import start
-from nemo_evaluator.executors.status import describe, read_status
+from nemo_evaluator.executors.request import RunRequest
+from nemo_evaluator.launch.job import resume_request
+from nemo_evaluator.launch.start import start
+from nemo_evaluator.launch.status import describe, read_status
 from nemo_evaluator.store.lock import LockedError
 from nemo_evaluator.store.run_registry import RunMeta, find_run, list_runs, load_run, registry_dir
 

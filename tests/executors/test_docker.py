@@ -17,8 +17,8 @@ from nemo_evaluator.config import load_mapping
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.executors.docker import Docker
 from nemo_evaluator.executors.request import RunRequest, needed_variables
-from nemo_evaluator.executors.start import start
-from nemo_evaluator.executors.status import read_status
+from nemo_evaluator.launch.start import start
+from nemo_evaluator.launch.status import read_status
 from nemo_evaluator.store.run_registry import RunMeta
 
 KEY = "sk-only-for-the-container-0123456789"

@@ -19,7 +19,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.processes import descendants, free_port, start_time
 from nemo_evaluator.engine.ray_launcher import command_of
 from nemo_evaluator.executors.ray_worker import WorkerTask
-from nemo_evaluator.executors.status import read_status
+from nemo_evaluator.launch.status import read_status
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.services import RunningService
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nemo_evaluator.core.files import write_json
-from nemo_evaluator.executors import status as status_module
 from nemo_evaluator.executors.base import Life
+from nemo_evaluator.launch import status as status_module
 from nemo_evaluator.launcher.jobs import find_jobs
 from nemo_evaluator.store.run_registry import RunMeta
 

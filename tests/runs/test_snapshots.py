@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nemo_evaluator.executors.status import benchmark_status
+from nemo_evaluator.launch.status import benchmark_status
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.index import kept_index
 from nemo_evaluator.runs.index_file import COLUMNS

@@ -14,7 +14,7 @@ from nel_support import Serve, Sums, api, bench, rows
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.executors.base import Executor, executor_of
 from nemo_evaluator.executors.request import RunRequest
-from nemo_evaluator.executors.start import start
+from nemo_evaluator.launch.start import start
 from nemo_evaluator.store.run_registry import RunMeta, find_run
 from nemo_evaluator.testing import Say
 

@@ -17,7 +17,7 @@ from typing import Any
 
 # What every run loads, one way or another.
 LOADED = (
-    *("executors.start", "executors.worker", "executors.local", "executors.status", "cli.eval_run"),
+    *("launch.start", "launch.worker", "executors.local", "launch.status", "cli.eval_run"),
     *("suite.run", "suite.build", "suite.summary", "suite.preflight", "suite.console", "engine.api"),
     *("environments.registry", "solvers.simple", "services.api", "services.runner", "adapters.in_process"),
     *("reports", "runs.index", "models.batch.transport", "models.batch.openai", "models.batch.anthropic"),

@@ -18,8 +18,9 @@ from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.decisions.check.check_run import CheckLimits, check_path
 from nemo_evaluator.decisions.check.findings import Level, RunCheck
 from nemo_evaluator.engine.progress import clock
-from nemo_evaluator.executors.request import RunRequest, load_request
-from nemo_evaluator.executors.start import start
+from nemo_evaluator.executors.request import RunRequest
+from nemo_evaluator.launch.job import load_request
+from nemo_evaluator.launch.start import start
 from nemo_evaluator.runs.bundle import Bundle, load_bundle
 from nemo_evaluator.store.layout import PREVIOUS
 from nemo_evaluator.suite.preflight import whole_error

@@ -92,7 +92,7 @@ def run(
     continued with --resume.
     """
     from nemo_evaluator.executors.request import RunRequest  # noqa: PLC0415 - heavy, only for this command
-    from nemo_evaluator.executors.start import start, start_worker  # noqa: PLC0415
+    from nemo_evaluator.launch.start import start, start_worker  # noqa: PLC0415
 
     if request_file is not None:
         ctx.exit(start_worker(Path(request_file), resume=bool(flags["resume"])))

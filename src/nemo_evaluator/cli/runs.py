@@ -19,7 +19,7 @@ from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.terminal import harmless, terminal_width
 from nemo_evaluator.executors.base import clean, executor_of, status_of
-from nemo_evaluator.executors.status import describe, read_status
+from nemo_evaluator.launch.status import describe, read_status
 from nemo_evaluator.runs.overview import BenchmarkLine, overview
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.run_registry import RunMeta, find_run, known_run, list_runs
@@ -139,7 +139,7 @@ def status(run: RunMeta, watch: bool, interval: float, as_json: bool) -> None:
         folders = [TaskPaths(Path(state.output_dir) / one.name) for one in state.benchmarks]
         if not state.running and any(folder.batches.is_dir() for folder in folders):
             # Loaded only here: asking takes the config and the HTTP client, which a look at numbers does without.
-            state = load_object("nemo_evaluator.executors.left_batches:ask_vendors")(run, state)
+            state = load_object("nemo_evaluator.launch.left_batches:ask_vendors")(run, state)
         click.echo(dumps(state).decode() if as_json else describe(state))
         if not watch or not state.running:
             return
@@ -175,8 +175,8 @@ def logs(run: RunMeta, follow: bool, tail: int | None) -> None:
 @click.pass_context
 def resume(ctx: click.Context, run: RunMeta, background: bool, as_json: bool) -> None:
     """Run the config of an earlier run again with --resume: finished answers are reused."""
-    from nemo_evaluator.executors.request import resume_request  # noqa: PLC0415 - heavy, only for this command
-    from nemo_evaluator.executors.start import start  # noqa: PLC0415
+    from nemo_evaluator.launch.job import resume_request  # noqa: PLC0415 - heavy, only for this command
+    from nemo_evaluator.launch.start import start  # noqa: PLC0415
 
     only = run.details.get("only_shard")
     if isinstance(only, int):

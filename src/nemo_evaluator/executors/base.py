@@ -1,6 +1,6 @@
 """The contract of executors: where a run happens. Commands and the list of runs know nothing else of them.
-A run is started from a request. Wherever that happens, what runs there is ``worker.py``, and what it writes is the
-same run folder. So an executor only has to start the worker, to know whether it lives, and to stop it."""
+A run is started from a request. Wherever that happens, what runs there is the worker of ``launch/``, and what it
+writes is the same run folder. So an executor only has to start the worker, to know whether it lives, and to stop it."""
 
 from __future__ import annotations
 
@@ -99,8 +99,9 @@ class Executor(ABC):
     """Where runs happen. It keeps no state of its own: what it must know of a run later is the run's handle."""
 
     @abstractmethod
-    def start(self, job: Job) -> int:
-        """Start what was asked, or do it when it is to be waited for; returns the exit code."""
+    def start(self, job: Job) -> int | None:
+        """Start what was asked, and wait for it when that was asked; returns the exit code. None: the run is to happen
+        here and now, in the process that asks."""
 
     @abstractmethod
     def life(self, run: RunMeta) -> Life | None:
@@ -118,7 +119,7 @@ class Executor(ABC):
         """Processes elsewhere that run the steps of a run; None when the worker does that itself."""
         return None
 
-    def resume(self, job: Job) -> int:
+    def resume(self, job: Job) -> int | None:
         """Continue a run: as a rule that is to start it again, since the worker finds what was answered."""
         return self.start(job)
 

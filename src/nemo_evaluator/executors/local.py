@@ -44,13 +44,11 @@ class LocalHandle:
 class Local(Executor):
     """Runs on this machine."""
 
-    def start(self, job: Job) -> int:
+    def start(self, job: Job) -> int | None:
         """Run here and now, or with ``--background`` in a session of its own."""
         job.refuse_submit()
         if not job.request.background:
-            from nemo_evaluator.executors.worker import work  # noqa: PLC0415 - the whole engine
-
-            return work(job)
+            return None
         handle = _detach(job)
         job.run.noting(handle).save()
         job.tell_started(f"Started in the background: pid {handle.pid}", {"pid": handle.pid})

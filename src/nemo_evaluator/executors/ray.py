@@ -31,7 +31,7 @@ class RayCluster(ClusterBase):
 class Ray(Local):
     """A run of this machine whose steps happen elsewhere."""
 
-    def start(self, job: Job) -> int:
+    def start(self, job: Job) -> int | None:
         """As a local run; the cluster is joined before the first problem."""
         if importlib.util.find_spec("ray") is None:
             raise MissingExtraError("Ray", extra="ray")

@@ -7,7 +7,7 @@ from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.executors.status import BenchmarkStatus, RunStatus, read_status
+from nemo_evaluator.launch.status import BenchmarkStatus, RunStatus, read_status
 from nemo_evaluator.store.run_registry import RunMeta, find_run, invocation_of
 
 # Any other verdict is a success.

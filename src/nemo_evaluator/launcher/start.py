@@ -16,7 +16,7 @@ from nemo_evaluator.core.secret_places import remember_config
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.text import valid_text
 from nemo_evaluator.executors.request import RunRequest
-from nemo_evaluator.executors.start import start
+from nemo_evaluator.launch.start import start
 from nemo_evaluator.launcher.compose import variables_read
 from nemo_evaluator.launcher.references import without_secrets
 from nemo_evaluator.launcher.table import Translated

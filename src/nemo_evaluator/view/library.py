@@ -14,7 +14,7 @@ from nemo_evaluator.core.files import files_under
 from nemo_evaluator.core.hashing import digest_parts
 from nemo_evaluator.core.json_coerce import as_count, as_dict
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.executors.status import benchmark_status
+from nemo_evaluator.launch.status import benchmark_status
 from nemo_evaluator.runs.bundle import load_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.folder import BenchmarkFolder, RunFolder

@@ -19,7 +19,8 @@ from nemo_evaluator.core.logs import CleanFormatter
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.terminal import coloured, harmless, terminal_width
 from nemo_evaluator.executors.base import Job, executor_of, status_of
-from nemo_evaluator.executors.request import remove_requests, shard_of
+from nemo_evaluator.executors.request import remove_requests
+from nemo_evaluator.launch.job import shard_of
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.run_registry import RunMeta, load_run, refreshed, registry_dir, run_in

@@ -9,7 +9,7 @@ from nemo_evaluator.config import SNAPSHOT, load_config
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.executors.status import RunStatus
+from nemo_evaluator.launch.status import RunStatus
 from nemo_evaluator.models.batch.ledger import NAME, Wave, read_waves
 from nemo_evaluator.models.batch.transport import vendor_of
 from nemo_evaluator.models.endpoint import Endpoint, endpoint_of

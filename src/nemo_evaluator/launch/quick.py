@@ -1,0 +1,57 @@
+"""Quick mode: one benchmark and one model, by flags and environment variables."""
+
+import os
+from typing import Final
+from urllib.parse import urlsplit
+
+from nemo_evaluator.config.quick import QuickEndpoint, find_provider, providers, quick_data
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.executors.request import RunRequest
+
+# Where quick mode looks for a key.
+_KEYS: Final = ("NEMO_API_KEY", "NVIDIA_API_KEY")
+_JUDGE_KEY: Final = "NEMO_JUDGE_API_KEY"
+
+
+def quick_config(request: RunRequest) -> JsonDict:
+    """The config that the flags of quick mode stand for. Raises UsageError when they name no model."""
+    url, model, key = request.model_url, request.model_id, request.key_variable
+    if request.model is not None:
+        provider, model = find_provider(request.model)
+        url, key = provider.url, key or provider.key
+    elif key is None:
+        key = next((name for name in _KEYS if os.environ.get(name)), None)
+    if not url or not model:
+        hint = (
+            f"give --model PROVIDER/MODEL (providers: {', '.join(providers())}), or --model-url and --model-id, "
+            "or set NEMO_MODEL_URL and NEMO_MODEL_ID"
+        )
+        raise UsageError("quick mode needs a model", hint=hint)
+    return quick_data(
+        request.bench or "",
+        QuickEndpoint(url, model, _reference(key)),
+        _quick_judge(request, url, key),
+        repeats=request.repeats,
+        system_prompt=request.system_prompt,
+        temperature=request.temperature,
+        max_tokens=request.max_tokens,
+    )
+
+
+def _quick_judge(request: RunRequest, model_url: str, model_key: str | None) -> QuickEndpoint | None:
+    """The judge, if one is asked for. The model's key goes to it only where it is on the model's own server."""
+    url, judge, key = request.judge_url, request.judge_id, request.judge_key_variable
+    if not url and not judge and key is None:
+        return None
+    if not url or not judge:
+        raise UsageError("a judge needs its URL and its model", hint="give --judge-url and --judge-id")
+    if key is None:
+        same = urlsplit(url)[:2] == urlsplit(model_url)[:2]
+        key = _JUDGE_KEY if os.environ.get(_JUDGE_KEY) else model_key if same else None
+    return QuickEndpoint(url, judge, _reference(key))
+
+
+def _reference(variable: str | None) -> str | None:
+    """A key by reference: the key itself must not reach the snapshot of the config."""
+    return f"${{{variable}}}" if variable else None
