@@ -15,7 +15,7 @@ from nemo_evaluator.assistant.recipes import recipes
 from nemo_evaluator.assistant.yaml_text import Missing, missing_values, set_value
 from nemo_evaluator.cli.main import nel
 from nemo_evaluator.config import load_config
-from nemo_evaluator.suite.preflight import check_file
+from nemo_evaluator.preflight import find_problems
 
 VARIABLES = ("NGC_API_KEY", "NEMO_API_KEY", "HF_TOKEN", "JUDGE_API_KEY", "USER_API_KEY")
 # What a user would type, by the last word of the path.
@@ -54,7 +54,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def loads(text: str, folder: Path) -> None:
     path = folder / "config.yaml"
     path.write_text(text, encoding="utf-8")
-    assert check_file(load_config(path)) == [], text
+    assert find_problems(load_config(path), file_only=True) == [], text
 
 
 def combinations() -> tuple[list[dict[str, str]], list[str]]:

@@ -16,7 +16,7 @@ from nemo_evaluator.core.kinds import NOT_YET
 from nemo_evaluator.core.secrets import MASK
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.engine.template import InstructionTemplate, load_template
-from nemo_evaluator.suite.preflight import check_file
+from nemo_evaluator.preflight import find_problems
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = jsonschema.Draft202012Validator(config_schema())
@@ -46,7 +46,7 @@ def test_example(path: Path) -> None:
 def test_an_example_runs_or_its_first_line_says_why_not(path: Path) -> None:
     first = path.read_text().partition("\n")[0]
     said = re.fullmatch(r"# Not supported yet: (.+)\. `nel config check` says so too\.", first)
-    found = {problem.message for problem in check_file(load_config(path))}
+    found = {problem.message for problem in find_problems(load_config(path), file_only=True)}
     expected = {
         f"{what} {'are' if what.endswith('benchmarks') else 'is'} {NOT_YET}"
         for what in (said[1].split(", ") if said else [])

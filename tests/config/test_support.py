@@ -6,7 +6,7 @@ import pytest
 
 from nemo_evaluator.config import groups, load_config, parse_eval_config
 from nemo_evaluator.core.kinds import Kind, Kinds
-from nemo_evaluator.suite.preflight import unsupported
+from nemo_evaluator.preflight.problems import unsupported
 
 TEXT = """
 services:

@@ -19,7 +19,7 @@ from nemo_evaluator.config import BenchmarkConfig
 from nemo_evaluator.config.gate_policy import GatePolicy
 from nemo_evaluator.decisions import compare_runs, gate_runs
 from nemo_evaluator.decisions.gate.report import Status
-from nemo_evaluator.suite.stop_rule import build_stop_rule
+from nemo_evaluator.decisions.stop_rule import build_stop_rule
 from nemo_evaluator.testing import Say, ScriptedServer
 
 PROBLEMS = 300

@@ -21,9 +21,9 @@ from nemo_evaluator.engine.progress import clock
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.launch.job import load_request
 from nemo_evaluator.launch.start import start
+from nemo_evaluator.preflight import find_problems
 from nemo_evaluator.runs.bundle import Bundle, load_bundle
 from nemo_evaluator.store.layout import PREVIOUS
-from nemo_evaluator.suite.preflight import whole_error
 
 SUFFIX: Final = "-canary"
 # A few problems tell little of shares: what is rare is a remark, any row that failed is a reason to stop.
@@ -97,7 +97,7 @@ def run_canary(request: RunRequest, problems: int = 10) -> CanaryReport:
     try:
         loaded = load_request(request)
     except ConfigError as error:
-        raise whole_error(error) from None
+        raise error.with_rest(find_problems) from None
     folder = Path(f"{Path(loaded.config.output.dir)}{SUFFIX}")
     plain = replace(request, fresh=True, resume=False, dry_run=False, background=False, submit=False, shard=None)
     override = (*request.override, *_overrides(loaded))

@@ -63,10 +63,13 @@ def show_table(rows: Sequence[Sequence[str]], narrow: Sequence[int] = (), more: 
 def load_whole(file: Path | str, overrides: Sequence[str], *, file_only: bool = False, **more: Any) -> Any:
     """The config of a file. Of a broken one all is told at once: also what the rest of it would be refused for."""
     try:
-        return importlib.import_module("nemo_evaluator.config").load_config(file, overrides, **more)
+        from nemo_evaluator.config import load_config  # noqa: PLC0415 - most commands read no config
+
+        return load_config(file, overrides, **more)
     except ConfigError as error:
-        look: Any = importlib.import_module("nemo_evaluator.suite.preflight")
-        raise look.whole_error(error, look.check_file if file_only else None) from None
+        from nemo_evaluator.preflight import find_problems  # noqa: PLC0415 - the whole engine, for a broken config
+
+        raise error.with_rest(partial(find_problems, file_only=file_only)) from None
 
 
 def echo_verdict(text: str) -> None:

@@ -1,7 +1,5 @@
 """``nel config``: check a file, print the schema, keep the user's own defaults."""
 
-import asyncio
-import importlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -50,12 +48,10 @@ def check(
     try:
         use_env_file(Path(file).parent, env_file)
         loaded: LoadedConfig = load_whole(file, overrides, file_only=file_only)
-        # By name: the other subcommands need no benchmark, scorer or exporter.
-        look: Any = importlib.import_module("nemo_evaluator.suite.preflight")
-        if file_only and (problems := look.check_file(loaded)):
-            raise ConfigError(problems)
-        if not file_only:
-            asyncio.run(look.preflight(loaded, pinging=ping))
+        # Loaded here: the other subcommands need no benchmark, scorer or exporter.
+        from nemo_evaluator.preflight.problems import find_problems  # noqa: PLC0415
+
+        loaded.refuse(find_problems(loaded, file_only=file_only, pinging=ping and not file_only))
     except ConfigError as error:
         source = error.source or file
         if not as_json:
@@ -63,7 +59,7 @@ def check(
         problems = [{**asdict(one), "place": problem_place(one, source)} for one in error.problems]
         click.echo(scrub(json.dumps({"ok": False, "source": source, "problems": problems}, indent=2)))
         context.exit(error.exit_code)
-    asked = importlib.import_module("nemo_evaluator.suite.site_checks").pinged(loaded.config) if ping else None
+    asked = _pinged(loaded) if ping else None
     if as_json:
         click.echo(json.dumps(_success(loaded, file) | ({"answered": asked} if ping else {}), indent=2))
         return
@@ -80,8 +76,9 @@ def check(
 @click.argument("file", type=PATH, shell_complete=config_files)
 def env(file: Path) -> None:
     """Print an .env file with the variables that FILE needs, to be filled in."""
-    example: Any = importlib.import_module("nemo_evaluator.suite.env_example")
-    click.echo(example.env_example(file), nl=False)
+    from nemo_evaluator.suite.env_example import env_example  # noqa: PLC0415 - not for the other subcommands
+
+    click.echo(env_example(file), nl=False)
 
 
 @config.command()
@@ -140,6 +137,12 @@ def unset(key: str) -> None:
 
 def _settings() -> dict[str, Any]:
     return load_settings(lambda text: say(f"warning: {text}"))
+
+
+def _pinged(loaded: LoadedConfig) -> list[str]:
+    from nemo_evaluator.preflight.site_checks import pinged  # noqa: PLC0415 - not for the other subcommands
+
+    return pinged(loaded.config)
 
 
 def _known(key: str, *, whole: bool = False) -> str:

@@ -10,14 +10,14 @@ import click
 from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.cli._options import config_files, load_whole, option, say
 from nemo_evaluator.config import LoadedConfig
-from nemo_evaluator.core.errors import ConfigError, UsageError
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.terminal import table, terminal_width
 from nemo_evaluator.models import Endpoint
+from nemo_evaluator.preflight import find_problems
 from nemo_evaluator.scoring.attack import AttackReport, attack_judge
 from nemo_evaluator.scoring.metrics.judge import default_judge
-from nemo_evaluator.suite.preflight import check_file
 from nemo_evaluator.suite.probes import NoiseReport, attack_config, measure_noise
 
 _Report = TypeVar("_Report", NoiseReport, AttackReport)
@@ -43,8 +43,7 @@ def noise(
     The share of answers and verdicts that change is kept beside the run (noise.json), and `nel compare` tells it.
     """
     loaded: LoadedConfig = load_whole(config, override, output_dir=output_dir)
-    if wrong := check_file(loaded):
-        raise ConfigError(wrong)
+    loaded.refuse(find_problems(loaded, file_only=True))
     found = asyncio.run(measure_noise(loaded.config, problems, concurrency, say=say))
     _show(found, _noise_text, as_json)
 

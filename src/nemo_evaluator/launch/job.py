@@ -16,10 +16,10 @@ from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.launch.quick import quick_config
+from nemo_evaluator.preflight import find_problems
 from nemo_evaluator.store.lock import ensure_free
 from nemo_evaluator.store.run_registry import RunMeta, load_run, new_run_id, places, registry_dir, run_in, summary_of
 from nemo_evaluator.store.sums import altered
-from nemo_evaluator.suite.preflight import whole_error
 
 _SHARD_VARIABLES: Final = {"NEL_SHARD_IDX": "NEL_TOTAL_SHARDS", "SLURM_ARRAY_TASK_ID": "SLURM_ARRAY_TASK_COUNT"}
 
@@ -37,7 +37,7 @@ def job_of(request: RunRequest) -> Job:
     try:
         loaded = load_request(request, config_dir)
     except ConfigError as error:
-        raise whole_error(error) from None
+        raise error.with_rest(find_problems) from None
     shard = shard_of(request)
     whole = request.run_id if shard is not None and request.shard is None else None
     # Elsewhere, the environment may not say it.

@@ -11,9 +11,9 @@ from nemo_evaluator.executors.base import Job, executor_of
 from nemo_evaluator.executors.request import RunRequest, read_request
 from nemo_evaluator.launch.job import job_of, shard_of
 from nemo_evaluator.launch.worker import note_refusal, work
+from nemo_evaluator.preflight import find_problems
 from nemo_evaluator.store.lock import ensure_free
 from nemo_evaluator.suite.dry_run import describe_plan
-from nemo_evaluator.suite.preflight import preflight
 
 
 def start(request: RunRequest) -> int:
@@ -62,4 +62,4 @@ def _show(job: Job) -> int:
 
 
 def _check(job: Job) -> None:
-    asyncio.run(preflight(job.loaded, shard_of(job.request)))
+    job.loaded.refuse(find_problems(job.loaded, shard_of(job.request)))

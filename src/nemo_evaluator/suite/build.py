@@ -14,6 +14,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.decisions.stop_rule import build_stop_rule
 from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.engine.scope import StepLimits
@@ -27,7 +28,6 @@ from nemo_evaluator.services import RunningService
 from nemo_evaluator.solvers.base import MODEL, SANDBOX, SolverContext, bind_solver
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.clients import Clients
-from nemo_evaluator.suite.stop_rule import build_stop_rule
 
 _log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from nemo_evaluator.core.files import dumps, safe_name
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.core.wording import counted
+from nemo_evaluator.datasets.settings import use_datasets
 from nemo_evaluator.engine.plan import Shard, chosen_problems, make_plan
 from nemo_evaluator.environments.registry import get_environment
-from nemo_evaluator.suite.run import use_datasets
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,7 @@ from pathlib import Path
 from nemo_evaluator.config import OutputConfig
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.engine.plan import Shard
-from nemo_evaluator.exporters import export_bundles, get_exporter
-
-
-def check_exports(output: OutputConfig) -> None:
-    """Raise a NelError for an exporter that cannot work (unknown, wrongly set, not installed) before the run."""
-    for name, settings in output.exporters.items():
-        get_exporter(name, **settings)
+from nemo_evaluator.exporters import export_bundles
 
 
 def run_exports(

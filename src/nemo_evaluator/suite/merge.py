@@ -14,6 +14,7 @@ from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import safe_name, write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
+from nemo_evaluator.datasets.settings import use_datasets
 from nemo_evaluator.decisions.check.check_run import settle_status
 from nemo_evaluator.engine.merge import merge_shards
 from nemo_evaluator.engine.shards import find_shards
@@ -25,7 +26,7 @@ from nemo_evaluator.store.run_registry import FILE as RUN_FILE
 from nemo_evaluator.store.run_registry import load_run, places, run_in
 from nemo_evaluator.suite.clients import Clients, not_started
 from nemo_evaluator.suite.export import run_exports
-from nemo_evaluator.suite.run import BenchmarkResult, Say, SuiteResult, use_datasets, write_all_reports
+from nemo_evaluator.suite.run import BenchmarkResult, Say, SuiteResult, write_all_reports
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 

@@ -12,6 +12,7 @@ from nemo_evaluator.config.service_base import ModelService, ServiceBase
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import safe_name, write_json
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.datasets.settings import use_datasets
 from nemo_evaluator.engine.evaluation import evaluate
 from nemo_evaluator.engine.job import fingerprints_of
 from nemo_evaluator.runs.bundle import load_bundle
@@ -26,7 +27,7 @@ from nemo_evaluator.services import start_services
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.clients import Clients
-from nemo_evaluator.suite.run import Say, use_datasets
+from nemo_evaluator.suite.run import Say
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult
+from nemo_evaluator.datasets.settings import use_datasets
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.job import Evaluation, fingerprints_of
 from nemo_evaluator.reports import write_reports
@@ -19,7 +20,7 @@ from nemo_evaluator.services import start_services
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.clients import not_started
-from nemo_evaluator.suite.run import Interrupts, SuiteOptions, SuiteResult, run_one, use_datasets
+from nemo_evaluator.suite.run import Interrupts, SuiteOptions, SuiteResult, run_one
 
 _SETTINGS: Final = ("service", "solver", "template")
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from nemo_evaluator.config import DatasetsConfig, EvalConfig, OutputConfig
+from nemo_evaluator.config import EvalConfig, OutputConfig
 from nemo_evaluator.core.errors import (
     EXIT_BUDGET,
     EXIT_DETACHED,
@@ -23,7 +23,7 @@ from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
-from nemo_evaluator.datasets.settings import DataSettings, configure
+from nemo_evaluator.datasets.settings import use_datasets
 from nemo_evaluator.decisions.stop_words import rule_words
 from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
@@ -313,9 +313,3 @@ def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
         if words := rule_words((result.bundle or {}).get("stopped")):
             say(f"{result.key}: stop rule: {words}")
         checkpoint.completed(result.key, (TaskPaths(result.task_dir).bundles() or [result.task_dir])[-1])
-
-
-def use_datasets(data: DatasetsConfig) -> None:
-    """Make the config's dataset settings those of this process."""
-    mirror, lock = (Path(given) if given else None for given in (data.mirror, data.lock))
-    configure(DataSettings(mirror=mirror, lock=lock, offline=data.offline or None, frozen=data.frozen or None))

@@ -9,13 +9,13 @@ import pytest
 from nel_support import Nel, Serve, Sums, api, bench, nel, serve, sums
 
 from nemo_evaluator.config import parse_eval_config
-from nemo_evaluator.suite.site_checks import check_site, disk_cautions, registry_cautions
+from nemo_evaluator.preflight.site_checks import check_site, disk_cautions, registry_cautions
 
 __all__ = ["nel", "serve", "sums"]
 
 
 def test_what_the_machine_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemo_evaluator.suite.site_checks._gpus", lambda: 2)
+    monkeypatch.setattr("nemo_evaluator.preflight.site_checks._gpus", lambda: 2)
     server = {
         "type": "vllm",
         "model": "/no/such/checkpoint",

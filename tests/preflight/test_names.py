@@ -8,7 +8,7 @@ import pytest
 
 from nemo_evaluator.config import load_config
 from nemo_evaluator.core.errors import ConfigError
-from nemo_evaluator.suite.preflight import check_file
+from nemo_evaluator.preflight import find_problems
 
 TEXT = """
 services:
@@ -45,7 +45,7 @@ def test_all_unknown_names_are_said_at_once(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(TEXT)
     loaded = load_config(path)
-    said = {problem.path: (problem.line, problem.hint) for problem in check_file(loaded)}
+    said = {problem.path: (problem.line, problem.hint) for problem in find_problems(loaded, file_only=True)}
     looked = f"looked in {tmp_path} and {Path.cwd()}"
     assert said == {
         "benchmarks[1].name": (16, "did you mean 'gsm8k'?"),
@@ -62,7 +62,7 @@ def test_a_file_that_is_there_is_fine(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     entry = f"{{name: '{bench}:toy', solver: {{type: oracle}}, instruction_template: off}}"
     path.write_text(f"services: {{}}\nbenchmarks: [{entry}]\n")
-    assert not check_file(load_config(path))
+    assert not find_problems(load_config(path), file_only=True)
 
 
 @pytest.mark.parametrize(

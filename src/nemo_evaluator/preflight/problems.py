@@ -4,32 +4,31 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from pydantic import BaseModel
 
-from nemo_evaluator.config import BenchmarkConfig, EvalConfig, LoadedConfig, ScoringConfig
+from nemo_evaluator.config import BenchmarkConfig, EvalConfig, LoadedConfig, OutputConfig, ScoringConfig
 from nemo_evaluator.config.fields import NotYet
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.config.kinds import KindOf, marks
-from nemo_evaluator.config.load import BrokenConfigError
-from nemo_evaluator.core.errors import ConfigError, NelError, Problem, boundary
+from nemo_evaluator.core.errors import NelError, Problem, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.kinds import NOT_YET
-from nemo_evaluator.core.registry import did_you_mean, find_file, load_object
+from nemo_evaluator.core.registry import did_you_mean, find_file
+from nemo_evaluator.datasets.settings import use_datasets
+from nemo_evaluator.decisions.stop_rule import check_baselines
 from nemo_evaluator.engine.plan import Shard, chosen_problems
 from nemo_evaluator.engine.template import InstructionTemplate, load_template
 from nemo_evaluator.engine.verify import JUDGES, NEEDS_JUDGE, judge_hint, lacks_judge
 from nemo_evaluator.environments.base import EnvironmentFacts
 from nemo_evaluator.environments.registry import as_uri, environment_class, get_environment, list_environments
+from nemo_evaluator.exporters import get_exporter
 from nemo_evaluator.models import endpoint_of
 from nemo_evaluator.models.cost import price_of
+from nemo_evaluator.preflight.site_checks import check_site, disk_cautions, ping, registry_cautions
 from nemo_evaluator.solvers.base import SANDBOX
-from nemo_evaluator.suite.export import check_exports
-from nemo_evaluator.suite.run import use_datasets
-from nemo_evaluator.suite.site_checks import check_site, disk_cautions, ping, registry_cautions
-from nemo_evaluator.suite.stop_rule import check_baselines
 
 Path = tuple[str | int, ...]
 Found = tuple[Path, str, str]
@@ -39,18 +38,30 @@ _PLANNED = frozenset({"research-bench"})
 _PRICE = "add price: {input: ..., output: ...} (USD per million tokens) to the service, or limit tokens instead of usd"
 
 
-async def preflight(loaded: LoadedConfig, shard: Shard | None = None, *, pinging: bool = False) -> None:
-    """Raise ConfigError with every problem: kinds, names, exports, budgets, and what opening the benchmarks shows.
+def find_problems(
+    loaded: LoadedConfig, shard: Shard | None = None, *, file_only: bool = False, pinging: bool = False
+) -> list[Problem]:
+    """Every problem: kinds, names, exports, budgets, and what opening the benchmarks shows. Cautions are added to the
+    config's warnings.
 
-    With ``pinging`` every endpoint is asked one short question.
+    With ``file_only`` it is what is wrong with the file itself: kinds that are not supported yet, and names that
+    nothing answers to. With ``pinging`` every endpoint is asked one short question.
 
     Datasets are opened and one problem of each benchmark is made; sandboxes are tried. On a cluster that is done by
     the run itself, where it has them.
     """
-    config, document = loaded.config, loaded.document
-    problems = check_file(loaded)
+    problems = [loaded.document.problem(*one) for one in (*unsupported(loaded.config), *_unknown(loaded.config))]
+    if file_only:
+        return problems
     unknown = {problem.path for problem in problems}
-    found = [*_raised(("output", "export"), check_exports, config.output), *_prices(config)]
+    found = asyncio.run(_around(loaded, unknown, shard, pinging=pinging))
+    return problems + [loaded.document.problem(*one) for one in dict.fromkeys(found)]
+
+
+async def _around(loaded: LoadedConfig, unknown: set[str], shard: Shard | None, *, pinging: bool) -> list[Found]:
+    """What is wrong with what the config stands on, but not for benchmarks that are ``unknown`` anyway."""
+    config = loaded.config
+    found = [*_raised(("output", "export"), _check_exports, config.output), *_prices(config)]
     found += _raised(("benchmarks",), check_baselines, config, shard)
     found += check_site(config)
     cautions = [*disk_cautions(config), *registry_cautions(config)]
@@ -62,27 +73,13 @@ async def preflight(loaded: LoadedConfig, shard: Shard | None = None, *, pinging
         for number, bench in enumerate(config.benchmarks):
             if not any(path.startswith(f"benchmarks[{number}]") for path in unknown):
                 found += [one async for one in _opened(bench, ("benchmarks", number))]
-    problems += [document.problem(*one) for one in dict.fromkeys(found)]
-    if problems:
-        raise ConfigError(problems, source=str(loaded.source) if loaded.source else None)
+    return found
 
 
-def whole_error(error: ConfigError, look: Callable[[LoadedConfig], Iterable[Problem]] | None = None) -> ConfigError:
-    """A config's error with what the rest of the config would be refused for, so that all of it is told at once."""
-    return error.with_rest(look or _refused) if isinstance(error, BrokenConfigError) else error
-
-
-def _refused(loaded: LoadedConfig) -> list[Problem]:
-    try:
-        asyncio.run(preflight(loaded))
-    except ConfigError as error:
-        return error.problems
-    return []
-
-
-def check_file(loaded: LoadedConfig) -> list[Problem]:
-    """What is wrong with the file itself: kinds that are not supported yet, and names that nothing answers to."""
-    return [loaded.document.problem(*one) for one in (*unsupported(loaded.config), *_unknown(loaded.config))]
+def _check_exports(output: OutputConfig) -> None:
+    """Raise a NelError for an exporter that cannot work (unknown, wrongly set, not installed) before the run."""
+    for name, settings in output.exporters.items():
+        get_exporter(name, **settings)
 
 
 def unsupported(config: EvalConfig) -> Iterator[Found]:
@@ -156,8 +153,9 @@ async def _opened(bench: BenchmarkConfig, path: Path) -> AsyncIterator[Found]:
 async def _sandbox(bench: BenchmarkConfig, path: Path) -> AsyncIterator[Found]:
     wanted = None if bench.sandbox.type == "none" else bench.sandbox
     try:
-        # By name: most configs need no sandbox, and starting must stay quick.
-        manager = load_object("nemo_evaluator.sandbox.manager:SandboxManager")(wanted, "preflight")
+        from nemo_evaluator.sandbox.manager import SandboxManager  # noqa: PLC0415 - most configs need no sandbox
+
+        manager = SandboxManager(wanted, "preflight")
         try:
             await manager.check()
         finally:
