@@ -55,7 +55,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("command", "needless"),
     [
-        ("runs", {"asyncio", "numpy", "nemo_evaluator.services.process"}),
+        ("runs", {"asyncio", "numpy", "nemo_evaluator.servers.process"}),
         ("cache", {"pydantic", "nemo_evaluator.sandbox"}),
         ("models", {"nemo_evaluator.sandbox"}),
         ("check", {"asyncio", "jinja2", "yaml"}),

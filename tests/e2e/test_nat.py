@@ -15,7 +15,7 @@ import pytest
 from nel_support import Nel, Serve, Sums, rows
 
 from nemo_evaluator.core.processes import free_port
-from nemo_evaluator.services.process import port_is_busy
+from nemo_evaluator.servers.process import port_is_busy
 from nemo_evaluator.testing import validate_trajectory
 
 STAND_IN = Path(__file__).parents[1] / "support" / "nat_stand_in.py"

@@ -14,7 +14,7 @@ _HEAVY = (
     *("numpy", "scipy", "jinja2", "rich", "aiohttp", "starlette", "datasets", "tarfile", "urllib.request"),
     *("nemo_evaluator.sandbox.manager", "nemo_evaluator.sandbox._backend", "nemo_evaluator.datasets.hub"),
     *("nemo_evaluator.adapters.proxy", "nemo_evaluator.statistics", "nemo_evaluator.reports.documents"),
-    *("nemo_evaluator.services.servers", "nemo_evaluator.services.life"),
+    *("nemo_evaluator.services.servers", "nemo_evaluator.servers.life"),
 )
 
 

@@ -22,7 +22,7 @@ from moto_server import REGION, aws
 from nemo_evaluator.cli.main import nel
 from nemo_evaluator.core.processes import free_port
 from nemo_evaluator.sandbox import ecs_provider
-from nemo_evaluator.services.process import port_is_busy
+from nemo_evaluator.servers.process import port_is_busy
 from nemo_evaluator.testing import Say, ScriptedServer, validate_trajectory
 
 __all__ = ["aws"]

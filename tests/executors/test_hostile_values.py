@@ -28,8 +28,9 @@ from nemo_evaluator.executors.slurm_jobs.host import Host, look
 from nemo_evaluator.executors.slurm_jobs.plan import plan_job
 from nemo_evaluator.executors.slurm_jobs.submission import files_of
 from nemo_evaluator.models.batch.vendor import checked_id
-from nemo_evaluator.services.base import Launch, is_managed, plan_service
-from nemo_evaluator.services.forms import Step, docker_argv, env_file_text, srun_argv
+from nemo_evaluator.servers.forms import Step, docker_argv, env_file_text, srun_argv
+from nemo_evaluator.servers.launch import Launch
+from nemo_evaluator.services.base import is_managed, plan_service
 from nemo_evaluator.services.servers import StepServer, haproxy_config, step_site
 from nemo_evaluator.store.run_registry import RunMeta
 

@@ -11,7 +11,7 @@ from nel_support import nel as nel
 from nel_support import sums as sums
 
 from nemo_evaluator.core.processes import free_port
-from nemo_evaluator.services.base import Launch
+from nemo_evaluator.servers.launch import Launch
 
 SERVER = """
 import http.server, os, pathlib, signal, subprocess, sys, time

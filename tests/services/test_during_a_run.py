@@ -130,7 +130,7 @@ def test_two_replicas_of_the_embedded_model(nel: Nel, sums: Sums, tmp_path: Path
             words = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if port.encode() in words and b"nemo_evaluator.services._guard" not in words:
+        if port.encode() in words and b"nemo_evaluator.servers._guard" not in words:
             os.kill(int(process.name), signal.SIGKILL)
     out, err = run.communicate(timeout=240)
     assert run.returncode == 0, err

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.servers.forms import env_file_text
 from nemo_evaluator.services import Launch, Site, Step, docker_argv, plan_service, srun_argv
-from nemo_evaluator.services.forms import env_file_text
 
 GOLDEN = Path(__file__).with_name("golden_commands.yaml")
 ENGINE = {

@@ -15,8 +15,8 @@ import pytest
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.secrets import Secret
-from nemo_evaluator.services.base import Launch
-from nemo_evaluator.services.process import ManagedServer
+from nemo_evaluator.servers.launch import Launch
+from nemo_evaluator.servers.process import ManagedServer
 
 Plan = Callable[..., Launch]
 Pids = Callable[[], list[int]]

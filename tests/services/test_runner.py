@@ -20,8 +20,9 @@ from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services import RunningService, service_identity, start_services
-from nemo_evaluator.services.base import Launch, Site
+from nemo_evaluator.services.base import Site
 
 Pids = Callable[[], list[int]]
 
@@ -87,7 +88,7 @@ async def test_a_service_of_somebody_else_is_passed_through(tmp_path: Path) -> N
 async def test_the_health_path_of_somebody_elses_server_is_asked(
     stand_in: Callable[..., Launch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nemo_evaluator.services.life._EXTERNAL_WAIT", 0.3)
+    monkeypatch.setattr("nemo_evaluator.servers.life._EXTERNAL_WAIT", 0.3)
     launch = stand_in()
     api = SimpleNamespace(type="api", url=f"{launch.url}/chat", api_key=None, depends_on=["m"], health_path="/healthz")
     async with start_services(config(m=service(launch), api=api), tmp_path, say=lambda _: None) as running:
@@ -113,8 +114,8 @@ def test_nothing_outlives_a_killed_evaluator(
     script = f"""
         import asyncio
         from pathlib import Path
-        from nemo_evaluator.services.base import Launch
-        from nemo_evaluator.services.process import ManagedServer
+        from nemo_evaluator.servers.launch import Launch
+        from nemo_evaluator.servers.process import ManagedServer
         async def main():
             launch = Launch(argv={list(launch.argv)!r}, port={launch.port}, startup_timeout=20.0, stop_grace=1.0)
             await ManagedServer("m", launch, Path({str(tmp_path / "m.log")!r})).start(print)

@@ -15,7 +15,7 @@ import pytest
 
 from nemo_evaluator.cli._errors import tell
 from nemo_evaluator.core.errors import NelError
-from nemo_evaluator.services.process import port_is_busy
+from nemo_evaluator.servers.process import port_is_busy
 from nemo_evaluator.testing import ScriptedServer
 
 Serve = Callable[..., ScriptedServer]

@@ -11,7 +11,7 @@ from nemo_evaluator.assistant.recipes import read_data, recipes, render
 from nemo_evaluator.assistant.yaml_text import Missing, missing_values, set_value
 from nemo_evaluator.config.overrides import parse_override
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.registry import did_you_mean, load_object
+from nemo_evaluator.core.registry import did_you_mean
 
 _ENDINGS: Final = (".yaml", ".yml")
 
@@ -154,7 +154,9 @@ def _model(answers: Answers, model: str | None) -> list[tuple[list[str], Any]]:
     if answers.deployment != "none":
         return [(["services", "model", "model"], model)]
     # Loaded only here: the shape of a config takes longer to load than all else that writes one.
-    provider, name = load_object("nemo_evaluator.config.quick:find_provider")(model)
+    from nemo_evaluator.config.quick import find_provider  # noqa: PLC0415
+
+    provider, name = find_provider(model)
     path = "completions" if answers.model_type == "base" else "chat/completions"
     key = f"${{{provider.key}}}" if provider.key else None
     values = {"url": f"{provider.url}/{path}", "model": name, "api_key": key}

@@ -16,7 +16,6 @@ from nemo_evaluator.cli._options import option, run_ids, show_table
 from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.terminal import harmless, terminal_width
 from nemo_evaluator.executors.base import clean, executor_of, status_of
 from nemo_evaluator.launch.status import describe, read_status
@@ -139,7 +138,9 @@ def status(run: RunMeta, watch: bool, interval: float, as_json: bool) -> None:
         folders = [TaskPaths(Path(state.output_dir) / one.name) for one in state.benchmarks]
         if not state.running and any(folder.batches.is_dir() for folder in folders):
             # Loaded only here: asking takes the config and the HTTP client, which a look at numbers does without.
-            state = load_object("nemo_evaluator.launch.left_batches:ask_vendors")(run, state)
+            from nemo_evaluator.launch.left_batches import ask_vendors  # noqa: PLC0415
+
+            state = ask_vendors(run, state)
         click.echo(dumps(state).decode() if as_json else describe(state))
         if not watch or not state.running:
             return
@@ -201,7 +202,9 @@ def clean_runs(
     if not (which or older_than or executor or everything):
         raise UsageError("say which runs", hint="a RUN, --older-than 7d, --executor local, or --all")
     if not dry_run:
-        load_object("nemo_evaluator.services.process:sweep_now")(click.echo)
+        from nemo_evaluator.servers.process import sweep_now  # noqa: PLC0415 - only for this command
+
+        sweep_now(click.echo)
     found = re.fullmatch(r"(\d+)([hdwm])", older_than.strip()) if older_than else None
     if older_than and found is None:
         raise UsageError(f"{older_than!r} is not an age", hint="write 24h, 7d, 4w or 2m")

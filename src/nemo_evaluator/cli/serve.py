@@ -14,7 +14,6 @@ from nemo_evaluator.adapters.guard import FROM_CONTAINERS, LOOPBACK
 from nemo_evaluator.adapters.http_server import HttpServer, check_host, ended
 from nemo_evaluator.cli._options import option
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.registry import get_environment
@@ -68,7 +67,9 @@ async def _run(
             return
         sandboxes = None
         if SANDBOX in environment.facts().needs:
-            sandboxes = load_object("nemo_evaluator.sandbox.manager:SandboxManager")(None, "serve")
+            from nemo_evaluator.sandbox.manager import SandboxManager  # noqa: PLC0415 - few benchmarks need it
+
+            sandboxes = SandboxManager(None, "serve")
             stack.push_async_callback(sandboxes.close)
             await sandboxes.prepare(environment)
         chosen = os.environ.get(TOKEN)

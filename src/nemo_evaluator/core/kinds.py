@@ -68,11 +68,10 @@ class Kinds(Registry[Kind]):
         kind = self.get(name)
         if kind.settings is not None:
             return kind.settings
-        # Loaded by name: a scorer is found without the library that checks settings.
-        made: type[BaseModel] = load_object("nemo_evaluator.core.parameters:settings_of")(
-            kind.builder(), self._supplied
-        )
-        return made
+        # Here: a scorer is found without the library that checks settings.
+        from nemo_evaluator.core.parameters import settings_of  # noqa: PLC0415
+
+        return settings_of(kind.builder(), self._supplied)
 
     def get(self, name: str) -> Kind:
         """The kind of a word. A bare callable counts as a kind whose settings are its parameters."""

@@ -116,3 +116,8 @@ def end_process(pid: int, grace: float) -> None:
         if not wait_gone(pid, grace):
             os.kill(pid, signal.SIGKILL)
             wait_gone(pid, grace)
+
+
+def owner_label() -> str:
+    """Which process a container belongs to: host, process id, and when that process began."""
+    return f"{socket.gethostname()}:{os.getpid()}:{start_time(os.getpid())}"

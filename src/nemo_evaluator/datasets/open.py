@@ -5,10 +5,9 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secret_values import public_url
 from nemo_evaluator.core.secrets import remember_urls
 from nemo_evaluator.datasets import lock
@@ -21,7 +20,6 @@ from nemo_evaluator.datasets.settings import mirror_dir
 
 _log = logging.getLogger(__name__)
 _LOOKS_LIKE_PATH = re.compile(r"^[./~]|\\|\.[A-Za-z0-9]{2,7}(\.gz)?$|/.*/")
-_HUB: Final = "nemo_evaluator.datasets.hub"
 _recorders: list[list[Opened]] = []
 
 
@@ -69,8 +67,10 @@ def open_ref(ref: DatasetRef) -> Rows:
             _log.warning("%s: the mirror holds a part of it (%s rows)", ref.key, f"{len(rows):,}")
     else:
         known = lock.read_lock().get(ref.key)
-        # By name, as below: it brings a client of the web along, which a dataset of this machine does not need.
-        rows, revision = load_object(f"{_HUB}:fetch")(ref, ref.revision or (known.revision if known else None))
+        # Here, as below: it brings a client of the web along, which a dataset of this machine does not need.
+        from nemo_evaluator.datasets.hub import fetch  # noqa: PLC0415
+
+        rows, revision = fetch(ref, ref.revision or (known.revision if known else None))
         origin, complete = "hub", True
     _record(Opened(ref, rows, revision, complete))
     lock.check(ref.key, LockEntry(rows.content_hash(), len(rows), revision, origin))
@@ -82,10 +82,16 @@ def open_url(url: str, fetch: Callable[[str], Rows] | None = None) -> Rows:
     remember_urls(url)
     name = public_url(url)
     folder = mirror_dir()
-    rows = _mirrored_url(Mirror.read(folder), name) if folder else (fetch or load_object(f"{_HUB}:fetch_url"))(url)
+    rows = _mirrored_url(Mirror.read(folder), name) if folder else (fetch or _fetch_url)(url)
     _record(Opened(DatasetRef(name), rows, None))
     lock.check(name, LockEntry(rows.content_hash(), len(rows), None, "mirror" if folder else "url"))
     return rows
+
+
+def _fetch_url(url: str) -> Rows:
+    from nemo_evaluator.datasets.hub import fetch_url  # noqa: PLC0415 - as above
+
+    return fetch_url(url)
 
 
 def _mirrored_url(mirror: Mirror, url: str) -> Rows:

@@ -10,7 +10,6 @@ from nemo_evaluator.core.errors import BoundaryError, BudgetError
 from nemo_evaluator.core.failures import POLICY, Cause
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.json_coerce import as_dict
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SolveResult, ToolCallInfo
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
@@ -23,9 +22,10 @@ def endpoints_of(session: AgentSession | None) -> tuple[OutsideEndpoint, ...]:
     """The door to the model, as sandboxes are told of it."""
     if session is None:
         return ()
-    # Loaded by name: most runs need no sandbox, and starting must stay quick.
-    endpoint: type[OutsideEndpoint] = load_object("nemo_evaluator.sandbox.base:OutsideEndpoint")
-    return (endpoint(session.access.url, variables=session.access.variables()),)
+    # Here: most runs need no sandbox, and starting must stay quick.
+    from nemo_evaluator.sandbox.base import OutsideEndpoint  # noqa: PLC0415
+
+    return (OutsideEndpoint(session.access.url, variables=session.access.variables()),)
 
 
 def real_cause(error: BoundaryError, session: AgentSession | None) -> BoundaryError:

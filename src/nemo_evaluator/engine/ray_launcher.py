@@ -5,8 +5,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from nemo_evaluator.core.registry import load_object
-
 
 def command_of(words: Sequence[str]) -> list[str]:
     """The words of ``nel`` for the older flags; a key goes into the environment."""
@@ -34,10 +32,9 @@ def command_of(words: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
-    """Run it as ``nel`` would."""
-    sys.argv = ["nel", *command_of(sys.argv[1:])]
-    # By name: commands lie above this room.
-    load_object("nemo_evaluator.cli.main:main")()
+    """Become ``nel``: commands lie above this room."""
+    command = command_of(sys.argv[1:])
+    os.execv(sys.executable, [sys.executable, "-m", "nemo_evaluator.cli.main", *command])  # noqa: S606 - no shell
 
 
 if __name__ == "__main__":

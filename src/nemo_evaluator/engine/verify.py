@@ -11,7 +11,6 @@ from nemo_evaluator.config.groups import METRICS
 from nemo_evaluator.core.errors import JudgeError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.hashing import digest
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.engine.given import checked_reward, checked_verdict
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
@@ -68,9 +67,9 @@ class Verifier:
         if scoring is not None and (scoring.metrics or not scoring.include_defaults):
             self._compose(scoring, clients or {})
         elif scoring is None and clients and _JUDGE_CLIENT in clients:
-            self._stand_by = load_object("nemo_evaluator.scoring.metrics.judge:default_judge")(
-                clients[_JUDGE_CLIENT], environment
-            )
+            from nemo_evaluator.scoring.metrics.judge import default_judge  # noqa: PLC0415 - few have one
+
+            self._stand_by = default_judge(clients[_JUDGE_CLIENT], environment)
         unjudged = self._judge is None and self._stand_by is None and self._primary is None
         if unjudged and elsewhere is None and lacks_judge(environment.facts(), allow_fallback=self._fallback):
             raise UsageError(NEEDS_JUDGE, hint=judge_hint(environment.facts()))

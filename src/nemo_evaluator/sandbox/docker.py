@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +14,7 @@ from nemo_evaluator.config.fields import Above0, NetworkRange, Positive, Size
 from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.processes import start_time
+from nemo_evaluator.core.processes import owner_label
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Emit, Job, Limits, keepalive
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
@@ -46,11 +45,6 @@ class DockerConfig(ImageSandbox):
     read_only: bool = Field(False, description="Make the root file system read-only.")
     runtime: Literal["runc", "runsc"] | None = Field(None, description="OCI runtime; `runsc` is gVisor.")
     disk: Size = Field("20g", description="Most that a container may write to its root before it is ended.")
-
-
-def owner_label() -> str:
-    """Which process a container belongs to: host, process id, and when that process began."""
-    return f"{socket.gethostname()}:{os.getpid()}:{start_time(os.getpid())}"
 
 
 # What a package manager needs to work as root inside; none of these reaches past the container.

@@ -1,11 +1,11 @@
-from nemo_evaluator.services.base import Launch as Launch
+from nemo_evaluator.servers.forms import Step as Step
+from nemo_evaluator.servers.forms import docker_argv as docker_argv
+from nemo_evaluator.servers.forms import srun_argv as srun_argv
+from nemo_evaluator.servers.launch import Launch as Launch
 from nemo_evaluator.services.base import RunningService as RunningService
 from nemo_evaluator.services.base import ServiceKind as ServiceKind
 from nemo_evaluator.services.base import Site as Site
 from nemo_evaluator.services.base import is_managed as is_managed
 from nemo_evaluator.services.base import plan_service as plan_service
 from nemo_evaluator.services.base import service_identity as service_identity
-from nemo_evaluator.services.forms import Step as Step
-from nemo_evaluator.services.forms import docker_argv as docker_argv
-from nemo_evaluator.services.forms import srun_argv as srun_argv
 from nemo_evaluator.services.runner import start_services as start_services

@@ -14,7 +14,8 @@ from nemo_evaluator.config.service_base import HelperService, ManagedService
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.shell import joined
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services.base import Launch, Site
+from nemo_evaluator.servers.launch import Launch
+from nemo_evaluator.services.base import Site
 
 S = TypeVar("S", bound=ManagedService)
 _WITH_KEY: Final = Path(__file__).with_name("_with_key.py")

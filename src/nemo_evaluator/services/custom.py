@@ -10,7 +10,8 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.services.base import Launch, ServiceKind, Site
+from nemo_evaluator.servers.launch import Launch
+from nemo_evaluator.services.base import ServiceKind, Site
 
 
 class CustomService(ModelService):

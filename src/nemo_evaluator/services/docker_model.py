@@ -8,8 +8,8 @@ from nemo_evaluator.config.fields import ShellText, no_items
 from nemo_evaluator.config.service_base import ManagedService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services._model_server import ModelServer, Planned
-from nemo_evaluator.services.base import Launch
 
 
 class DockerModelService(ManagedService):

@@ -10,8 +10,9 @@ from nemo_evaluator.config.service_base import HelperService
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services._model_server import helper_launch
-from nemo_evaluator.services.base import Launch, Site
+from nemo_evaluator.services.base import Site
 
 
 class GymService(HelperService):

@@ -29,8 +29,9 @@ from nemo_evaluator.core.files import cache_folder, file_sha256, read_json, writ
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.processes import free_port
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services._model_server import launch_of
-from nemo_evaluator.services.base import Launch, Site
+from nemo_evaluator.services.base import Site
 from nemo_evaluator.services.packaged import model_file
 
 # Threads that spin at barriers take the cores from the evaluator and from each other: beside other work the

@@ -7,8 +7,8 @@ from pydantic import Field
 from nemo_evaluator.config.fields import UrlPath
 from nemo_evaluator.config.service_base import ManagedService
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services._model_server import ModelServer, Planned
-from nemo_evaluator.services.base import Launch
 
 _START: Final = 'exec "$(command -v nim-serve || echo /opt/nim/start_server.sh)" "$@"'
 

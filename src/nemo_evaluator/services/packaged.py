@@ -15,7 +15,7 @@ from typing import Final
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import file_sha256, read_json
 from nemo_evaluator.core.registry import did_you_mean
-from nemo_evaluator.services.base import Say
+from nemo_evaluator.servers.launch import Say
 
 _BLOCK: Final = 1 << 20
 _SAY_EVERY: Final = 3.0

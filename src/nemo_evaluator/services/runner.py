@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nemo_evaluator.config import EvalConfig
-from nemo_evaluator.core.registry import load_object
-from nemo_evaluator.services.base import RunningService, Say, all_or_first_error, is_managed
+from nemo_evaluator.servers.launch import Say
+from nemo_evaluator.services.base import RunningService, all_or_first_error, is_managed
 
 if TYPE_CHECKING:
     from nemo_evaluator.services.servers import Group
@@ -37,8 +37,10 @@ async def start_services(
     managed = {name: service for name, service in services.items() if is_managed(service)}
     planned: dict[str, Group] = {}
     if managed:
-        # By name, as below: most configs name servers that others have started, and starting must stay quick.
-        planned = await load_object("nemo_evaluator.services.servers:planned_servers")(managed, output_dir, say)
+        # Here, as below: most configs name servers that others have started, and starting must stay quick.
+        from nemo_evaluator.services.servers import planned_servers  # noqa: PLC0415
+
+        planned = await planned_servers(managed, output_dir, say)
     running, begun = dict[str, RunningService](), AsyncExitStack()
 
     async def bring_up(name: str) -> None:
@@ -47,7 +49,9 @@ async def start_services(
         if group is None:
             key, health_path = getattr(service, "api_key", None), getattr(service, "health_path", None)
             if health_path:
-                await load_object("nemo_evaluator.services.life:expect_external")(name, service.url, health_path, key)
+                from nemo_evaluator.servers.life import expect_external  # noqa: PLC0415
+
+                await expect_external(name, service.url, health_path, key)
             running[name] = RunningService(name, service.url, key)
             return
         say(f"Starting service: {name} ({service.type})")

@@ -23,19 +23,12 @@ from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import safe_name, write_atomic
 from nemo_evaluator.core.shell import assignments, is_host_name, joined, quoted
 from nemo_evaluator.core.values import dataclass, field, replace
+from nemo_evaluator.servers.forms import Step, srun_argv
+from nemo_evaluator.servers.launch import Launch, Say
+from nemo_evaluator.servers.life import Server, log_file
+from nemo_evaluator.servers.process import ManagedServer, port_is_busy, sweep_leftovers
 from nemo_evaluator.services._model_server import filled
-from nemo_evaluator.services.base import (
-    Launch,
-    RunningService,
-    Say,
-    Site,
-    all_or_first_error,
-    named_plans,
-    replicas_of,
-)
-from nemo_evaluator.services.forms import Step, srun_argv
-from nemo_evaluator.services.life import Server, log_file
-from nemo_evaluator.services.process import ManagedServer, port_is_busy, sweep_leftovers
+from nemo_evaluator.services.base import RunningService, Site, all_or_first_error, named_plans, replicas_of
 
 RELAY: Final = "NEL_SERVICE_RELAY"
 NODES: Final = "NEL_POOL_NODES"

@@ -5,8 +5,8 @@ from typing import Final, Literal
 from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.shell import joined
+from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services._model_server import KEY_VARIABLE, NODE_LINES, ModelServer, Planned, in_shell
-from nemo_evaluator.services.base import Launch
 
 _FLAGS: Final = "--tp-size", "--pp-size", "--dp-size", "--reasoning-parser", "--tool-call-parser"
 

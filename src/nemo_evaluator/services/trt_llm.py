@@ -6,8 +6,8 @@ from typing import Final, Literal
 from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
+from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services._model_server import ModelServer, Planned
-from nemo_evaluator.services.base import Launch
 
 _IMAGE: Final = "nvcr.io/nvidia/tensorrt-llm/release:1.0.0"
 # There is no flag for the third, which is refused.

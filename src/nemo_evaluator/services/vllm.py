@@ -5,8 +5,8 @@ from typing import Final, Literal
 from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.shell import quoted
+from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services._model_server import NODE_LINES, ModelServer, Planned, filled
-from nemo_evaluator.services.base import Launch
 
 _SIZES: Final = "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"
 

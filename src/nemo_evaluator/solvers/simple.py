@@ -15,7 +15,6 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, PromptRequest, SeedResult, SolveResult
 from nemo_evaluator.models import Client
 from nemo_evaluator.models.images import image_url
@@ -180,9 +179,10 @@ class CompletionSolver(SimpleSolver):
             raise TypeError(f"{', '.join(own)}: settings of the client, which is given already")
         self._own: ModelClient | None = None
         if client is None:
-            # By name: it brings the whole HTTP client along.
-            made = load_object("nemo_evaluator.adapters.model_client:ModelClient")
-            client = self._own = made(**own, protocol="completions")
+            # Here: it brings the whole HTTP client along.
+            from nemo_evaluator.adapters.model_client import ModelClient  # noqa: PLC0415
+
+            client = self._own = ModelClient(**own, protocol="completions")
         super().__init__(client, system_prompt, generation=generation)
 
     async def close(self) -> None:

@@ -12,7 +12,6 @@ from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig
 from nemo_evaluator.config.groups import SOLVERS
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.stop_rule import build_stop_rule
 from nemo_evaluator.engine.job import Evaluation
@@ -110,18 +109,21 @@ class Builder:
             traffic=self._log_traffic(task, stack),
         )
 
-    # Loaded by name, as the door below: most runs need none of it, and starting must stay quick.
     def _sandboxes(self, bench: BenchmarkConfig, environment: EvalEnvironment, stack: AsyncExitStack) -> Any:
         wanted = None if bench.sandbox.type == "none" else bench.sandbox
         if wanted is None and SANDBOX not in environment.facts().needs:
             return None
-        return _closed_by(stack, load_object("nemo_evaluator.sandbox.manager:SandboxManager")(wanted, self._run_id))
+        # Here, as the verifier and the door below: most runs need none of it, and starting must stay quick.
+        from nemo_evaluator.sandbox.manager import SandboxManager  # noqa: PLC0415
+
+        return _closed_by(stack, SandboxManager(wanted, self._run_id))
 
     def _verifier(self, bench: BenchmarkConfig, stack: AsyncExitStack) -> Any:
         if (name := bench.verifier) is None:
             return None
-        made = load_object("nemo_evaluator.environments.schemes.gym:GymVerifier")
-        return _closed_by(stack, made(name, self._urls[name], self._lost[name]))
+        from nemo_evaluator.environments.schemes.gym import GymVerifier  # noqa: PLC0415
+
+        return _closed_by(stack, GymVerifier(name, self._urls[name], self._lost[name]))
 
     def _waiting(self, bench: BenchmarkConfig) -> int:
         """How many steps may wait for batches at once."""
@@ -141,7 +143,9 @@ class Builder:
 def _door(bench: BenchmarkConfig, clients: Clients, stack: AsyncExitStack) -> Any:
     if not (service := bench.solver.model_service):
         return None
-    return _closed_by(stack, load_object("nemo_evaluator.adapters.outside:AgentDoor")(clients.endpoint(service)))
+    from nemo_evaluator.adapters.outside import AgentDoor  # noqa: PLC0415
+
+    return _closed_by(stack, AgentDoor(clients.endpoint(service)))
 
 
 def _closed_by(stack: AsyncExitStack, made: Any) -> Any:

@@ -19,7 +19,6 @@ from nemo_evaluator.core.errors import (
     EXIT_OK,
     NelError,
 )
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
@@ -229,10 +228,12 @@ def _report(result: SuiteResult, config: EvalConfig, options: SuiteOptions, chec
 
 
 def write_all_reports(output: OutputConfig, folder: Path) -> list[Path]:
-    """Write the reports that a config asks for. Loaded by name: a run without work needs none of it."""
-    reports: list[Path] = load_object("nemo_evaluator.reports:write_reports")(folder, output.report)
+    """Write the reports that a config asks for."""
+    from nemo_evaluator.reports import write_reports, write_trajectories_report  # noqa: PLC0415 - needed with work only
+
+    reports = write_reports(folder, output.report)
     if output.enriched:
-        load_object("nemo_evaluator.reports:write_trajectories_report")(folder)
+        write_trajectories_report(folder)
     return reports
 
 
@@ -288,9 +289,10 @@ async def run_one(
 def _take(result: BenchmarkResult, finished: Finished) -> None:
     result.bundle, result.kept = finished.bundle, finished.kept
     if not finished.kept:
-        # By name, as the reports: these bring all of the statistics along, which a run without work does not need.
-        settle = load_object("nemo_evaluator.decisions.check.check_run:settle_status")
-        result.bundle = settle(finished.task, finished.bundle, finished.written)
+        # Here, as the reports: these bring all of the statistics along, which a run without work does not need.
+        from nemo_evaluator.decisions.check.check_run import settle_status  # noqa: PLC0415
+
+        result.bundle = settle_status(finished.task, finished.bundle, finished.written)
     result.stopped = finished.halt.kind
     hint = getattr(finished.halt.error, "hint", None)
     result.stop_reason = finished.halt.reason + (f"\n  fix: {hint}" if hint else "")

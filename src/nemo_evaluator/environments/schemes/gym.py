@@ -23,7 +23,7 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.processes import free_port
-from nemo_evaluator.core.registry import config_folder, find_file, load_object
+from nemo_evaluator.core.registry import config_folder, find_file
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.datasets import open_rows
@@ -67,8 +67,11 @@ class GymServer:
             self.url, self.lost = f"http://127.0.0.1:{port}", self._crash
             env = {"PORT": str(port), "NEL_DATA_LOCK": str(lock_file())} | ({TOKEN: token.reveal()} if token else {})
             env |= {"NEL_DATA_MIRROR": str(mirror)} if (mirror := mirror_dir()) else {}
-            # By name: what starts and watches servers lies in a room above this one.
-            launch = load_object("nemo_evaluator.services.base:Launch")(
+            # Most servers are somebody else's.
+            from nemo_evaluator.servers.launch import Launch  # noqa: PLC0415
+            from nemo_evaluator.servers.process import ManagedServer  # noqa: PLC0415
+
+            launch = Launch(
                 argv=[word.replace("{port}", str(port)) for word in words],
                 port=port,
                 base_path="",
@@ -78,7 +81,7 @@ class GymServer:
             )
             self._folder = tempfile.TemporaryDirectory(prefix="nel-gym-")
             log = Path(self._folder.name) / "server.log"
-            self._server = load_object("nemo_evaluator.services.process:ManagedServer")("gym", launch, log)
+            self._server = ManagedServer("gym", launch, log)
 
     async def up(self) -> None:
         """Start it, once, if that is ours to do. Raises TransportError with its last words when it does not come up."""

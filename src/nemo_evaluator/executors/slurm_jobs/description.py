@@ -13,8 +13,8 @@ from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.host import filled
 from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, JobPlan, pool_of
+from nemo_evaluator.servers.forms import srun_argv
 from nemo_evaluator.services.base import is_managed, plan_service, replicas_of
-from nemo_evaluator.services.forms import srun_argv
 from nemo_evaluator.services.servers import step_site
 
 _WIDTH: Final = 80

@@ -11,8 +11,9 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.shell import mount
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.slurm import SlurmCluster, seconds_of
-from nemo_evaluator.services.base import Launch, replicas_of
-from nemo_evaluator.services.forms import Step, srun_argv
+from nemo_evaluator.servers.forms import Step, srun_argv
+from nemo_evaluator.servers.launch import Launch
+from nemo_evaluator.services.base import replicas_of
 
 SCRIPT: Final = "nel_eval.sbatch"
 SECRETS: Final = ".secrets.env"

@@ -1,6 +1,6 @@
 """Runs one server and takes it down, with all it started, when told to or when the evaluator is gone.
 
-Started as ``python -m nemo_evaluator.services._guard LIFELINE_FD GRACE_SECONDS COMMAND...``. The evaluator holds the
+Started as ``python -m nemo_evaluator.servers._guard LIFELINE_FD GRACE_SECONDS COMMAND...``. The evaluator holds the
 other end of the lifeline, a pipe; the kernel closes it however the evaluator ends, SIGKILL included. A server that
 is a container has a client here; ``NEL_GUARD_CONTAINER`` names the container, which is removed with it.
 """

@@ -17,7 +17,7 @@ from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import PATHS
 from nemo_evaluator.models.http.http_proxy import proxy_url
-from nemo_evaluator.services.base import Launch, Say
+from nemo_evaluator.servers.launch import Launch, Say
 
 if TYPE_CHECKING:
     import aiohttp

@@ -7,7 +7,7 @@ from typing import Literal
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.shell import env_name, mount
 from nemo_evaluator.core.values import dataclass
-from nemo_evaluator.services.base import Launch
+from nemo_evaluator.servers.launch import Launch
 
 
 def docker_argv(launch: Launch, container: str, env_file: str, labels: Sequence[str] = ()) -> list[str]:

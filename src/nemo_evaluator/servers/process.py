@@ -17,15 +17,14 @@ from typing import Final
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import replacing, safe_name
-from nemo_evaluator.core.processes import command_of, marked_processes, processes_of_sessions
-from nemo_evaluator.core.registry import load_object
+from nemo_evaluator.core.processes import command_of, marked_processes, owner_label, processes_of_sessions
 from nemo_evaluator.core.secrets import scrub, scrub_bytes
-from nemo_evaluator.services._guard import MARK
-from nemo_evaluator.services.base import Say
-from nemo_evaluator.services.forms import docker_argv, env_file_text
-from nemo_evaluator.services.life import Server
+from nemo_evaluator.servers._guard import MARK
+from nemo_evaluator.servers.forms import docker_argv, env_file_text
+from nemo_evaluator.servers.launch import Say
+from nemo_evaluator.servers.life import Server
 
-_GUARD: Final = "nemo_evaluator.services._guard"
+_GUARD: Final = "nemo_evaluator.servers._guard"
 
 
 # A shell that takes its script from the environment, which nobody else can read.
@@ -60,9 +59,7 @@ class ManagedServer(Server):
             env |= launch.env
         else:
             container = f"nel-{safe_name(self.name)}-{secrets.token_hex(4)}"
-            # Loaded by name: most servers are no containers.
-            owner = load_object("nemo_evaluator.sandbox.docker:owner_label")
-            labels = [f"nel.owner={owner()}", f"nel.sandbox=service {self.name}"]
+            labels = [f"nel.owner={owner_label()}", f"nel.sandbox=service {self.name}"]
             argv, told = docker_argv(launch, container, "/dev/fd/{secret_fd}", labels), env_file_text(launch.env)
             env["NEL_GUARD_CONTAINER"] = container
         argv, carried = _without_script(argv)
@@ -150,11 +147,11 @@ async def sweep_leftovers(say: Say, *, containers: bool) -> None:
     if lost:
         say(f"Ended {len(lost)} server process(es) that a killed run had left behind")
     if containers:
-        # Loaded by name: most servers are no containers.
-        inventory = "nemo_evaluator.sandbox.inventory"
-        found = await load_object(f"{inventory}:find_sandboxes")()
+        from nemo_evaluator.sandbox.inventory import find_sandboxes, remove_sandboxes  # noqa: PLC0415 - few have any
+
+        found = await find_sandboxes()
         orphans = [one for one in found if one.orphan and one.name.startswith("service ")]
-        removed = await load_object(f"{inventory}:remove_sandboxes")(orphans)
+        removed = await remove_sandboxes(orphans)
         if removed:
             say(f"Removed {len(removed)} server container(s) that a killed run had left behind")
 
