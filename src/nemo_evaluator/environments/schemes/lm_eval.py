@@ -26,7 +26,7 @@ def build(
     ``max_length`` the longest prompt, in tokens.
     """
     _check_extra()
-    from nemo_evaluator.environments import _lm_eval_tasks, _loglikelihood_prompts  # noqa: PLC0415 - an extra
+    from nemo_evaluator.environments.schemes import _lm_eval_tasks, _loglikelihood_prompts  # noqa: PLC0415 - an extra
 
     prompts = _loglikelihood_prompts.LoglikelihoodPrompts(tokenizer, max_length)
     suite = _lm_eval_tasks.load_suite(uri.partition("://")[2], include_path, num_fewshot, limit)
@@ -36,7 +36,7 @@ def build(
 def task_names() -> list[str]:
     """All tasks, groups and tags of lm-eval; takes some seconds, as it reads all of their files."""
     _check_extra()
-    from nemo_evaluator.environments import _lm_eval_tasks  # noqa: PLC0415 - an extra
+    from nemo_evaluator.environments.schemes import _lm_eval_tasks  # noqa: PLC0415 - an extra
 
     return sorted(_lm_eval_tasks.task_manager(None, stock=True).all_tasks)
 
