@@ -1,9 +1,7 @@
 """Names of a package that load on first use, so that starting a command stays quick.
 
-The ``__init__.pyi`` beside a package's ``__init__.py`` says which names there are and where they live, to type checkers
-and to this module alike::
-
-    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
+A package lists its public names twice, as pydantic does: in an ``if TYPE_CHECKING`` block for type checkers and
+editors, and in the table of ``lazy_names`` for the interpreter. ``tests/test_public_names.py`` keeps the two equal.
 """
 
 import importlib
@@ -11,17 +9,12 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, cast
 
 from nemo_evaluator.core.errors import MissingExtraError
 
-_IMPORT: Final = re.compile(r"^from (\S+) import (\w+)", re.MULTILINE)
-# ``import Name as Name`` and ``Name = Other`` are a package's own; a plain import is there for an alias.
-_NAME: Final = re.compile(r"(?:\bas |^(?=\w+ = ))(\w+)(?: = (\w+))?$", re.MULTILINE)
-_VALUE: Final = re.compile(r"^(\w+): ", re.MULTILINE)
 _PLUGINS: Final = "PYDANTIC_DISABLE_PLUGINS"
 _ENVIRONMENT: Final = threading.RLock()
 
@@ -66,19 +59,32 @@ def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     return cast("re.Pattern[str]", Lazy(text, flags, load=re.compile))
 
 
-def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names live in modules."""
-    stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
-    places = {inner: module for module, inner in _IMPORT.findall(stub)}
-    homes = {name: (places[inner or name], inner or name) for name, inner in _NAME.findall(stub)}
+def lazy_names(
+    package: str, homes: Mapping[str, str], *, own: Sequence[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The ``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names live in modules.
+
+    Args:
+        package: The name of the package.
+        homes: The module of each name, or ``module:other`` where the name stands for another one there.
+        own: Public names that the package defines itself.
+
+    Returns:
+        Three objects, to be bound to those three names. ``__getattr__`` imports a module when one of its names is first
+        used, and raises AttributeError for a name that is not in ``homes``.
+    """
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, inner = homes[name]
-        value = getattr(importlib.import_module(module), inner)
+        module, _, inner = homes[name].partition(":")
+        value = getattr(importlib.import_module(module), inner or name)
         setattr(sys.modules[package], name, value)
         return value
 
-    names = sorted((*homes, *_VALUE.findall(stub)))
-    return load, lambda: names, names
+    public = sorted([*homes, *own])
+
+    def names() -> list[str]:
+        return public
+
+    return load, names, public

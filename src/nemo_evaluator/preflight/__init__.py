@@ -1,5 +1,15 @@
 """Everything that would stop a run, found before it starts: ``find_problems`` is the one way in."""
 
+from typing import TYPE_CHECKING
+
 from nemo_evaluator.core.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
+if TYPE_CHECKING:
+    from nemo_evaluator.preflight.problems import find_problems as find_problems
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "find_problems": "nemo_evaluator.preflight.problems",
+    },
+)

@@ -79,7 +79,8 @@ def check_run(run: Bundle, limits: CheckLimits | None = None, written: WrittenRo
     subject = _Subject(run, rows, limits or CheckLimits(), answers)
     # By message: what a bundle says of itself is often found again in its rows.
     findings = list({finding.message: finding for look in _LOOKS for finding in look(subject)}.values())
-    return RunCheck(run.name, run.run_id, str(run.path), len(rows), len(by_problem(rows.problem, rows.reward)), findings)
+    problems = len(by_problem(rows.problem, rows.reward))
+    return RunCheck(run.name, run.run_id, str(run.path), len(rows), problems, findings)
 
 
 def settle_status(task: TaskPaths, document: JsonDict, written: WrittenRows | None = None) -> JsonDict:

@@ -1,1 +1,0 @@
-from nemo_evaluator.preflight.problems import find_problems as find_problems
