@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import json
 import os
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from nemo_evaluator.adapters import _limits
+from nemo_evaluator.adapters import _json_bodies, _limits
 from nemo_evaluator.adapters import proxy as proxy_module
 from nemo_evaluator.adapters._json_bodies import MOST_LEVELS, MOST_VALUES, TooManyValuesError, count_values, parsed
 from nemo_evaluator.adapters._limits import BodyBudget, ConnectionTable
@@ -173,6 +174,26 @@ async def test_values_are_counted_outside_of_texts(body, fine):
     else:
         with pytest.raises(TooManyValuesError):
             count_values(body)
+
+
+async def test_large_bodies_one_after_another_leave_time_for_others(monkeypatch):
+    real = _json_bodies._parse
+    turns = []
+
+    def parse(raw):
+        began = time.monotonic()
+        cpu = time.thread_time()
+        found = real(raw)
+        turns.append((began, time.monotonic(), time.thread_time() - cpu))
+        return found
+
+    monkeypatch.setattr(_json_bodies, "_parse", parse)
+    body = b'{"a":"' + b"a" * (8 * MB) + b'"}'
+    await asyncio.gather(*(parsed(body) for _ in range(4)))
+    assert len(turns) == 4
+    for before, after in itertools.pairwise(turns):
+        # To sleep may take a little less than what was asked for.
+        assert after[0] - before[1] >= 3.5 * before[2]
 
 
 async def test_bodies_that_are_held_are_bounded_in_sum_per_session(proxied, monkeypatch):
