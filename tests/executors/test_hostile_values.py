@@ -206,6 +206,14 @@ def test_no_text_of_a_config_becomes_a_command_of_the_job(place: Place, tmp_path
         assert not any(path.name == "canary" for path in Path.cwd().iterdir())
 
 
+@pytest.mark.parametrize("name", ["wrap", "wra", "WRAP"])
+@pytest.mark.parametrize("owner", [("cluster",), ("cluster", "node_pools", "main")])
+def test_no_flag_replaces_the_job(owner: tuple[str, ...], name: str, tmp_path: Path) -> None:
+    place = Place((*owner, "sbatch_extra_flags"), lambda text: {name: text})
+    with pytest.raises(ConfigError, match="another command"):
+        parse_eval_config(data_for(place, "touch canary", tmp_path))
+
+
 def test_the_walk_covers_the_settings_that_were_attacked() -> None:
     walked = {str(place) for place in [*cluster_places(), *service_places()]}
     attacked = {

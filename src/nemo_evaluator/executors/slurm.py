@@ -32,6 +32,8 @@ from nemo_evaluator.core.shell import control_character, is_flag_name, is_host_n
 # GPUs of a server: their product.
 _SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _DURATION = re.compile(r"(?:(\d{1,4})-)?(\d{1,4}):([0-5]\d):([0-5]\d)", re.ASCII)
+# sbatch takes the beginning of a flag's name for the flag.
+_WRAP: Final = "wrap"
 
 
 def seconds_of(walltime: str) -> int | None:
@@ -53,6 +55,9 @@ def _flags(value: dict[str, str]) -> dict[str, str]:
     for name, text in value.items():
         if not is_flag_name(name):
             raise PydanticCustomError("bad_flag", "{name} is not an sbatch flag", {"name": ascii(name)})
+        if len(name) > 1 and _WRAP.startswith(name.lower()):
+            message = "{name} would run another command instead of the job"
+            raise PydanticCustomError("bad_flag", message, {"name": repr(name)})
         if (character := control_character(text)) is not None:
             message = "the value of {name} holds a line break or control character, {character}"
             raise PydanticCustomError("bad_flag", message, {"name": repr(name), "character": character})
