@@ -40,6 +40,8 @@ def main(head: dict[str, Any], rest: Callable[[], dict[str, Any]], load: Callabl
     out = os.dup(1)
     null = os.open("/dev/null", os.O_RDWR)
     ask, answer = os.pipe(), os.pipe()
+    # Not as an exception, which a program could raise in us before we are ready for it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     pid = os.fork()
     try:
         if pid == 0:
@@ -87,7 +89,6 @@ def _judged(session: Session, tests: dict[str, Any], timeout: float) -> tuple[st
             raise session.stop("timeout", f"no end after {timeout:g} s")
 
     signal.signal(signal.SIGALRM, ring)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     # Again and again: tests may hold an ``except`` that takes the first.
     signal.setitimer(signal.ITIMER_REAL, timeout, 0.1)
     while not found:
@@ -100,6 +101,7 @@ def _judged(session: Session, tests: dict[str, Any], timeout: float) -> tuple[st
 
 def _become_program(folder: str, user: int | None, head: dict[str, Any], pipes: tuple[int, int]) -> None:
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
