@@ -170,7 +170,10 @@ STEERS = [
     "jest.config.js", ".npmrc", "node_modules/.bin/jest", ".venv/bin/pytest", "bin/python3", "make", ".env",
     "x.dist-info/entry_points.txt", ".venv/lib/python3.11/site-packages/pytest.py", "uv.toml",
     ".config/pip/pip.conf", "pom.xml", ".rspec", "CMakeLists.txt", "spec/spec_helper.rb", ".tool-versions",
-    "libc.so.6", "evil\n/conftest.py",
+    "libc.so.6", "evil\n/conftest.py", "setup.py", "vendor/github.com/x/assert/assert.go", "Makefile.local", ".env.test",
+    "crates/a/tests/all.rs", "jest.setup.js", "jest-e2e.json", "lib/libm.so.6", ".Rprofile", "META-INF/services/org.junit.X",
+    "t/basic.t", ".pdbrc", ".envrc", ".gitattributes", ".python-version", "toxfile.py", "noxfile.py", ".pre-commit-config.yaml",
+    "src/test/resources/junit-platform.properties", "EGG-INFO/entry_points.txt", "a/\udce9/conftest.py", "-p/conftest.py",
 ]  # fmt: skip
 DOES_NOT = [
     "solution.py", "app/main.py", "pkg/types.py", "README.md", "data/json.txt", "bin/mine", "src/app/json.py",
@@ -215,6 +218,12 @@ def test_names_of_the_tasks_tests_are_known() -> None:
         ("package.json", '{"scripts": {}}', '{"scripts": {}, "dependencies": {"a": "1"}}', False),
         ("Cargo.toml", "[package]\nname='a'\n", "[package]\nname='a'\n[[test]]\nname='t'\nharness=false\n", True),
         ("Cargo.toml", "[package]\nname='a'\n", "[package]\nname='a'\n[dependencies]\nserde='1'\n", False),
+        ("Cargo.toml", "[package]\nname='a'\n", "[package]\nname='a'\nautotests=false\n", True),
+        ("package.json", "{}", '{"workspaces": ["evil"]}', True),
+        ("package.json", "{}", '{"description": "x"}', False),
+        ("tsconfig.json", "{}", '{"compilerOptions": {"paths": {"assert": ["./evil"]}}}', True),
+        ("tsconfig.json", "{}", '{"compilerOptions": {"strict": true}}', False),
+        ("composer.json", "{}", '{"scripts": {"test": "true"}}', True),
     ],
 )
 def test_of_some_files_only_sections_steer(name: str, before: str, after: str, steers: bool) -> None:

@@ -100,11 +100,12 @@ class DockerSandbox(WrappedSandbox):
     api: DockerApi = field(default_factory=DockerApi)
     # False once a program of its own was ended from outside: nobody cleared up behind it.
     is_clean: bool = field(default=True, init=False)
+    # Whether the container was ended because more was written to it than it may hold.
+    over_disk: bool = field(default=False, init=False)
     _id: str = field(default="", init=False)
     _forwards: Forwards = field(default_factory=Forwards, init=False)
     _watching: asyncio.Task[None] | None = field(default=None, init=False)
     _busy: bool = field(default=False, init=False)
-    _over_disk: bool = field(default=False, init=False)
     _shell: str = field(default="sh", init=False)
     _broken: str = field(default="", init=False)
     _root_user: ClassVar[str | None] = "0"
@@ -223,7 +224,7 @@ class DockerSandbox(WrappedSandbox):
         self._busy = True
         ended = await super()._run(job, emit)
         self.is_clean = self.is_clean and (not job.private or ended.code < _SIGNALLED)
-        if self._over_disk:
+        if self.over_disk:
             emit("stderr", f"\n{self._broken}\n".encode())
         return ended
 
@@ -264,7 +265,7 @@ class DockerSandbox(WrappedSandbox):
             self._broken = self._broken or "the container ended"
             if container.get("OOMKilled"):
                 return Exit(SIGKILL, out_of_memory=True)
-            if self._over_disk:
+            if self.over_disk:
                 return Exit(SIGKILL)
             raise SandboxError("the container ended while a command ran in it")
         # The wrapper itself ends with 0, so a 0 here is no word of the command's: its last words were taken away.
@@ -272,14 +273,14 @@ class DockerSandbox(WrappedSandbox):
 
     async def _watch_disk(self) -> None:
         """End the container when it has written more than it may: most storage drivers know no quota."""
-        while not self._over_disk:
+        while not self.over_disk:
             await asyncio.sleep(_LOOK_EVERY)
             if not self._busy or self._broken:
                 continue
             # Something may run on in the background; while nothing was asked for, it is left alone.
             self._busy = self._kept != {"main"}
             with contextlib.suppress(SandboxError):
-                self._over_disk = ((await self._inspect(size=True)).get("SizeRw") or 0) > self.settings.disk
+                self.over_disk = ((await self._inspect(size=True)).get("SizeRw") or 0) > self.settings.disk
         await self._end(f"the sandbox wrote more than its disk limit of {self.settings.disk} bytes and was ended")
 
     async def _kill(self, token: str, keep: str) -> None:

@@ -3,21 +3,23 @@
 - *stateful*: the verifier sees the sandbox as the agent left it;
 - *stateless* (the problem names a verifier's sandbox): the work is captured, carried over and applied.
 
-Every step between is the harness's own: when one fails, that is a SandboxError, never a verdict.
+Every step between is the harness's own: when one fails, that is a SandboxError, never a verdict. Work that cannot be
+carried, where a workspace that nobody touched can, is a TamperError: no agent leaves the mean by breaking its sandbox.
 """
 
 import asyncio
 import logging
 import shlex
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, NoReturn, Protocol
 
-from nemo_evaluator.core.errors import SandboxError
+from nemo_evaluator.core.errors import BudgetError, SandboxError, TamperError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox import workspace
 from nemo_evaluator.sandbox._backend import run_judge
@@ -147,6 +149,24 @@ class LazySandbox:
             raise SandboxError("the sandbox was given back")
 
 
+class AgentSandbox(LazySandbox):
+    """Where an agent works whose work is carried elsewhere."""
+
+    async def exec(self, command: str | Sequence[str], timeout: float = 180.0, **options: Any) -> ExecResult:
+        """Run a command; see the contract. Raises BudgetError when the sandbox was ended for what it wrote."""
+        try:
+            return await super().exec(command, timeout, **options)
+        except SandboxError as error:
+            if self.wrote_too_much:
+                raise BudgetError(error.message) from error
+            raise
+
+    @property
+    def wrote_too_much(self) -> bool:
+        """Whether the sandbox was ended because more was written than it may hold."""
+        return getattr(self._real, "over_disk", False)
+
+
 class VerifierSandbox(LazySandbox):
     """Where work is verified: never the sandbox that the agent used. It can be given back and started anew, so that
     what ran in it once has no part in what runs next."""
@@ -178,11 +198,13 @@ class VerifierSandbox(LazySandbox):
 class Session:
     """The sandboxes of one attempt: one for both parts."""
 
+    _agent_class: ClassVar[type[LazySandbox]] = LazySandbox
+
     def __init__(self, manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         self._manager, self._seed = manager, seed
         spec = self._completed(seed.sandbox_spec or seed.verify_sandbox_spec)
         # Where the solver works; it starts when it is first used.
-        self.agent = LazySandbox(manager, spec, outside_endpoints, self._prepare_agent)
+        self.agent = self._agent_class(manager, spec, outside_endpoints, self._prepare_agent)
 
     async def for_verify(self) -> Sandbox:
         """Where the verifier works."""
@@ -209,6 +231,8 @@ class Session:
 class StatelessSession(Session):
     """A sandbox for the agent and a fresh one for the verifier, with the agent's work applied."""
 
+    _agent_class = AgentSandbox
+
     def __init__(self, manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         super().__init__(manager, seed, outside_endpoints)
         self._capture_cmd: str | None = manager.config.capture_cmd or seed.capture_cmd
@@ -216,6 +240,8 @@ class StatelessSession(Session):
         # What is carried from one to the other, once there is something.
         self._folder = tempfile.TemporaryDirectory(prefix="nel-carry-")
         self._carried: Path | None = None
+        # Whether this session only shows that an untouched workspace can be carried.
+        self._is_control = False
 
     async def for_verify(self) -> Sandbox:
         """The verifier's sandbox; the agent's is captured and stopped first, if it was used."""
@@ -226,8 +252,18 @@ class StatelessSession(Session):
         spec = self._completed(self._seed.verify_sandbox_spec)
         self._verifier = VerifierSandbox(self._manager, spec, self._apply_work)
         if self._carried is not None:
-            await self._verifier.start()
+            await self._start_with_work(self._verifier)
         return self._verifier
+
+    async def _start_with_work(self, verifier: VerifierSandbox) -> None:
+        try:
+            await verifier.start()
+        except SandboxError:
+            # As with capturing, twice.
+            try:
+                await verifier.start()
+            except SandboxError as error:
+                await self._blame(error)
 
     async def _apply_work(self, sandbox: Sandbox) -> None:
         """Bring what the agent left into a verifier's sandbox."""
@@ -264,13 +300,50 @@ class StatelessSession(Session):
         agent, target = self.agent, Path(self._folder.name) / "output"
         if self._carried is not None or not agent.started:
             return
-        command = self._capture_cmd or workspace.capture_command(agent.spec.workdir)
-        await _must(agent, command, _CAPTURE_TIMEOUT, "capture_cmd")
-        await agent.download(OUTPUT, target)
-        if not any(target.iterdir()):
-            raise SandboxError(f"capture_cmd left nothing in {OUTPUT}")
+        try:
+            await self._capture(target)
+        except BudgetError as error:
+            await self._blame(error)
+        except SandboxError as error:
+            if not agent.is_running:
+                raise
+            await self._capture_again(target, error)
         await self._clean(target)
         self._carried = target
+
+    async def _capture(self, target: Path) -> None:
+        command = self._capture_cmd or workspace.capture_command(self.agent.spec.workdir)
+        await _must(self.agent, command, _CAPTURE_TIMEOUT, "capture_cmd")
+        await self.agent.download(OUTPUT, target)
+        if not any(target.iterdir()):
+            raise SandboxError(f"capture_cmd left nothing in {OUTPUT}")
+
+    async def _capture_again(self, target: Path, failure: SandboxError) -> None:
+        """Try once more before anybody is blamed: a machine may have its bad moments."""
+        await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
+        try:
+            await self._capture(target)
+        except (SandboxError, BudgetError):
+            await self._blame(failure)
+
+    async def _blame(self, failure: SandboxError | BudgetError) -> NoReturn:
+        """Raise for work that could not be carried: it is the agent's doing when an untouched workspace can be."""
+        if self._is_control:
+            raise failure
+        # There may be room for no more sandboxes than this session holds.
+        await self.agent.stop()
+        if self._verifier is not None:
+            await self._verifier.stop()
+        control = StatelessSession(self._manager, self._seed)
+        control._is_control = True
+        try:
+            await control.agent.start()
+            await control.for_verify()
+        except SandboxError:
+            raise failure from None
+        finally:
+            await control.close()
+        raise TamperError(f"the work of the agent cannot be carried: {failure.message}") from failure
 
     async def _clean(self, folder: Path) -> None:
         """Make the archive of our own way to carry work plain; a way of the user's own is the user's."""

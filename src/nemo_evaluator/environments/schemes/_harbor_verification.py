@@ -5,6 +5,8 @@ A task's own tests run beside the agent's work, so the work can reach for them. 
 - with every file that steers a test runner, a shell or an interpreter as it was at the start of the task, unless the
   task's known solution changes the file as well;
 - and when the same tests, with failures planted in them, do not pass.
+
+Work that keeps its tests from ending, or from leaving a reward, gets the lowest one where the tests end without it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.core.errors import ScorerError, TamperError
+from nemo_evaluator.core.errors import BoundaryError, SandboxError, ScorerError, TamperError
 from nemo_evaluator.core.types import JsonDict, VerifyResult
 from nemo_evaluator.environments.schemes._challenge import plant_failures, stop_tests, swap_rewards
 from nemo_evaluator.environments.schemes._harbor_task import INSTRUCTION, SOLUTION
@@ -80,9 +82,14 @@ class Verification:
             await self._ready()
             assert self._workspaces is not None
             self._workspaces.hand_over()
-        first = await self.tests.run(sandbox, self._folder, self._home)
+        first = await self._attempt(sandbox)
         if isinstance(first.failure, UnusableRewardError):
-            await self._blame(first.failure)
+            await self._blame(first, first.failure)
+        if isinstance(first.failure, SandboxError | ScorerError):
+            second = await self._second_attempt(first.failure)
+            if second.failure is not None:
+                return self._stopped(first)
+            first = second
         verdict = _verdict(first)
         if verdict.reward <= self.tests.task.reward_range[0]:
             return verdict
@@ -118,10 +125,54 @@ class Verification:
     async def _ready(self) -> None:
         """A fresh sandbox with the work, and the knowledge of what the work changed."""
         assert isinstance(self.sandbox, VerifierSandbox)
-        names = frozenset(path.name for path in self._folder.rglob("*") if path.is_file())
-        workdir = self.tests.task.workdir
-        self._workspaces = Workspaces(self.sandbox, workdir, self._scratch, names)
+        self._workspaces = self._new_workspaces(self.sandbox)
         await self._workspaces.prepare()
+
+    def _new_workspaces(self, sandbox: VerifierSandbox) -> Workspaces:
+        names = frozenset(path.name for path in self._folder.rglob("*") if path.is_file())
+        return Workspaces(sandbox, self.tests.task.workdir, self._scratch, names)
+
+    async def _attempt(self, sandbox: Sandbox) -> TestRun:
+        """Run the task's tests. A sandbox that breaks under them is a failure of the run."""
+        try:
+            return await self.tests.run(sandbox, self._folder, self._home)
+        except SandboxError as error:
+            return TestRun(None, failure=error)
+
+    async def _control(self) -> TestRun:
+        """Run the task's tests without the agent's work: on the known solution, else on the start of the task."""
+        assert isinstance(self.sandbox, VerifierSandbox)
+        if self._workspaces is None:
+            self._workspaces = self._new_workspaces(self.sandbox)
+        await self._workspaces.prepare(with_work=False)
+        if _has_solution(self.tests.task.folder):
+            await self._solve()
+        return await self._attempt(self.sandbox)
+
+    async def _second_attempt(self, failure: BoundaryError) -> TestRun:
+        """Run tests that left no verdict once more: a crowded machine, or unsteady tests, are nobody's fault.
+
+        Raises the failure when the tests leave no reward without the work either.
+        """
+        control = await self._control()
+        if control.failure is not None:
+            raise failure
+        assert self._workspaces is not None
+        await self._workspaces.prepare()
+        second = await self._attempt(self._workspaces.hand_over())
+        if isinstance(second.failure, UnusableRewardError):
+            await self._blame(second, second.failure)
+        if isinstance(second.failure, TamperError):
+            raise second.failure
+        return second
+
+    def _stopped(self, run: TestRun) -> VerifyResult:
+        """The verdict about work that keeps its tests from leaving a reward."""
+        lowest = self.tests.task.reward_range[0]
+        without = "on the known solution" if _has_solution(self.tests.task.folder) else "without the work"
+        why = f"{run.failure}; {without} they leave one"
+        details: JsonDict = {"method": "harbor", **run.details, "stopped_tests": why}
+        return VerifyResult(lowest, f"stopped its tests, reward={lowest:g}", details)
 
     async def _run_again(self, folder: Path, restore: Collection[str] = ()) -> TestRun:
         """Run tests in a sandbox in which nothing ran before, or where the agent worked if there is no other."""
@@ -221,17 +272,20 @@ class Verification:
         stop_tests(self._folder, stopped, planted)
         return _reward(await self._run_again(stopped)) < _reward(first)
 
-    async def _blame(self, refused: UnusableRewardError) -> None:
-        """Raise for a reward that no task gives: it is the agent's doing when the known solution gets a proper one."""
+    async def _blame(self, run: TestRun, refused: UnusableRewardError) -> None:
+        """Raise for a reward that no task gives.
+
+        It is the agent's doing when the known solution gets a proper one. Without a solution, it is when the reward
+        stays as it is with failures planted in the tests.
+        """
         if _has_solution(self.tests.task.folder):
-            if self._workspaces is None:
-                await self._ready()
-            assert self._workspaces is not None
-            await self._workspaces.prepare(with_work=False)
-            await self._solve()
-            solved = await self.tests.run(self.sandbox, self._folder, self._home)
+            solved = await self._control()
             if solved.failure is None:
                 raise TamperError(refused.message)
+        elif self.challenges:
+            if self._workspaces is None:
+                await self._ready()
+            await self._challenge(run)
         raise refused
 
 

@@ -121,7 +121,7 @@ class HarborEnvironment(EvalEnvironment):
             sandbox_spec=spec,
             verify_sandbox_spec=None if shared else spec,
             pre_agent_cmd=workspace.scrub_command(task.workdir) if scrub else None,
-            capture_cmd=f"{_TRACES} > /output/{_CARRIED}\n{workspace.capture_command(task.workdir)}",
+            capture_cmd=f"rm -rf /output/{_CARRIED}\n{_TRACES} > /output/{_CARRIED}\n{workspace.capture_command(task.workdir)}",
             apply_cmd=workspace.apply_command(task.workdir),
             folder=task.folder,
             tripwires=TRIPWIRES | ({} if spec.network else _NETWORK),

@@ -13,7 +13,10 @@ if tr '\0' '\n' < /proc/1/environ 2>/dev/null | grep -qx NEL_EXEC=main; then
   done
 fi
 stage=$(mktemp -d)
-base=$(cat /tmp/_nel_base_commit 2>/dev/null || true)
+# Whatever else an agent left in these places could be a pipe, which nobody else ever opens.
+base=
+if [ -f /tmp/_nel_base_commit ]; then base=$(head -c 100 /tmp/_nel_base_commit || true); fi
+rm -rf /output/workspace.tar
 if [ -n "$base" ] && git rev-parse -q --verify "$base^{commit}" >/dev/null 2>&1; then
   top=$(git rev-parse --show-toplevel)
   cd "$top"
