@@ -170,10 +170,11 @@ STEERS = [
     "jest.config.js", ".npmrc", "node_modules/.bin/jest", ".venv/bin/pytest", "bin/python3", "make", ".env",
     "x.dist-info/entry_points.txt", ".venv/lib/python3.11/site-packages/pytest.py", "uv.toml",
     ".config/pip/pip.conf", "pom.xml", ".rspec", "CMakeLists.txt", "spec/spec_helper.rb", ".tool-versions",
-    "libc.so.6", "evil\n/conftest.py", "setup.py", "vendor/github.com/x/assert/assert.go", "Makefile.local", ".env.test",
-    "crates/a/tests/all.rs", "jest.setup.js", "jest-e2e.json", "lib/libm.so.6", ".Rprofile", "META-INF/services/org.junit.X",
-    "t/basic.t", ".pdbrc", ".envrc", ".gitattributes", ".python-version", "toxfile.py", "noxfile.py", ".pre-commit-config.yaml",
-    "src/test/resources/junit-platform.properties", "EGG-INFO/entry_points.txt", "a/\udce9/conftest.py", "-p/conftest.py",
+    "libc.so.6", "evil\n/conftest.py", "setup.py", "vendor/github.com/x/assert/assert.go", "Makefile.local",
+    ".env.test", "crates/a/tests/all.rs", "jest.setup.js", "jest-e2e.json", "lib/libm.so.6", ".Rprofile",
+    "META-INF/services/org.junit.X", "t/basic.t", ".pdbrc", ".envrc", ".gitattributes", ".python-version",
+    "toxfile.py", "noxfile.py", ".pre-commit-config.yaml", "src/test/resources/junit-platform.properties",
+    "EGG-INFO/entry_points.txt", "a/\udce9/conftest.py", "-p/conftest.py",
 ]  # fmt: skip
 DOES_NOT = [
     "solution.py", "app/main.py", "pkg/types.py", "README.md", "data/json.txt", "bin/mine", "src/app/json.py",
@@ -196,6 +197,12 @@ def test_a_module_that_was_there_is_work_and_a_new_one_in_its_place_is_not() -> 
     assert steering("queue/__init__.py", "queue/more.py") == {"queue/__init__.py", "queue/more.py"}
     assert steering("tests/json.py", before=plain("tests/test_a.py")) == {"tests/json.py"}
     assert steering("pkg/json.py", before=plain("pkg/__init__.py", "pkg/test_a.py")) == set()
+
+
+def test_a_module_where_the_tests_start_is_in_the_way_and_elsewhere_it_is_not() -> None:
+    after = plain("backend/json.py", "other/json.py")
+    changes = changes_between({}, after)
+    assert set(steering_changes({}, after, changes, start_folders={"backend"})) == {"backend/json.py"}
 
 
 def test_names_of_the_tasks_tests_are_known() -> None:

@@ -158,7 +158,7 @@ class AgentSandbox(LazySandbox):
             return await super().exec(command, timeout, **options)
         except SandboxError as error:
             if self.wrote_too_much:
-                raise BudgetError(error.message) from error
+                raise BudgetError("the sandbox wrote more than its disk limit, and was ended") from error
             raise
 
     @property

@@ -84,7 +84,11 @@ def sectioned_files() -> frozenset[str]:
 
 
 def steering_changes(
-    before: Snapshot, after: Snapshot, changes: Mapping[str, Change], task_tests: Collection[str] = ()
+    before: Snapshot,
+    after: Snapshot,
+    changes: Mapping[str, Change],
+    task_tests: Collection[str] = (),
+    start_folders: Collection[str] = (),
 ) -> dict[str, SteeringChange]:
     """Those of the changes that steer tests.
 
@@ -93,11 +97,12 @@ def steering_changes(
         after: the workspace as the agent left it.
         changes: all changes between the two.
         task_tests: the names of the files in the task's own tests.
+        start_folders: folders in which the tests start programs, besides the usual ones.
 
     Returns:
         The steering changes by path.
     """
-    roots = _import_roots(after)
+    roots = _import_roots(after) | set(start_folders)
     found: dict[str, SteeringChange] = {}
     for path, change in changes.items():
         steering = _steering_change(path, change, before, after, roots, task_tests)

@@ -11,9 +11,10 @@ Work that keeps its tests from ending, or from leaving a reward, gets the lowest
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,7 @@ from typing import Final
 from nemo_evaluator.core.errors import BoundaryError, SandboxError, ScorerError, TamperError
 from nemo_evaluator.core.types import JsonDict, VerifyResult
 from nemo_evaluator.environments.schemes._challenge import plant_failures, stop_tests, swap_rewards
-from nemo_evaluator.environments.schemes._harbor_task import INSTRUCTION, SOLUTION
+from nemo_evaluator.environments.schemes._harbor_task import INSTRUCTION, SOLUTION, HarborTask
 from nemo_evaluator.environments.schemes._harbor_tests import TaskTests, TestRun, UnusableRewardError
 from nemo_evaluator.environments.schemes._workspace_changes import Workspaces
 from nemo_evaluator.sandbox.base import Sandbox
@@ -32,6 +33,10 @@ _SOLUTION_SECONDS: Final = 1800.0
 _SHOWN: Final = 50
 _FEW: Final = 5
 _SHARED: Final = "the tests ran in the sandbox that the agent used, so it may have changed what they run with"
+# `cd FOLDER`, `export PYTHONPATH=FOLDER`, `sys.path.insert(0, "FOLDER")`
+_GOES_TO: Final = re.compile(
+    r"""(?:\b(?:cd|pushd)\s+|\bPYTHONPATH=|\bsys\.path\.(?:insert\(\s*\d+\s*,|append\()\s*)["']?([^\s"';&|:)]+)"""
+)
 # Files that are too common a word to be looked for in a text.
 _SHORTEST_NAME: Final = 4
 
@@ -130,7 +135,8 @@ class Verification:
 
     def _new_workspaces(self, sandbox: VerifierSandbox) -> Workspaces:
         names = frozenset(path.name for path in self._folder.rglob("*") if path.is_file())
-        return Workspaces(sandbox, self.tests.task.workdir, self._scratch, names)
+        folders = frozenset(_folders_named(self.tests.task))
+        return Workspaces(sandbox, self.tests.task.workdir, self._scratch, names, folders)
 
     async def _attempt(self, sandbox: Sandbox) -> TestRun:
         """Run the task's tests. A sandbox that breaks under them is a failure of the run."""
@@ -317,6 +323,17 @@ def _texts(folder: Path) -> str:
     paths = [folder / INSTRUCTION, *sorted((folder / "tests").rglob("*"))]
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()]
     return "\n".join(texts)
+
+
+def _folders_named(task: HarborTask) -> Iterator[str]:
+    """Folders that a task's tests go to, or have Python look for modules in."""
+    for path in sorted((task.folder / "tests").rglob("*")):
+        if path.is_file():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            for match in _GOES_TO.finditer(text):
+                yield match[1]
+    search_path = task.table("verifier", "env").get("PYTHONPATH")
+    yield from str(search_path or "").split(":")
 
 
 def _described(steering: dict[str, SteeringChange]) -> dict[str, str]:

@@ -38,6 +38,8 @@ class Workspaces:
     workdir: str
     scratch: Path
     task_tests: frozenset[str]
+    # Folders that the task's tests go to or look for modules in, as they name them.
+    test_folders: frozenset[str]
     # The whole of what is carried: the repository that the working directory is in, else the directory.
     root: str = field(default="", init=False)
     # Where the tests' home is, if that of the image lies in the workspace.
@@ -55,7 +57,9 @@ class Workspaces:
         root, _, home = located.stdout.partition("\n")
         if not root.startswith("/"):
             raise SandboxError(f"could not find the workspace: {located.stderr.strip()[-300:]}")
-        self.root = root
+        # A repository that is the whole system is no workspace.
+        self.root = self.workdir if root == "/" else root
+        root = self.root
         below = _path_below(home, root)
         if below is not None:
             self._home_below = below
@@ -104,7 +108,17 @@ class Workspaces:
     def compare(self, before: Snapshot, after: Snapshot) -> Work:
         """The changes between two states of the workspace."""
         changes = changes_between(before, after)
-        return Work(before, after, changes, steering_changes(before, after, changes, self.task_tests))
+        steering = steering_changes(before, after, changes, self.task_tests, start_folders=self._start_folders())
+        return Work(before, after, changes, steering)
+
+    def _start_folders(self) -> set[str]:
+        """Where the tests start programs: the working directory, and where they go with ``cd``, below the root."""
+        folders: set[str] = set()
+        for place in (self.workdir, *self.test_folders):
+            below = _path_below(str(PurePosixPath(self.workdir, place)), self.root)
+            if below is not None:
+                folders.add(below)
+        return folders
 
     async def _restore(self, work: Work, restore: Collection[str]) -> None:
         """Give some paths their state of the start: those that are new are removed."""

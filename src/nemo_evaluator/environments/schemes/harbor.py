@@ -31,6 +31,8 @@ _VERSION: Final = "2"
 # What an agent leaves in the verifier's places before there is a verifier.
 _TRACES: Final = f"find {TESTS} {VERIFIER} -mindepth 1 2>/dev/null | head -n 20"
 _CARRIED: Final = "traces.txt"
+# First a new file: an agent could have left a pipe there.
+_WRITE_TRACES: Final = f"rm -rf /output/{_CARRIED}\n{_TRACES} > /output/{_CARRIED}"
 _FIND_TRACES: Final = f"""\
 if [ -d /input ]; then echo a fresh sandbox; cat /input/{_CARRIED} 2>/dev/null
 else echo the sandbox of the agent; {_TRACES}; fi"""
@@ -121,7 +123,7 @@ class HarborEnvironment(EvalEnvironment):
             sandbox_spec=spec,
             verify_sandbox_spec=None if shared else spec,
             pre_agent_cmd=workspace.scrub_command(task.workdir) if scrub else None,
-            capture_cmd=f"rm -rf /output/{_CARRIED}\n{_TRACES} > /output/{_CARRIED}\n{workspace.capture_command(task.workdir)}",
+            capture_cmd=f"{_WRITE_TRACES}\n{workspace.capture_command(task.workdir)}",
             apply_cmd=workspace.apply_command(task.workdir),
             folder=task.folder,
             tripwires=TRIPWIRES | ({} if spec.network else _NETWORK),

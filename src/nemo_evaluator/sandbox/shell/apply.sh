@@ -7,6 +7,7 @@ tar -x -C "$stage" -f /input/workspace.tar
 cd "$1"
 if [ "$(cat "$stage/_nel_mode")" = git-diff ]; then
   cd "$(git rev-parse --show-toplevel)"
+  if [ "$PWD" = / ]; then echo "a patch of the whole system" >&2; exit 1; fi
   if [ -s "$stage/_nel_patch.diff" ]; then
     git apply --binary "$stage/_nel_patch.diff" || git apply --3way "$stage/_nel_patch.diff"
   fi

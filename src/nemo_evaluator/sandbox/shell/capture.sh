@@ -17,8 +17,9 @@ stage=$(mktemp -d)
 base=
 if [ -f /tmp/_nel_base_commit ]; then base=$(head -c 100 /tmp/_nel_base_commit || true); fi
 rm -rf /output/workspace.tar
-if [ -n "$base" ] && git rev-parse -q --verify "$base^{commit}" >/dev/null 2>&1; then
-  top=$(git rev-parse --show-toplevel)
+top=$(git rev-parse --show-toplevel 2>/dev/null || true)
+# A repository that is the whole system is no workspace: a patch of it could hold folders of the system.
+if [ -n "$base" ] && [ "$top" != / ] && git rev-parse -q --verify "$base^{commit}" >/dev/null 2>&1; then
   cd "$top"
   git add -A -f .
   git diff --cached --binary --full-index "$base" > "$stage/_nel_patch.diff"
