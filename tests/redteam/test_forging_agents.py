@@ -29,6 +29,7 @@ AGENTS = EXPLOITS / "agents"
 TASKS = EXPLOITS / "agent_tasks"
 # What the ordinary run tries in containers; of local sandboxes it tries one agent of each class and runner. All are
 # tried with NEL_TEST_ALL=1.
+IN_GVISOR = ("honest/right-unittest", "start-up-files/user-site-in-workspace")
 IN_DOCKER = ("honest/home-workdir", "start-up-files/home-workdir-bashrc", "runner-configuration/conftest-report")
 PYTEST_SAMPLE = ("honest", "runner-configuration", "patched-runner")
 RUNNER = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
@@ -133,6 +134,14 @@ async def docker(runner: Path) -> AsyncIterator[Bench]:
     await manager.close()
 
 
+@pytest.fixture
+async def gvisor(runner: Path) -> AsyncIterator[Bench]:
+    """Sandboxes of this machine behind gVisor's kernel."""
+    manager = SandboxManager(LocalSandbox(type="local", memory="512m", runtime="runsc"), "run")
+    yield Bench(manager, runner)
+    await manager.close()
+
+
 def judge(agent: str, row: JsonDict | BoundaryError) -> None:
     """Compare what an agent got with what it should get."""
     outcome = about(agent)["outcome"]
@@ -149,6 +158,13 @@ def judge(agent: str, row: JsonDict | BoundaryError) -> None:
 @pytest.mark.parametrize("agent", list(cases("local")))
 async def test_in_a_local_sandbox(agent: str, local: Bench) -> None:
     judge(agent, await local.verified(agent))
+
+
+@pytest.mark.large
+@pytest.mark.needs("runsc", "root")
+@pytest.mark.parametrize("agent", IN_GVISOR)
+async def test_in_gvisor(agent: str, gvisor: Bench) -> None:
+    judge(agent, await gvisor.verified(agent))
 
 
 @pytest.mark.needs("docker")

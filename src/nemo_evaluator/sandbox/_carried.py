@@ -77,7 +77,10 @@ def _copy_files(content: IO[bytes], file: IO[bytes]) -> None:
             if count > _MOST_ENTRIES:
                 raise tarfile.TarError(f"more than {_MOST_ENTRIES} files")
             path = _path_of(member.name)
-            if path is None or path.parts[:1] == (".git",) or any(parent in links for parent in path.parents):
+            # The workspace itself is there already, and may be somebody else's: its mode is no work.
+            if path is None or not path.parts or path.parts[0] == ".git":
+                continue
+            if any(parent in links for parent in path.parents):
                 continue
             if member.islnk() and _path_of(member.linkname) not in files:
                 continue
@@ -98,7 +101,7 @@ def _path_of(name: str) -> PurePosixPath | None:
 
 
 def _copy_entry(source: tarfile.TarFile, member: tarfile.TarInfo, path: PurePosixPath, target: tarfile.TarFile) -> None:
-    header = tarfile.TarInfo(f"./{path}" if path.parts else ".")
+    header = tarfile.TarInfo(f"./{path}")
     header.mode = member.mode & _PLAIN_MODE
     header.mtime = member.mtime
     header.type = member.type
