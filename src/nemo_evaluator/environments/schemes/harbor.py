@@ -27,7 +27,7 @@ from nemo_evaluator.sandbox import workspace
 from nemo_evaluator.sandbox.base import ImageBuildRequest, ImageSpec, Sandbox
 from nemo_evaluator.sandbox.steering import SteeringChange
 
-_VERSION: Final = "2"
+_VERSION: Final = "3"
 # What an agent leaves in the verifier's places before there is a verifier.
 _TRACES: Final = f"find {TESTS} {VERIFIER} -mindepth 1 2>/dev/null | head -n 20"
 _CARRIED: Final = "traces.txt"
