@@ -238,3 +238,94 @@ def test_urls(url: str, parts: list[str]) -> None:
 def test_commits_and_digests_in_commands_stay() -> None:
     commit = "0123456789abcdef0123456789abcdef01234567"
     assert command_parts(f"git checkout {commit} && REVISION={commit} make") == []
+
+
+_PEM = "-----BEGIN {kind}-----\nMIIEplanted0Zx81\nplantedQwe77Lp\n-----END {kind}-----\n"
+_SLACK = "https://hooks.slack.com/services/T00000000/B00000000/plantedXXXXXXXX12345678"
+_ACCOUNT = "DefaultEndpointsProtocol=https;AccountName=x;AccountKey=planted25planted==;EndpointSuffix=core"
+UNUSUAL = {
+    "a signed URL of AWS": {"name": "https://s3/rows?X-Amz-Credential=AKIAplanted/1&X-Amz-Signature=planted5abc"},
+    "a signed URL of Google": {"name": "https://gcs/rows?X-Goog-Signature=planted5abc&Expires=3"},
+    "cookies as a mapping": {"extra_body": {"cookies": {"sid": "planted-7"}}},
+    "cookies as a list": {"extra_body": {"cookies": ["sid=planted-7"]}},
+    "a proxy without a scheme": {"proxy_url": "u:planted-8@p:3128"},
+    "a proxy in an environment": {"container_env": {"HTTPS_PROXY": "u:planted8@p:3128"}},
+    "name and value of a variable": {"env": [{"name": "DB_PASSWORD", "value": "planted-10"}]},
+    "name and value of a header": {"headers": [{"name": "X-Own", "value": "planted-11"}]},
+    "pairs of headers": {"headers": [["X-Own", "planted-11"]]},
+    "headers as lines": {"headers": "X-Own: planted-12\nX-Other: planted-13"},
+    "headers as a list in one text": {"extra_headers": "X-Own=planted-12,X-Other=planted-13"},
+    "headers in a variable": {"container_env": {"VLLM_HEADERS": "x-own=planted60"}},
+    "a connection string": {"connection": "Server=x;User Id=me;Pwd=planted26;"},
+    "a connection string of Azure": {"container_env": {"STORE": _ACCOUNT}},
+    "a key of PGP": {"cert": _PEM.format(kind="PGP PRIVATE KEY BLOCK")},
+    "a key of EC": {"cert": _PEM.format(kind="EC PRIVATE KEY")},
+    "a header in a sentence": {"note": "Authorization: Bearer planted28abc"},
+    "names cut short": {"pswd": "planted29", "psw": "planted29", "otp": "planted30", "hmac": "planted31"},
+    "names written together": {"deploykey": "planted49", "accountkey": "planted49", "signingKey": "planted49"},
+    "names with dots and spaces": {"auth.token": "planted52", "API Key": "planted53", "api\u2010key": "planted58"},
+    "names of Windows": {"container_env": {"UserPassword": "planted22", "APIKEY": "planted23"}},
+    "a webhook of Slack": {"webhook": _SLACK},
+    "a webhook of Discord": {"hook": "https://discord.com/api/webhooks/123456789012/planted-AbCdEfGh1234567890"},
+    "keys by provider": {"api_keys_map": {"openai": "planted39"}},
+    "a block of authentication": {"auth": {"username": "me", "value": "planted40"}},
+    "a pair of authentication": {"auth": ["me", "planted41"]},
+    "a number as a password": {"password": 5217345678.5},
+    "JSON in a variable": {"env": {"CONF": '{"api_key": "planted54", "n": 1}'}},
+    "JSON in a parameter": {"params": {"conf": '{"password": "planted54"}'}},
+    "JSON in a command": {"pre_cmd": 'curl -d \'{"api_key": "planted71"}\' h'},
+    "JSON escaped in a command": {"pre_cmd": 'curl -d "{\\"api_key\\": \\"planted71\\"}" h'},
+    "a form in a command": {"pre_cmd": "curl -d 'password=planted72&user=x' h"},
+    "cookies in a command": {"pre_cmd": "curl -s -b 'sid=planted73' h"},
+    "a joined user in a command": {"pre_cmd": "curl -ume:planted67 h"},
+    "sshpass": {"setup_commands": ["sshpass -p planted69 ssh h"]},
+    "a pipe into a login": {"setup_commands": ["echo planted74 | docker login -u me --password-stdin"]},
+    "set and export": {"pre_cmd": "export 'WANDB_API_KEY'=planted65; set PASSWORD planted66; setenv HF_TOKEN planted"},
+    "variables of a container": {
+        "command": ["docker", "run", "-e", "API_KEY=planted46", "--env=DB_PASS=planted48", "i"]
+    },
+    "arguments with underscores": {"command": ["srv", "--API_KEY", "planted14", "--hf-token=planted15"]},
+    "tools over MCP": {"tools": [{"args": ["-y", "srv", "--token", "planted16"], "env": {"BRAVE_API_KEY": "planted"}}]},
+    "exporters": {"export": [{"type": "mlflow", "tracking_password": "planted20"}, {"auth": {"value": "planted21"}}]},
+    "interceptors": {"interceptors": [{"config": {"params_to_add": {"extra": {"access_token": "planted44"}}}}]},
+    "basic authentication in a variable": {"env": {"AUTH_HEADER": "Basic bWU6cGxhbnRlZDI3planted"}},
+    "a default in nested references": {"headers": {"X-Own": "${A:-${B:-planted50}}"}},
+}
+
+
+@pytest.mark.parametrize("place", UNUSUAL)
+def test_unusual_places_are_masked(place: str) -> None:
+    shown = str(masked_config(UNUSUAL[place], []))
+    assert "planted" not in shown and "521734" not in shown
+    assert "***" in shown
+
+
+def test_unusual_places_are_remembered_for_answers() -> None:
+    own = secrets.token_hex(6)
+    raw = {
+        "headers": [["X-Own", f"pair-{own}"], {"name": "X-Other", "value": f"named-{own}"}],
+        "more": {"extra_headers": f"X-Third: line-{own}"},
+        "auth": {"username": "visible-user", "value": f"block-{own}"},
+    }
+    remember_config(raw, raw, {})
+    assert scrub(f"pair-{own} named-{own} line-{own} block-{own} visible-user") == "*** *** *** *** visible-user"
+
+
+PLAIN_SETTINGS = [
+    {"headers": "Accept: application/json"},
+    {"api_key_header": "X-Api-Key"},
+    {"headers": [["Content-Type", "application/json"]]},
+    {"auth": {"type": "basic", "username": "me"}},
+    {"env": [{"name": "MODE", "value": "fast"}]},
+    {"image": "registry/name:tag@sha256:9f86d081884c7d659a2feaa0c55ad015"},
+    {"prompt": 'Call {"api_key": "YOUR_KEY"} and answer "token": "x"'},
+    {"params": {"columns": "a=1;b=2", "function_signature": "f(x)", "threshold": 100_000.5}},
+    {"command": ["docker", "run", "-u", "1000:1000", "-p", "8000:8000", "image"]},
+    {"pre_cmd": "echo ready | tee log; set -euo pipefail; python -u run.py"},
+    {"system_prompt": "- use the token"},
+]
+
+
+@pytest.mark.parametrize("data", PLAIN_SETTINGS, ids=str)
+def test_plain_settings_stay(data: dict) -> None:
+    assert masked_config(data, []) == data

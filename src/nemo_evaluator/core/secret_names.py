@@ -4,16 +4,20 @@ import re
 from typing import Final
 
 _SECRET: Final = re.compile(
-    r"(^|[_-])(key|token|auth|pass|pat|cookies?|jwt|dsn)$|[_-](pwd|pw)$|api_?keys?|(access|api|auth)_?tokens?$"
-    r"|secret|passw|passphrase|passcode|credential|authorization|bearer|private_?key|cookie$",
+    r"(^|_)(key|token|auth|pass|pat|cookies?|jwt|dsn|sig|hmac|t?otp|psw|pswd)$|_(pwd|pw)$|api_?keys?"
+    r"|(access|api|auth)_?tokens?$|(account|deploy|encryption|host|license|master|service|signing|ssh|storage)key$"
+    r"|secret|passw|passphrase|passcode|passkey|credential|authorization|bearer|private_?key|cookie$|signature$",
     re.IGNORECASE,
 )
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# `api.key`, `API Key` and names with a typographic hyphen mean the same as `api_key`.
+_SEPARATOR: Final = re.compile(r"[^0-9A-Za-z]+")
 # They name a column, a mark in a text, or where a secret is found, and not the secret.
 _HARMLESS: Final = re.compile(
     r"(^|_)(answer|cache|column|data|dict|foreign|group|id|image|index|input|join|json|label|metric|output|partition"
     r"|primary|prompt|public|question|reference|row|sort|target|text|unique)_key$"
     r"|(^|_)(bos|cls|end|eos|image|mask|pad|sep|start|stop|think|unk)_token$"
+    r"|(call|function|method|model|type)_signature$"
     r"|(key|token|secret|password|credentials?)_(arn|env|file|header|name|path|type|variable)$"
     r"|^(old)?pwd$",
     re.IGNORECASE,
@@ -22,7 +26,8 @@ _HARMLESS: Final = re.compile(
 
 def looks_secret(name: str) -> bool:
     """True when a variable, parameter or header of this name usually holds a secret."""
-    parted = _HUMP.sub("_", name)
-    if _SECRET.search(parted) is None and _SECRET.search(name) is None:
+    whole = _SEPARATOR.sub("_", name)
+    parted = _HUMP.sub("_", whole)
+    if _SECRET.search(parted) is None and _SECRET.search(whole) is None:
         return False
-    return _HARMLESS.search(parted.replace("-", "_")) is None
+    return _HARMLESS.search(parted) is None

@@ -16,6 +16,7 @@ from nemo_evaluator.core.secret_values import (
     is_flag_of_secret,
     is_reference_name,
     looks_random,
+    setting_parts,
     token_parts,
     url_parts,
 )
@@ -67,6 +68,13 @@ _HARMLESS_HEADERS: Final = frozenset(
 )
 # What is said openly elsewhere in a config is no secret, and masking it would empty the results.
 _PLAIN_KEYS: Final = frozenset({"model", "name", "served_model_name", "type", "protocol", "service", "id", "image"})
+# Beside a secret in a block such as `auth`, these say what kind it is and whose.
+_BESIDE_SECRETS: Final = frozenset(
+    {"type", "kind", "scheme", "method", "name", "user", "username", "host", "url", "header", "realm", "scope", "path"}
+)
+_HEADER_LINE: Final = re.compile(r"\s*([A-Za-z][\w-]*)\s*[:=]\s*(.+)")
+# Prompts may show a model how a request looks.
+_PROSE_KEY: Final = re.compile(r"prompt|template|instruction|question|description|content|message|text", re.IGNORECASE)
 _NUMBER_OR_DATE: Final = re.compile(r"v?[\d.,:+_-]{1,10}|\d{4}-\d\d-\d\d([T ][\d:.+Z-]*)?")
 _HOST: Final = re.compile(r"[a-z][a-z0-9.-]*:\d{1,5}|[a-z0-9-]+(\.[a-z0-9-]+)+")
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\{(\w+)(?::-((?:[^{}]|\{[^{}]*\})*))?\}|(?<!\$)\$\{\.[^}]*\}")
@@ -92,11 +100,19 @@ def place_of(path: ConfigPath) -> Place:
         return Place.OTHER if name.lower() in _HARMLESS_HEADERS else Place.HEADER
     if looks_secret(name):
         return Place.NAMED
+    if name.lower() not in _BESIDE_SECRETS and any(looks_secret(key) for key in above):
+        return Place.NAMED
     if any(_ENVIRONMENT_KEY.search(key) for key in (*above, name)):
         return Place.ENVIRONMENT
     if any(_COMMAND_KEY.search(key) for key in (*above, name)):
         return Place.COMMAND
     return Place.OTHER
+
+
+def member_path(path: ConfigPath, mapping: Mapping[Any, Any], key: Any) -> ConfigPath:
+    """The path of a member of a mapping. In ``{name: DB_PASSWORD, value: ...}`` the value stands at its name."""
+    named = mapping.get("name", mapping.get("key")) if key == "value" else None
+    return (*path, named) if isinstance(named, str) else (*path, key)
 
 
 def holds_secrets(path: ConfigPath) -> bool:
@@ -116,10 +132,19 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
     if place is Place.NAMED or is_flag_of_secret(before):
         return [text]
     if place is Place.HEADER:
-        return [text] if isinstance(path[-1], str) else _listed_header(text)
+        if isinstance(path[-1], str):
+            return [text]
+        if path[-1] == 1 and isinstance(path[-2], int):
+            # `[["X-Name", "value"]]`
+            return [] if before.lower() in _HARMLESS_HEADERS else [text]
+        return _listed_header(text)
     if place is Place.ENVIRONMENT and looks_random(text) and not is_reference_name(name_of(path)):
         return [text]
     parts = [*token_parts(text), *url_parts(text)]
+    if not _PROSE_KEY.search(name_of(path)):
+        parts += setting_parts(text)
+    if _HEADER_KEY.search(name_of(path)):
+        parts += _header_lines(text)
     if place in (Place.ENVIRONMENT, Place.COMMAND):
         parts += command_parts(text)
     return [part for part in dict.fromkeys(parts) if part]
@@ -165,7 +190,7 @@ def masked_config(value: Any, masked: list[ConfigPath], path: ConfigPath = (), b
         before: In a list, the text before it.
     """
     if isinstance(value, dict):
-        return {key: masked_config(item, masked, (*path, key)) for key, item in value.items()}
+        return {key: masked_config(item, masked, member_path(path, value, key)) for key, item in value.items()}
     if isinstance(value, list):
         texts = ["", *(item if isinstance(item, str) else "" for item in value)]
         pairs = zip(value, texts, strict=False)
@@ -209,7 +234,8 @@ def holds_mask(data: Any) -> Iterator[ConfigPath]:
 
 def _masked_number(value: Any, masked: list[ConfigPath], path: ConfigPath) -> Any:
     """A key of digits alone is a number for YAML."""
-    if isinstance(value, int) and not isinstance(value, bool) and place_of(path) is Place.NAMED and value > 99_999:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and place_of(path) is Place.NAMED and abs(value) > 99_999:
         masked.append(path)
         return MASK
     return value
@@ -235,7 +261,7 @@ def _texts(value: Any, path: ConfigPath = (), before: str = "") -> Iterator[tupl
         yield path, value, before
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _texts(item, (*path, str(key)))
+            yield from _texts(item, member_path(path, value, str(key)))
     elif isinstance(value, list):
         earlier = ""
         for number, item in enumerate(value):
@@ -247,6 +273,16 @@ def _listed_header(text: str) -> list[str]:
     """Of a header in a list, which has its name before it: ``Name: value``."""
     name, _, value = text.partition(":")
     return [] if name.strip().lower() in _HARMLESS_HEADERS or not value.strip() else [value.strip()]
+
+
+def _header_lines(text: str) -> list[str]:
+    """The values of headers in one text: lines, or pairs with commas between them."""
+    parts: list[str] = []
+    for line in re.split(r"[\n,]", text):
+        header = _HEADER_LINE.fullmatch(line)
+        if header is not None and header[1].lower() not in _HARMLESS_HEADERS:
+            parts.append(header[2].strip())
+    return parts
 
 
 def _plain_values(data: Any) -> Iterator[str]:

@@ -20,16 +20,24 @@ _TOKENS: Final = re.compile(
       | (?:AKIA|ASIA)[A-Z0-9]{16}
       | AIza[A-Za-z0-9_-]{30,}
       | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)?
+      | (?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{16,}
+      | (?<=/api/webhooks/)\d{8,}/[A-Za-z0-9_-]{16,}
     )""",
     re.VERBOSE,
 )
 _PRIVATE_KEY: Final = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+    r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)", re.DOTALL
+)
+# A header in a sentence or a template; what follows may also be a reference or a placeholder.
+_AUTHORIZATION: Final = re.compile(
+    r"authorization[\"']?\s*[:=]\s*[\"']?(?:Bearer|Basic|Token|ApiKey)\s+([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE
 )
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^\s'\"<>`]+)")
+# A proxy without its scheme: `user:password@host:3128`. An image, `name:tag@sha256:...`, has no port there.
+_USER_AND_HOST: Final = re.compile(r"[^\s:/@]+:([^\s/@]+)@[A-Za-z0-9.-]+(?::\d{1,5})?/?")
 _PARAMETER: Final = re.compile(r"[?&#;]([^=&#;?]+)=([^&#;]+)")
-_SECRET_PARAMETERS: Final = frozenset({"sig", "signature", "code", "pwd"})
+_SECRET_PARAMETERS: Final = frozenset({"code", "pwd"})
 # Schemes of benchmarks in which an @ comes before a version, a task or a digest.
 _VERSIONED: Final = frozenset({"harbor", "inspect", "container"})
 
@@ -38,9 +46,24 @@ _USUAL_USERS: Final = frozenset({"", "anonymous", "postgres", "username", "oauth
 
 # `--api-key X`, `--api-key=X`, `-H "X-Api-Key: X"`, `NAME=X`, `user:password` behind -u.
 _FLAG: Final = re.compile(r"(?<![\w-])--?([A-Za-z][\w.-]*)(?:=|\s+)(\"[^\"]+\"|'[^']+'|[^\s'\"]+)")
-_ASSIGNMENT: Final = re.compile(r"(?<![\w-])([A-Za-z_]\w*)=(\"[^\"]+\"|'[^']+'|[^\s;'\"]+)")
+_ASSIGNMENT: Final = re.compile(r"(?<![\w-])([A-Za-z_]\w*)[\"']?=(\"[^\"]+\"|'[^']+'|[^\s;'\"]+)")
+# csh, and the command prompt of Windows.
+_SET: Final = re.compile(r"(?<![\w-])(?:set|setenv|setx)\s+([A-Za-z_]\w*)\s+(\"[^\"]+\"|'[^']+'|[^\s;'\"]+)")
 _HEADER: Final = re.compile(r"(?<![\w-])([A-Za-z][\w-]*):\s*([^'\"\n]+)")
+_JSON_MEMBER: Final = re.compile(r"\\*\"([^\"\\]{1,60})\\*\"\s*:\s*\\*\"([^\"\\]+)")
 _USER_FLAGS: Final = frozenset({"u", "user", "proxy-user"})
+_JOINED_USER: Final = re.compile(r"(?<![\w-])-u([^\s:'\"/]+):([^\s'\"]+)")
+_IDS: Final = re.compile(r"\d+:\d+")
+# Passwords that programs take in ways of their own: `sshpass -p X`, `curl -b session=X`, `echo X | docker login`.
+_SSHPASS: Final = re.compile(r"\bsshpass\s+-p\s*(\"[^\"]+\"|'[^']+'|\S+)")
+_CURL_COOKIE: Final = re.compile(r"\bcurl\b[^|;&\n]*?\s(?:-b|--cookie)[\s=]*[\"']?([^\s'\"]+=[^'\"\n]+)")
+_PIPED: Final = re.compile(
+    r"\b(?:echo|printf)\s+(?:-\w+\s+)*(\"[^\"]+\"|'[^']+'|[^\s|'\"]+)\s*\|[^\n]*?(?:stdin|login|passwd|token)"
+)
+# `Server=h;User Id=me;Pwd=X`.
+_CONNECTION: Final = re.compile(r"\s*[\w .-]+=[^;=]*(?:;\s*[\w .-]+=[^;]*)+;?\s*")
+_CONNECTION_PART: Final = re.compile(r"(?:^|;)\s*([\w .-]+)=([^;]+)")
+_SECRET_FLAG: Final = re.compile(r"-[^\s=]+")
 _SCHEME_WORD: Final = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Digest)\s+", re.IGNORECASE)
 
 _SHORTEST_RANDOM: Final = 12
@@ -89,6 +112,9 @@ def token_parts(text: str) -> list[str]:
 def url_parts(text: str) -> list[str]:
     """The passwords and the secret parameters of the URLs in a text, as they are written there."""
     parts: list[str] = []
+    bare = _USER_AND_HOST.fullmatch(text)
+    if bare is not None and bare[1] not in _USUAL_USERS:
+        parts.append(bare[1])
     for match in _URL.finditer(text):
         scheme = match[1].lower()
         rest = match[2]
@@ -129,23 +155,37 @@ def command_parts(text: str) -> list[str]:
         value = value.strip("'\"")
         if looks_secret(name):
             parts.append(value)
-        elif name in _USER_FLAGS and ":" in value:
+        elif name in _USER_FLAGS and ":" in value and not _IDS.fullmatch(value):
             parts.append(value.partition(":")[2])
-    for name, value in _ASSIGNMENT.findall(text):
+    for name, value in (*_ASSIGNMENT.findall(text), *_SET.findall(text)):
         value = value.strip("'\"")
         if looks_secret(name) or (looks_random(value) and not is_reference_name(name)):
             parts.append(value)
     for name, value in _HEADER.findall(text):
         if looks_secret(name):
             parts.append(without_scheme(value))
+    parts += [value.strip("'\"") for pattern in (_SSHPASS, _PIPED) for value in pattern.findall(text)]
+    parts += [password for user, password in _JOINED_USER.findall(text) if not _IDS.fullmatch(f"{user}:{password}")]
+    for cookies in _CURL_COOKIE.findall(text):
+        parts += cookie_values(cookies)
     words = re.split(r"[\s'\"=]+", text)
     parts += [word for word in words if looks_random(word) and not _COMMIT_OR_DIGEST.search(word)]
     return [part for part in parts if part and not part.startswith("$")]
 
 
+def setting_parts(text: str) -> list[str]:
+    """The secrets in settings that are one text: JSON objects, connection strings such as ``Server=h;Pwd=X``, and
+    authorization headers."""
+    pairs = _JSON_MEMBER.findall(text) if "{" in text else []
+    if ";" in text and _CONNECTION.fullmatch(text):
+        pairs += _CONNECTION_PART.findall(text)
+    named = [value for name, value in pairs if looks_secret(name) or name.strip().lower() == "pwd"]
+    return named + _AUTHORIZATION.findall(text)
+
+
 def is_flag_of_secret(word: str) -> bool:
     """True for an argument such as ``--api-key``, after which a secret follows as an argument of its own."""
-    return word.startswith("-") and "=" not in word and looks_secret(word.lstrip("-"))
+    return _SECRET_FLAG.fullmatch(word) is not None and looks_secret(word.lstrip("-"))
 
 
 def without_scheme(value: str) -> str:
@@ -170,12 +210,15 @@ def header_parts(value: str) -> Iterator[str]:
     yield bare
     if ";" in bare or "=" in bare:
         # A cookie: each value by itself.
-        for pair in bare.split(";"):
-            _, equals, cookie = pair.strip().partition("=")
-            if equals:
-                yield cookie
+        yield from cookie_values(bare)
     if value[:6].lower() == "basic ":
         yield from _basic_parts(bare)
+
+
+def cookie_values(text: str) -> list[str]:
+    """The values of ``name=value; name=value``."""
+    pairs = [pair.strip().partition("=") for pair in text.split(";")]
+    return [value for _, equals, value in pairs if equals]
 
 
 def _basic_parts(encoded: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from nemo_evaluator.core.secret_places import ConfigPath, Place, place_of, secret_pieces
+from nemo_evaluator.core.secret_places import ConfigPath, Place, member_path, place_of, secret_pieces
 from nemo_evaluator.core.types import JsonDict
 
 PREFIX: Final = "NEL_SECRET"
@@ -26,7 +26,7 @@ class SecretReferences:
     def replace(self, value: Any, path: ConfigPath = (), before: str = "") -> Any:
         """The value with a reference in the place of each secret."""
         if isinstance(value, dict):
-            return {key: self.replace(item, (*path, key)) for key, item in value.items()}
+            return {key: self.replace(item, member_path(path, value, key)) for key, item in value.items()}
         if isinstance(value, list):
             return self._listed(value, path)
         return self._text(value, path, before) if isinstance(value, str) else value
