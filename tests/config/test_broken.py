@@ -323,6 +323,15 @@ def test_bombs_are_refused_quickly(write) -> None:
     assert "too large" in problems[0]["message"]
 
 
+@pytest.mark.parametrize("digits", ["0x" + "f" * 6_000, "0b" + "1" * 60_000, "9" * 4_200, "9" * 400_000])
+@pytest.mark.parametrize("place", ["max_problems: ", "name: "])
+def test_integers_of_thousands_of_digits(write, place: str, digits: str) -> None:
+    text = f"services: {{m: {{type: gym, url: 'http://x'}}}}\nbenchmarks: [{{{place}{digits}}}]\n"
+    code, problems = check(write(config=text))
+    assert code == 1
+    assert len(str(problems)) < 5_000
+
+
 def test_files_that_build_on_each_other_in_a_circle(write) -> None:
     path = write(a="defaults: [{_base_: b}]\n", b="defaults: [{_base_: c}]\n", c="defaults: [{_base_: a}]\n")
     code, problems = check(path)

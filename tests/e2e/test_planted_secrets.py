@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -225,9 +226,44 @@ def _files_with_secrets(folder: Path, plants: Plants) -> list[str]:
     found = []
     for path in folder.rglob("*"):
         leaks = plants.leaks(str(path.relative_to(folder)).encode())
-        if path.is_file() and path.name not in INPUTS:
-            leaks += plants.leaks(path.read_bytes())
+        if path.name not in INPUTS:
+            # While a run goes on, files come and go.
+            with suppress(OSError):
+                leaks += plants.leaks(path.read_bytes())
         found += [f"{path.relative_to(folder)}: {place}" for place in leaks]
+    return found
+
+
+# What people look at and pass on: nothing of it may show a secret. They end as they like.
+LOOKS = (
+    ("report", "out"),
+    ("report", "out", "-f", "json"),
+    ("check", "out"),
+    ("check", "out", "--json"),
+    ("harvest", "out", "-f", "json"),
+    ("compare", "out", "out", "--json"),
+    ("show", "out", "--json"),
+    ("show", "out", "--failed"),
+    ("eval", "status", "-o", "out", "--json"),
+    ("eval", "runs", "--json"),
+    ("ls", "runs"),
+    ("cache", "stats"),
+    ("config", "check", "c.yaml", "--file-only"),
+    ("config", "check", "c.yaml", "--file-only", "--json"),
+    ("config", "env", "c.yaml"),
+    ("eval", "run", "c.yaml", "--dry-run"),
+    ("eval", "run", "c.yaml", "--dry-run", "--json"),
+    ("doctor", "--json"),
+)
+
+
+def _looks(nel: Nel, plants: Plants) -> list[str]:
+    """The commands whose outputs hold secrets, with the places of these."""
+    run_id = json.loads((nel.folder / "out" / "nel_run.json").read_text())["run_id"]
+    found = []
+    for words in (*LOOKS, ("info", run_id), ("info", run_id, "--config"), ("status", run_id), ("logs", run_id)):
+        done = nel(*words, code=None)
+        found += [f"{words}: {place}" for place in plants.leaks((done.stdout + done.stderr).encode())]
     return found
 
 
@@ -243,20 +279,20 @@ def test_nothing_of_a_whole_run_holds_a_planted_secret(nel: Nel, serve: Serve, p
 
     process = nel.start("eval", "run", config, "-O", override, "-O", judge, "-v", "-o", "out")
     lines: set[bytes] = set()
+    during: set[str] = set()
     with ThreadPoolExecutor(1) as reader:
         # Its output is more than a pipe holds.
         output = reader.submit(process.communicate, timeout=200)
         while not output.done():
             if server.count:
                 lines |= set(command_lines_with(OWN))
+                during |= set(_files_with_secrets(nel.folder, plants))
             time.sleep(0.05)
         out, err = output.result()
     shown = [out + err]
     assert server.count >= 48, err
 
-    for words in (["report", "out"], ["check", "out"]):
-        done = nel(*words, code=None)
-        shown.append(done.stdout + done.stderr)
+    assert _looks(nel, plants) == []
     nel("view", "out", "--export", "page.html", code=None)
     nel("eval", "resume", "-o", "out", code=None)
 
@@ -269,6 +305,7 @@ def test_nothing_of_a_whole_run_holds_a_planted_secret(nel: Nel, serve: Serve, p
     assert list((nel.folder / "context").rglob(".env")) == []
 
     assert plants.leaks("".join(shown).encode()) == []
+    assert during == set()
     listed = {place for line in lines for place in plants.leaks(line)}
     assert listed <= set(ARGUMENTS)
     assert _files_with_secrets(nel.folder, plants) == []
@@ -294,3 +331,64 @@ def test_what_is_redacted_leaves_ordinary_answers_alone(nel: Nel, serve: Serve, 
     nel("eval", "run", config, "-o", "out")
     rows = [json.loads(line) for line in (nel.folder / "out" / "planted" / "results.jsonl").read_text().splitlines()]
     assert [row["model_response"] if "model_response" in row else row["response"] for row in rows] == [ordinary] * 2
+
+
+@pytest.mark.needs("mlflow", "wandb", "inspect")
+def test_exports_hold_no_planted_secret(nel: Nel, serve: Serve, plants: Plants, dataset: str) -> None:
+    (nel.folder / "bench.py").write_text(BENCH)
+    _environment(nel, plants, dataset)
+    nel.env |= {"WANDB_MODE": "offline", "WANDB_API_KEY": plants.random("key of W&B")}
+    store = f"sqlite:///{nel.folder}/mlflow.db"
+    mlflow = {
+        "tracking_uri": store,
+        "log_config_params": True,
+        "tags": {"team": "visible", "access_token": plants.word("tag of MLflow")},
+    }
+    parts = _config("http://SERVER", plants)
+    del parts["services"]["server"]
+    exports = [{"type": "mlflow", **mlflow}, "inspect", {"type": "wandb", "mode": "offline"}]
+    parts["output"]["export"] = exports
+    server = serve(_echoes(list(plants.values.values())))
+    config = nel.config("c.yaml", **json.loads(json.dumps(parts).replace("http://SERVER", server.url)))
+    done = nel("eval", "run", config, "-v", "-o", "out", code=None)
+    assert "export" in done.stderr + done.stdout and "failed:" not in done.stderr
+    shown = [done.stdout + done.stderr]
+    for words in (
+        ("-d", "mlflow", "-o", f"tracking_uri={store}", "-o", "experiment_name=later"),
+        ("-d", "inspect", "--output-dir", "later"),
+        ("-d", "wandb", "-o", "mode=offline", "--output-dir", "later"),
+        ("-d", "mlflow", "-o", f"tracking_uri=http://me:{plants.word('URL of a tracker')}@127.0.0.1:1"),
+        ("-d", "mlflow", "-o", f"tracking_pasword={plants.word('misspelt setting')}"),
+    ):
+        done = nel("export", "out", *words, code=None)
+        shown.append(done.stdout + done.stderr)
+    assert plants.leaks("".join(shown).encode()) == []
+    assert _files_with_secrets(nel.folder, plants) == []
+    assert (nel.folder / "mlflow.db").stat().st_size > 100_000
+    assert list(nel.folder.rglob("*.eval")) and list(nel.folder.rglob("*.wandb"))
+
+
+# Each is a config that is refused, and the secret stands where the error is.
+BROKEN = {
+    "a key that is a mapping": "services: {m: {type: api, api_key: {value: SECRET}}}",
+    "a header that is a list": "services: {m: {type: api, proxy: {extra_headers: {X-Own: [SECRET]}}}}",
+    "a broken line": "services:\n  m: {type: api, api_key: SECRET\n",
+    "a tab before it": "services:\n  m:\n\tapi_key: SECRET\n",
+    "a name written wrongly": "services: {m: {type: api, api_kye: SECRET}}",
+    "a header with a line end": 'services: {m: {type: api, proxy: {extra_headers: {X-Own: "SECRET\\nX: y"}}}}',
+    "a URL with a password": "services: {m: {type: api, url: 'ftp://me:SECRET@h/v1', protocol: chat_completions}}",
+    "a port that is a secret": "services: {m: {type: vllm, port: SECRET, api_key: SECRET}}",
+    "the same key twice": "services: {m: {api_key: SECRET, api_key: SECRET}}",
+    "a variable with a bad name": "cluster: {type: local, container_env: {'A B': SECRET}}",
+    "a variable with a control character": 'cluster: {type: local, container_env: {DB_PASS: "SECRET\\x07"}}',
+    "an anchor that is missing": "services: {m: {api_key: SECRET, x: *nothing}}",
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_errors_about_a_config_hold_no_secret(nel: Nel, plants: Plants, broken: str) -> None:
+    text = BROKEN[broken].replace("SECRET", plants.word(broken))
+    (nel.folder / "c.yaml").write_text(text)
+    for words in (("eval", "run", "c.yaml"), ("config", "check", "c.yaml"), ("config", "check", "c.yaml", "--json")):
+        done = nel(*words, code=1)
+        assert plants.leaks((done.stdout + done.stderr).encode()) == [], done.stdout + done.stderr

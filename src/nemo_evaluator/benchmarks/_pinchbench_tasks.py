@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
-import yaml
-
+from nemo_evaluator.core.bounded_yaml import load_yaml
 from nemo_evaluator.core.errors import SeedError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.hashing import digest_parts
@@ -69,7 +68,7 @@ def tasks_of(files: Mapping[str, bytes], source: str) -> Iterator[JsonDict]:
     names = sorted(name for name in files if re.fullmatch(r"tasks/task_[^/]*\.md", name))
     if not names:
         raise UsageError(f"{source} has no tasks/task_*.md", hint="name a checkout of PinchBench's repository")
-    listed = list(_words(yaml.safe_load(files.get("tasks/manifest.yaml", b""))))
+    listed = list(_words(load_yaml(files.get("tasks/manifest.yaml", b""))))
     order = {word.removesuffix(".md").rpartition("/")[2]: at for at, word in reversed(list(enumerate(listed)))}
     for name in sorted(names, key=lambda name: order.get(Path(name).stem, len(order))):
         yield _task(Path(name).name, files[name].decode(), files)
@@ -94,7 +93,7 @@ def _of_archive(url: str) -> Rows:
 def _task(name: str, text: str, files: Mapping[str, bytes]) -> JsonDict:
     """One task file as a row: what its head says, its sections, and the files that it begins with."""
     _, head, body = text.split("---\n", 2)
-    about: JsonDict = yaml.safe_load(head)
+    about: JsonDict = load_yaml(head)
     parts = _SECTION.split(body)
     sections = dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
     code = _FENCE.search(sections.get("Automated Checks", ""))

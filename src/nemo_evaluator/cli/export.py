@@ -8,6 +8,7 @@ import orjson
 import yaml
 
 from nemo_evaluator.cli._options import PATH, option
+from nemo_evaluator.core.bounded_yaml import load_yaml
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.exporters import export_bundles
 from nemo_evaluator.launcher.jobs import run_of
@@ -19,7 +20,7 @@ def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> d
     settings: dict[str, Any] = {}
     if file is not None:
         try:
-            content = yaml.safe_load(file.read_text(encoding="utf-8"))
+            content = load_yaml(file.read_bytes())
         except (OSError, yaml.YAMLError) as error:
             raise UsageError(f"cannot read {file}: {error}") from error
         if not isinstance(content, dict):

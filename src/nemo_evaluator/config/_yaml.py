@@ -18,6 +18,8 @@ _FALSE = ("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF")
 _WORDS: Final = dict.fromkeys(NULLS) | dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False)
 _INT = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7]+|0[0-7_]*|[1-9][0-9_]*)")
 _FLOAT = re.compile(r"[-+]?(\d[\d_]*\.[\d_]*([eE][-+]?\d+)?|\.\d[\d_]*([eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+)")
+# Python reads longer ones where they are hexadecimal, and then refuses to write them.
+_MOST_DIGITS: Final = 3_500
 _INFINITE = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
@@ -38,10 +40,11 @@ def plain_scalar(text: str) -> str | int | float | bool | None:
 def _integer(text: str) -> int | str:
     digits = text.replace("_", "")
     sign, body = (digits[0], digits[1:]) if digits[0] in "+-" else ("", digits)
+    if len(body) > _MOST_DIGITS:
+        return text
     try:
         return int(f"{sign}{body}", 8 if re.fullmatch(r"0[0-7]+", body) else 0)
     except ValueError:
-        # Python refuses integers of thousands of digits; as text it is refused with a path by the schema.
         return text
 
 

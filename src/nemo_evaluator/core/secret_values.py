@@ -33,7 +33,8 @@ _AUTHORIZATION: Final = re.compile(
     r"authorization[\"']?\s*[:=]\s*[\"']?(?:Bearer|Basic|Token|ApiKey)\s+([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE
 )
 
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^\s'\"<>`]+)")
+# The longest scheme is bounded: without that, a word of megabytes takes time with its square.
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://([^\s'\"<>`]+)")
 # A proxy without its scheme: `user:password@host:3128`. An image, `name:tag@sha256:...`, has no port there.
 _USER_AND_HOST: Final = re.compile(r"[^\s:/@]+:([^\s/@]+)@[A-Za-z0-9.-]+(?::\d{1,5})?/?")
 _PARAMETER: Final = re.compile(r"[?&#;]([^=&#;?]+)=([^&#;]+)")
@@ -50,19 +51,19 @@ _ASSIGNMENT: Final = re.compile(r"(?<![\w-])([A-Za-z_]\w*)[\"']?=(\"[^\"]+\"|'[^
 # csh, and the command prompt of Windows.
 _SET: Final = re.compile(r"(?<![\w-])(?:set|setenv|setx)\s+([A-Za-z_]\w*)\s+(\"[^\"]+\"|'[^']+'|[^\s;'\"]+)")
 _HEADER: Final = re.compile(r"(?<![\w-])([A-Za-z][\w-]*):\s*([^'\"\n]+)")
-_JSON_MEMBER: Final = re.compile(r"\\*\"([^\"\\]{1,60})\\*\"\s*:\s*\\*\"([^\"\\]+)")
+_JSON_MEMBER: Final = re.compile(r"\"([^\"\\]{1,60})\\{0,3}\"\s*:\s*\\{0,3}\"([^\"\\]+)")
 _USER_FLAGS: Final = frozenset({"u", "user", "proxy-user"})
 _JOINED_USER: Final = re.compile(r"(?<![\w-])-u([^\s:'\"/]+):([^\s'\"]+)")
 _IDS: Final = re.compile(r"\d+:\d+")
 # Passwords that programs take in ways of their own: `sshpass -p X`, `curl -b session=X`, `echo X | docker login`.
 _SSHPASS: Final = re.compile(r"\bsshpass\s+-p\s*(\"[^\"]+\"|'[^']+'|\S+)")
-_CURL_COOKIE: Final = re.compile(r"\bcurl\b[^|;&\n]*?\s(?:-b|--cookie)[\s=]*[\"']?([^\s'\"]+=[^'\"\n]+)")
+_CURL_COOKIE: Final = re.compile(r"\bcurl\b[^|;&\n]{0,500}?\s(?:-b|--cookie)[\s=]*[\"']?([^\s'\"]+=[^'\"\n]+)")
 _PIPED: Final = re.compile(
-    r"\b(?:echo|printf)\s+(?:-\w+\s+)*(\"[^\"]+\"|'[^']+'|[^\s|'\"]+)\s*\|[^\n]*?(?:stdin|login|passwd|token)"
+    r"\b(?:echo|printf)\s+(?:-\w+\s+)*(\"[^\"]+\"|'[^']+'|[^\s|'\"]+)\s*\|[^\n]{0,200}?(?:stdin|login|passwd|token)"
 )
 # `Server=h;User Id=me;Pwd=X`.
-_CONNECTION: Final = re.compile(r"\s*[\w .-]+=[^;=]*(?:;\s*[\w .-]+=[^;]*)+;?\s*")
-_CONNECTION_PART: Final = re.compile(r"(?:^|;)\s*([\w .-]+)=([^;]+)")
+_CONNECTION: Final = re.compile(r"[\w .-]+=[^;=]*(?:;[\w .-]+=[^;]*)+;?\s*")
+_CONNECTION_PART: Final = re.compile(r"(?:^|;)([\w .-]+)=([^;]+)")
 _SECRET_FLAG: Final = re.compile(r"-[^\s=]+")
 _SCHEME_WORD: Final = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Digest)\s+", re.IGNORECASE)
 

@@ -11,10 +11,11 @@ import shutil
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import yaml
 
+from nemo_evaluator.core.bounded_yaml import load_yaml
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, file_sha256, replacing, safe_name, write_atomic
 from nemo_evaluator.core.values import asdict, dataclass
@@ -25,8 +26,6 @@ from nemo_evaluator.datasets.jsonl import JsonlRows
 from nemo_evaluator.datasets.ref import DatasetRef
 
 INDEX = "index.yaml"
-# The same loader in C, ten times as fast, wherever PyYAML was built with it.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ class Mirror:
 def _read_index(path: Path, changed: int) -> tuple[MirrorEntry, ...]:
     """The entries of an index, read once per state of the file."""
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader
+        value = load_yaml(path.read_bytes())
         return tuple(MirrorEntry(**entry) for entry in value["datasets"])
     except (yaml.YAMLError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is not a mirror index: {error}") from error

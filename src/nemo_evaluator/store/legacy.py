@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 import yaml
 
+from nemo_evaluator.core.bounded_yaml import load_yaml
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, iter_jsonl, write_json
 from nemo_evaluator.core.json_coerce import as_dict
@@ -118,7 +119,7 @@ def _row(raw: JsonDict, problem: int, repeat: int) -> JsonDict:
 def _read(path: Path) -> JsonDict:
     try:
         text = path.read_bytes()
-        loaded = orjson.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        loaded = orjson.loads(text) if path.suffix == ".json" else load_yaml(text)
     except (orjson.JSONDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
     return as_dict(loaded)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import orjson
 import yaml
 
+from nemo_evaluator.core.bounded_yaml import load_yaml
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.completions import text_of
@@ -187,7 +188,10 @@ class Playbook:
 
 def load_script(path: Path) -> Script:
     """A script from a YAML or JSON file: one answer, a list of answers, or a list of rules (items with ``say``)."""
-    loaded = yaml.safe_load(path.read_text())
+    try:
+        loaded = load_yaml(path.read_bytes())
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: {error}") from error
     if isinstance(loaded, list):
         return [Rule(**item) if isinstance(item, dict) and "say" in item else item for item in loaded]
     if isinstance(loaded, (str, dict)):

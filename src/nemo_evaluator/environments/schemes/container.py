@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 import yaml
 
+from nemo_evaluator.core.bounded_yaml import load_yaml
 from nemo_evaluator.core.errors import SolverError, UsageError
 from nemo_evaluator.core.failures import Cause, Failure
 from nemo_evaluator.core.files import safe_name
@@ -60,8 +61,8 @@ def read_results(folder: Path) -> HarnessResults:
         found = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) if folder.is_dir() else ""
         raise SolverError(f"the container ended well and wrote no results.yml (it wrote: {found or 'nothing'})")
     try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        document = load_yaml(file.read_bytes())
+    except yaml.YAMLError as error:
         raise SolverError(f"{file} is cut off or no YAML: {str(error).splitlines()[0]}") from error
     if not isinstance(document, dict):
         raise SolverError(f"{file} is cut off: it holds no results")
