@@ -42,6 +42,20 @@ WAYS = {
         "ls_pack/part.py",
     ),
     "__import__": ("", "__import__('ls_a')", "ls_a.py"),
+    "import_module with a package": (
+        "import importlib",
+        "importlib.import_module('.leaf', package='ls_space.inner')",
+        "ls_space/inner/leaf.py",
+    ),
+    "import_module from the package above": (
+        "import importlib",
+        "importlib.import_module('..part', 'ls_pack.deep')",
+        "ls_pack/part.py",
+    ),
+    "import_module by keyword": ("import importlib", "importlib.import_module(name='ls_a')", "ls_a.py"),
+    "import_module under another name": ("from importlib import import_module as load", "load('ls_a')", "ls_a.py"),
+    "namespace package": ("from ls_space.inner import leaf", "pass", "ls_space/inner/leaf.py"),
+    "relative in a namespace package": ("from ls_space import near", "pass", "ls_space/inner/leaf.py"),
     "by file": ("import runpy", "runpy.run_path('ls_a.py')", "ls_a.py"),
     "star": ("from ls_pack.part import *", "pass", "ls_pack/part.py"),
     "under a condition": ("try:\n    import ls_a\nexcept ImportError:\n    pass", "pass", "ls_a.py"),
@@ -61,6 +75,8 @@ def folder(tmp_path: Path) -> Path:
         "ls_pack/deep/__init__.py": "",
         "ls_pack/deep/leaf.py": "from ..part import value\nfrom . import token\n",
         "ls_pack/deep/token.py": "",
+        "ls_space/inner/leaf.py": "",
+        "ls_space/near.py": "from .inner import leaf\n",
         "unrelated.py": "",
     }
     for name, text in texts.items():

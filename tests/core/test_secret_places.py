@@ -311,6 +311,14 @@ def test_unusual_places_are_remembered_for_answers() -> None:
     assert scrub(f"pair-{own} named-{own} line-{own} block-{own} visible-user") == "*** *** *** *** visible-user"
 
 
+def test_a_private_key_is_found_by_its_lines() -> None:
+    lines = [base64.b64encode(secrets.token_bytes(48)).decode() for _ in range(3)]
+    key = "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----"])
+    data = {"container_env": {"CERTIFICATE": key}}
+    remember_config(data, data, {})
+    assert [line for line in lines if line in scrub(f"read {lines[0]}, then {lines[1]} and {lines[2]}")] == []
+
+
 PLAIN_SETTINGS = [
     {"headers": "Accept: application/json"},
     {"api_key_header": "X-Api-Key"},

@@ -70,8 +70,9 @@ def _imports(path: Path, packages: set[str]) -> Iterator[tuple[str, Path]]:
         # Importing it is an error, too; its text counts all the same.
         return
     roots = _roots(path)
+    importers = _importers(tree)
     for node in ast.walk(tree):
-        for name, folders in _names(node, path, roots):
+        for name, folders in _names(node, path, roots, importers=importers):
             yield from _resolved(name, folders, packages, relative=folders is not roots)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(".py"):
             beside = (path.parent / node.value).resolve()
@@ -79,7 +80,7 @@ def _imports(path: Path, packages: set[str]) -> Iterator[tuple[str, Path]]:
                 yield node.value, beside
 
 
-def _names(node: ast.AST, path: Path, roots: list[Path]) -> Iterator[tuple[str, list[Path]]]:
+def _names(node: ast.AST, path: Path, roots: list[Path], importers: frozenset[str]) -> Iterator[tuple[str, list[Path]]]:
     """The modules that a piece of code may import, each with the folders in which to look."""
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -96,12 +97,34 @@ def _names(node: ast.AST, path: Path, roots: list[Path]) -> Iterator[tuple[str, 
             yield f"{prefix}{alias.name}", folders
         if node.level and not node.module:
             yield "__init__", folders
-    elif isinstance(node, ast.Call) and node.args and _called(node.func) in _IMPORTERS:
-        first = node.args[0]
-        if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            name = first.value.lstrip(".")
-            level = len(first.value) - len(name)
+    elif isinstance(node, ast.Call) and _called(node.func) in importers:
+        written = _literal_argument(node, 0, "name")
+        name = written.lstrip(".")
+        level = len(written) - len(name)
+        package = _literal_argument(node, 1, "package") if level else ""
+        if package:
+            above = package.split(".")[: 1 - level or None]
+            yield ".".join([*above, name]), roots
+        elif name:
             yield name, [path.parents[min(level, len(path.parents)) - 1]] if level else roots
+
+
+def _literal_argument(call: ast.Call, position: int, keyword: str) -> str:
+    """An argument that is a literal text; empty when it is absent or computed."""
+    value = call.args[position] if len(call.args) > position else None
+    for given in call.keywords:
+        if given.arg == keyword:
+            value = given.value
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+
+
+def _importers(tree: ast.Module) -> frozenset[str]:
+    """The functions that import a module by name, by the names that a file gives to them."""
+    others: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "importlib":
+            others |= {alias.asname for alias in node.names if alias.asname and alias.name in _IMPORTERS}
+    return _IMPORTERS | others
 
 
 def _called(function: ast.expr) -> str:

@@ -178,6 +178,15 @@ def remember_part(part: str, plain: frozenset[str] = frozenset()) -> None:
         for value in decoded_forms(form):
             if value not in plain and not _NUMBER_OR_DATE.fullmatch(value):
                 Secret(value)
+                _remember_lines(value)
+
+
+def _remember_lines(value: str) -> None:
+    """Logs are read by lines, and a private key has many."""
+    lines = value.split("\n")
+    for line in lines if len(lines) > 1 else ():
+        if looks_random(line):
+            Secret(line.strip())
 
 
 def masked_config(value: Any, masked: list[ConfigPath], path: ConfigPath = (), before: str = "") -> Any:

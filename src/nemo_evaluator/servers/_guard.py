@@ -61,12 +61,20 @@ def _take_down(grace: float) -> None:
         time.sleep(0.01)
 
 
+def _say(text: str) -> None:
+    try:
+        print(text, file=sys.stderr)
+    except OSError:
+        # The evaluator, who kept the log, is gone; taking down comes first.
+        return
+
+
 def _docker(*words: str) -> bool:
     """Whether the engine did it, and did it to something."""
     try:
         done = subprocess.run(["docker", *words], capture_output=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        print(f"docker {' '.join(words)}: {error}; the container may be left behind", file=sys.stderr)
+        _say(f"docker {' '.join(words)}: {error}; the container may be left behind")
         return False
     return done.returncode == 0 and b"No such container" not in done.stderr
 

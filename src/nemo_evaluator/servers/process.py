@@ -22,13 +22,16 @@ from nemo_evaluator.core.secrets import scrub, scrub_bytes
 from nemo_evaluator.servers._guard import MARK
 from nemo_evaluator.servers.forms import docker_argv, env_file_text
 from nemo_evaluator.servers.launch import Say
-from nemo_evaluator.servers.life import Server
+from nemo_evaluator.servers.life import CrashError, Server
+from nemo_evaluator.servers.server_log import ServerLog
 
 _GUARD: Final = "nemo_evaluator.servers._guard"
 
 
 # A shell that takes its script from the environment, which nobody else can read.
 _SCRIPT: Final = "NEL_SERVER_SCRIPT"
+# Seconds for the last lines of a server that has ended.
+_LOG_S: Final = 5.0
 _FROM_VARIABLE: Final = f'nel_script=${_SCRIPT}; unset {_SCRIPT}; eval "$nel_script"'
 
 
@@ -45,6 +48,7 @@ class ManagedServer(Server):
     _process: asyncio.subprocess.Process | None = None
     _lifeline: int | None = None
     _code: int | None = None
+    _log: ServerLog | None = None
 
     async def _begin(self) -> None:
         if port_is_busy(self.launch.port, self.launch.host):
@@ -75,17 +79,20 @@ class ManagedServer(Server):
             env |= {name: text.replace("{secret_fd}", str(secret)) for name, text in carried.items()}
             env["NEL_GUARD_FDS"] = str(secret)
         try:
-            # A server may print its own settings; what it wrote is cleaned once it has ended.
-            with open(self.log_path, "ab", opener=_private) as log:
+            # A server may print its own settings.
+            self._log = ServerLog(self.log_path)
+            try:
                 self._process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-P", "-m", _GUARD, str(lifeline), str(launch.stop_grace), *argv),
                     stdin=asyncio.subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
+                    stdout=self._log.pipe,
+                    stderr=self._log.pipe,
                     env=env,
                     pass_fds=kept,
                     start_new_session=True,
                 )
+            finally:
+                self._log.close()
         finally:
             for fd in kept:
                 os.close(fd)
@@ -96,6 +103,11 @@ class ManagedServer(Server):
     async def _ended(self) -> None:
         assert self._process is not None
         await self._process.wait()
+
+    def _crashed(self) -> CrashError:
+        if self._log is not None:
+            self._log.wait(1.0)
+        return super()._crashed()
 
     async def stop(self) -> None:
         process, self._process = self._process, None
@@ -111,6 +123,9 @@ class ManagedServer(Server):
             process.kill()
             await process.wait()
         self._code = process.returncode
+        if self._log is not None:
+            await asyncio.to_thread(self._log.wait, _LOG_S)
+        # Secrets that became known after they were printed.
         await asyncio.to_thread(clean_log, self.log_path)
 
 
@@ -121,10 +136,6 @@ def clean_log(path: Path) -> None:
     with path.open("rb") as old, replacing(path, mode=stat.S_IMODE(path.stat().st_mode)) as new:
         for line in old:
             new.write(scrub_bytes(line))
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _without_script(argv: Sequence[str]) -> tuple[Sequence[str], dict[str, str]]:
