@@ -350,7 +350,7 @@ def test_exports_hold_no_planted_secret(nel: Nel, serve: Serve, plants: Plants, 
     parts["output"]["export"] = exports
     server = serve(_echoes(list(plants.values.values())))
     config = nel.config("c.yaml", **json.loads(json.dumps(parts).replace("http://SERVER", server.url)))
-    done = nel("eval", "run", config, "-v", "-o", "out", code=None)
+    done = nel("eval", "run", config, "-v", "-o", "out", code=None, timeout=900)
     assert "export" in done.stderr + done.stdout and "failed:" not in done.stderr
     shown = [done.stdout + done.stderr]
     for words in (
@@ -360,7 +360,7 @@ def test_exports_hold_no_planted_secret(nel: Nel, serve: Serve, plants: Plants, 
         ("-d", "mlflow", "-o", f"tracking_uri=http://me:{plants.word('URL of a tracker')}@127.0.0.1:1"),
         ("-d", "mlflow", "-o", f"tracking_pasword={plants.word('misspelt setting')}"),
     ):
-        done = nel("export", "out", *words, code=None)
+        done = nel("export", "out", *words, code=None, timeout=900)
         shown.append(done.stdout + done.stderr)
     assert plants.leaks("".join(shown).encode()) == []
     assert _files_with_secrets(nel.folder, plants) == []

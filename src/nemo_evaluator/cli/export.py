@@ -7,11 +7,14 @@ import click
 import orjson
 import yaml
 
+from nemo_evaluator.cli._invalid import warn_invalid
 from nemo_evaluator.cli._options import PATH, option
 from nemo_evaluator.core.bounded_yaml import load_yaml
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.exporters import export_bundles
 from nemo_evaluator.launcher.jobs import run_of
+from nemo_evaluator.runs.bundle import load_bundle
+from nemo_evaluator.runs.find import find_bundles
 from nemo_evaluator.store.legacy import convert_legacy
 
 
@@ -52,5 +55,6 @@ def export(
     paths = [Path(one) if Path(one).exists() else Path(run_of(one)[0].output_dir) for one in names]
     for path in paths:
         convert_legacy(path)
+    warn_invalid([load_bundle(path) for path in find_bundles(paths)])
     for place in export_bundles(name, paths, read_settings(name, file, overrides), output_dir=output_dir):
         click.echo(place)

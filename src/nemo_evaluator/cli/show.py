@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import click
 import yaml
 
+from nemo_evaluator.cli._invalid import warn_invalid
 from nemo_evaluator.cli._options import benchmarks_and_runs, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
@@ -30,6 +31,8 @@ _STATUS: Final[dict[str | None, Literal["failed", "scored"]]] = {"failed": "fail
 def _show_rows(run: str, which: str | None, row: int | None, limit: int, *, as_json: bool) -> None:
     shown = 0
     for task in open_run(run if Path(run).is_dir() else find_run(run).output_dir).benchmarks.values():
+        if task.bundle is not None:
+            warn_invalid([task.bundle])
         for one in task.rows(RowFilter(problem_idx=row, status=_STATUS.get(which))):
             if which == "wrong" and one.right:
                 continue
