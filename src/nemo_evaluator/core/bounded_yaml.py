@@ -47,6 +47,10 @@ class _Open:
     deepest: int = 0
 
 
+def _refused(problem: str, event: Any) -> yaml.YAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+
+
 class _Sizes:
     """Walks over the events of a text and counts as if every alias were written out."""
 
@@ -54,7 +58,7 @@ class _Sizes:
         self._open: list[_Open] = []
         self._nodes = 0
         # How many nodes and how many levels stand behind an anchor.
-        self._anchors: dict[str, tuple[int, int]] = {}
+        self._anchors: dict[str | None, tuple[int, int]] = {}
 
     def check(self, events: Iterator[Any]) -> None:
         """Raise YAMLError at the first event that is too much."""
@@ -68,7 +72,7 @@ class _Sizes:
                 self._close()
             elif isinstance(event, yaml.AliasEvent):
                 if any(opened.anchor == event.anchor for opened in self._open):
-                    raise yaml.MarkedYAMLError(problem="an alias of itself", problem_mark=event.start_mark)
+                    raise _refused("an alias of itself", event)
                 nodes, levels = self._anchors.get(event.anchor, (1, 0))
                 self._node(event, nodes)
                 self._level(event, levels)
@@ -80,21 +84,21 @@ class _Sizes:
     def _node(self, event: Any, nodes: int = 1) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            raise yaml.MarkedYAMLError(problem=f"more than {MAX_NODES:,} values", problem_mark=event.start_mark)
+            raise _refused(f"more than {MAX_NODES:,} values", event)
         above = self._open[-1] if self._open else None
         if above is None or not above.is_mapping:
             return
         if above.key_is_next and isinstance(event, yaml.ScalarEvent) and event.value != "<<":
             if event.value in above.keys:
                 problem = f"the key {event.value[:80]!r} is there twice"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+                raise _refused(problem, event)
             above.keys.add(event.value)
         above.key_is_next = not above.key_is_next
 
     def _level(self, event: Any, below: int) -> None:
         depth = len(self._open) + below
         if depth > MAX_DEPTH:
-            raise yaml.MarkedYAMLError(problem=f"more than {MAX_DEPTH} levels", problem_mark=event.start_mark)
+            raise _refused(f"more than {MAX_DEPTH} levels", event)
         for opened in self._open:
             opened.deepest = max(opened.deepest, depth)
 
