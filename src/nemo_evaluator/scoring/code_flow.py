@@ -8,7 +8,7 @@ program, which may have changed it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scope, Scopes, own_nodes, parameters_of
@@ -29,7 +29,13 @@ class Flow:
         self._is_program = is_program
         self._levels: dict[tuple[Scope, str], int] = {}
         self._changed = True
+        # Modules that are imported where an answer decides it.
+        self.decided_imports: set[str] = set()
         self._constant = self._constant_names()
+        # How what a function returns depends on the program, and the functions of which that is all there is to know.
+        self._returned: dict[Scope, int] = {}
+        self._functions = self._plain_functions()
+        self._fixtures = self._fixture_functions()
         for scope in scopes:
             for name in scope.parameters:
                 self._levels[scope, name] = PERHAPS
@@ -39,17 +45,72 @@ class Flow:
             self._changed = False
             for scope in scopes:
                 self._visit_block(scope.node.body, scope, APART)
+            self._visit_parameters()
 
     def level(self, node: ast.AST | None, scope: Scope) -> int:
         """How the value of an expression, or what a statement does, depends on the program."""
         if node is None:
             return APART
-        highest = self._own_level(node, scope)
-        for inner in own_nodes(node):
+        nodes = self._value_nodes(node, scope) if isinstance(node, ast.expr) else (node, *own_nodes(node))
+        highest = APART
+        for inner in nodes:
             if highest == CERTAIN:
                 break
             highest = max(highest, self._own_level(inner, scope))
         return highest
+
+    def name_level(self, name: str) -> int:
+        """How a name of the module, or whether it is bound at all, depends on the program."""
+        return self._levels.get((self._scopes.module, name), APART)
+
+    def is_closed(self, node: ast.expr, scope: Scope) -> bool:
+        """All names in the expression are of constants, of Python, or of functions that return no answer."""
+        for part in self._value_nodes(node, scope):
+            if isinstance(part, ast.Name):
+                owner = self._scopes.find(part.id, scope)
+                if owner is None and not self._scopes.is_builtin(part.id):
+                    return False
+                if owner is not None and (owner, part.id) not in self._constant:
+                    return False
+                if owner is not None and (owner, part.id) in self._functions:
+                    return False
+            elif isinstance(part, (ast.Attribute, ast.Lambda)):
+                return False
+        return True
+
+    def _value_nodes(self, node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
+        """The nodes that an expression's value is made from, without what is asked and thrown away."""
+        chosen = _chosen_element(node)
+        if chosen is not None:
+            yield from self._value_nodes(chosen, scope)
+            return
+        if isinstance(node, ast.Call) and self._returned_by(node, scope) == APART:
+            return
+        yield node
+        for child in ast.iter_child_nodes(node):
+            yield from self._value_nodes(child, scope)
+
+    def _returned_by(self, node: ast.Call, scope: Scope) -> int | None:
+        """How what a function of the tests returns depends on the program; None when it is no such function."""
+        function = self._function_of(node, scope)
+        return None if function is None else self._returned.get(function, APART)
+
+    def given(self, node: ast.Call, scope: Scope) -> Iterator[tuple[Scope, str, ast.expr]]:
+        """The parameters of a function of the tests, with what a call gives them."""
+        function = self._function_of(node, scope)
+        if function is not None:
+            for name, argument in _bound_arguments(node, function):
+                yield function, name, argument
+
+    def fixtures_of(self, name: str) -> list[Scope]:
+        """The fixtures that a parameter of this name stands for."""
+        return self._fixtures.get(name, [])
+
+    def _function_of(self, node: ast.Call, scope: Scope) -> Scope | None:
+        if not isinstance(node.func, ast.Name):
+            return None
+        owner = self._scopes.find(node.func.id, scope)
+        return None if owner is None else self._functions.get((owner, node.func.id))
 
     def _own_level(self, node: ast.AST, scope: Scope) -> int:
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
@@ -83,12 +144,27 @@ class Flow:
     def _visit(self, node: ast.stmt, scope: Scope, control: int) -> None:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             self._visit_definition(node, scope)
+            # Whether there is such a name may depend on an answer.
+            self._raise(node.name, scope, control)
             return
+        if isinstance(node, ast.Return):
+            self._raise_returned(scope, max(control, self.level(node.value, scope)))
+        elif isinstance(node, ast.Raise):
+            self._raise_returned(scope, control)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            # It may raise where an answer decides.
+            self._raise_returned(scope, self._returned_by(node.value, scope) or APART)
         if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             level = max(self.level(node.value, scope), control)
             for target in targets:
                 self._raise_targets(target, scope, level)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                module = (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+                if control:
+                    self.decided_imports.add(module.partition(".")[0])
+                self._raise((alias.asname or alias.name).partition(".")[0], scope, control)
         for expression in _expressions_of(node):
             self._visit_expression(expression, scope, control)
         self._visit_compound(node, scope, control)
@@ -142,12 +218,37 @@ class Flow:
                 self._raise_targets(inner.target, scope, max(self.level(inner.value, scope), control))
             elif isinstance(inner, ast.comprehension):
                 self._raise_targets(inner.target, scope, self.level(inner.iter, scope))
+            elif isinstance(inner, (ast.Yield, ast.YieldFrom)):
+                self._raise_returned(scope, max(control, self.level(inner.value, scope)))
             elif isinstance(inner, ast.Call):
                 self._visit_call(inner, scope)
+
+    def _raise_returned(self, scope: Scope, level: int) -> None:
+        if level > self._returned.get(scope, APART):
+            self._returned[scope] = level
+            self._changed = True
+
+    def _visit_parameters(self) -> None:
+        """What fixtures return comes in through parameters, and what one method stores is there in the others."""
+        for scope in self._scopes:
+            if isinstance(scope.node, ast.ClassDef):
+                self._visit_methods(scope)
+            for name in scope.parameters if isinstance(scope.node, FUNCTIONS) else ():
+                for fixture in self._fixtures.get(name, []):
+                    self._raise(name, scope, self._returned.get(fixture, APART))
+
+    def _visit_methods(self, scope: Scope) -> None:
+        methods = [self._scopes.of(node) for node in scope.node.body if isinstance(node, FUNCTIONS) and node.args.args]
+        owners = [(method, _first_parameter(method)) for method in methods]
+        highest = max((self._levels.get(owner, APART) for owner in owners), default=APART)
+        for method, name in owners:
+            self._raise(name, method, highest)
 
     def _visit_call(self, node: ast.Call, scope: Scope) -> None:
         """What is passed to the program may be changed by it; a method may store an answer in its object."""
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        for function, name, argument in self.given(node, scope):
+            self._raise(name, function, self.level(argument, scope))
         stored = self._levels_of(arguments, scope)
         if stored:
             target = node.func.value if isinstance(node.func, ast.Attribute) else node.func
@@ -164,13 +265,32 @@ class Flow:
                 if owner is not None and (owner, inner.id) not in self._constant:
                     self._raise(inner.id, scope, level)
 
+    def _plain_functions(self) -> dict[tuple[Scope, str], Scope]:
+        """Functions without decorators whose names stand for nothing else."""
+        return {
+            (scope.parent, scope.node.name): scope
+            for scope in self._scopes
+            if scope.parent is not None
+            and isinstance(scope.node, FUNCTIONS)
+            and not scope.node.decorator_list
+            and _times_bound(scope.node.name, scope.parent) == 1
+        }
+
+    def _fixture_functions(self) -> dict[str, list[Scope]]:
+        fixtures: dict[str, list[Scope]] = {}
+        for scope in self._scopes:
+            decorators = scope.node.decorator_list if isinstance(scope.node, FUNCTIONS) else []
+            if any("fixture" in ast.unparse(decorator) for decorator in decorators):
+                fixtures.setdefault(scope.node.name, []).append(scope)
+        return fixtures
+
     def _constant_names(self) -> set[tuple[Scope, str]]:
         """Names that only ever stand for constants, functions, classes or modules, which hold no answers."""
         constant: set[tuple[Scope, str]] = set()
         other: set[tuple[Scope, str]] = set()
         for scope in self._scopes:
             for node in scope.nodes:
-                if isinstance(node, ast.Assign) and _is_constant(node.value):
+                if isinstance(node, ast.Assign) and is_constant(node.value):
                     constant |= {(scope, target.id) for target in node.targets if isinstance(target, ast.Name)}
                 elif isinstance(node, ast.Assign):
                     other |= _assigned(node.targets, scope)
@@ -185,6 +305,69 @@ class Flow:
         return constant - other
 
 
+def _bound_arguments(node: ast.Call, function: Scope) -> Iterator[tuple[str, ast.expr]]:
+    """The parameters of a function of the tests, with what a call gives them."""
+    assert isinstance(function.node, FUNCTIONS)
+    arguments = function.node.args
+    names = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)]
+    for place, argument in enumerate(node.args):
+        if isinstance(argument, ast.Starred):
+            for name in names[place:]:
+                yield name, argument.value
+            break
+        if place < len(names):
+            yield names[place], argument
+        elif arguments.vararg is not None:
+            yield arguments.vararg.arg, argument
+    for keyword in node.keywords:
+        if keyword.arg in function.parameters:
+            yield keyword.arg or "", keyword.value
+        elif keyword.arg is None:
+            for name in names:
+                yield name, keyword.value
+
+
+def bindings_of(name: str, scopes: Scopes) -> list[ast.expr | None]:
+    """What a name is assigned anywhere in the file; None for a binding that is no plain assignment."""
+    values: list[ast.expr | None] = []
+    for scope in scopes:
+        plain = 0
+        for node in scope.nodes:
+            if isinstance(node, ast.Assign):
+                same = [target for target in node.targets if isinstance(target, ast.Name) and target.id == name]
+                values += [node.value for _ in same]
+                plain += len(same)
+        others = _times_bound(name, scope) - plain
+        if others or (name in scope.names and not plain):
+            values.append(None)
+    return values
+
+
+def _chosen_element(node: ast.AST) -> ast.expr | None:
+    """What ``(f(3), 4)[1]`` takes from a tuple or list that is written out."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, (ast.Tuple, ast.List)):
+        return None
+    elements = node.value.elts
+    place = node.slice.value if isinstance(node.slice, ast.Constant) else None
+    if not isinstance(place, int) or any(isinstance(element, ast.Starred) for element in elements):
+        return None
+    return elements[place] if place < len(elements) else None
+
+
+def _first_parameter(method: Scope) -> str:
+    assert isinstance(method.node, FUNCTIONS)
+    return method.node.args.args[0].arg
+
+
+def _times_bound(name: str, scope: Scope) -> int:
+    bindings = 0
+    for node in scope.nodes:
+        is_definition = isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node.name == name
+        is_assigned = isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+        bindings += is_definition or is_assigned
+    return bindings
+
+
 def _assigned(targets: Iterable[ast.AST], scope: Scope) -> set[tuple[Scope, str]]:
     names: set[tuple[Scope, str]] = set()
     for target in targets:
@@ -194,14 +377,15 @@ def _assigned(targets: Iterable[ast.AST], scope: Scope) -> set[tuple[Scope, str]
     return names
 
 
-def _is_constant(node: ast.AST) -> bool:
+def is_constant(node: ast.AST) -> bool:
+    """A value that is written out and cannot be changed."""
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, ast.UnaryOp):
-        return _is_constant(node.operand)
+        return is_constant(node.operand)
     if isinstance(node, ast.BinOp):
-        return _is_constant(node.left) and _is_constant(node.right)
-    return isinstance(node, ast.Tuple) and all(_is_constant(element) for element in node.elts)
+        return is_constant(node.left) and is_constant(node.right)
+    return isinstance(node, ast.Tuple) and all(is_constant(element) for element in node.elts)
 
 
 def _expressions_of(node: ast.stmt) -> list[ast.AST]:

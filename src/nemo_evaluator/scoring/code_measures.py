@@ -33,7 +33,7 @@ _COMPOSITE: Final = (
 
 def find_measure(module: ast.Module, scopes: Scopes, entry: str, is_program: Callable[[str], bool]) -> str | None:
     """A name that measures an answer and that only the program could define; None when there is no such name."""
-    used = _program_names(scopes, is_program)
+    used = _count_names(scopes, is_program)
     if entry not in used and used:
         # The tests do not say what they are about: it is what they call most.
         entry = used.most_common(1)[0][0]
@@ -44,7 +44,12 @@ def find_measure(module: ast.Module, scopes: Scopes, entry: str, is_program: Cal
     return _Search(scopes, entry, foreign).find() if foreign else None
 
 
-def _program_names(scopes: Scopes, is_program: Callable[[str], bool]) -> Counter[str]:
+def program_names(scopes: Scopes, is_program: Callable[[str], bool]) -> set[str]:
+    """The names that the tests use and do not define."""
+    return set(_count_names(scopes, is_program))
+
+
+def _count_names(scopes: Scopes, is_program: Callable[[str], bool]) -> Counter[str]:
     names: Counter[str] = Counter()
     for scope in scopes:
         for node in scope.nodes:
@@ -64,6 +69,7 @@ class _Search:
         self._from_entry = Flow(module, scopes, lambda name: name == entry)
         self._entry = entry
         self._from_program = Flow(module, scopes, lambda name: name == entry or name in foreign)
+        self._from_foreign = Flow(module, scopes, lambda name: name in foreign)
         self._assigned = self._assignments()
         self._seen: set[int] = set()
 
@@ -98,7 +104,13 @@ class _Search:
         if isinstance(node, ast.Assert):
             return self._decides(node.test, scope)
         if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-            return self._decides(node.test, scope)
+            return self._steers([node.test], scope)
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            return self._brought_along(node.iter, scope)
+        if isinstance(node, ast.comprehension):
+            return self._brought_along(node.iter, scope) or self._steers(node.ifs, scope)
+        if isinstance(node, ast.match_case):
+            return self._steers([node.guard] if node.guard is not None else [], scope)
         if isinstance(node, ast.Lambda):
             return next((name for part in node.args.defaults for name in self._names_in(part, scope)), None)
         if isinstance(node, ast.withitem):
@@ -112,6 +124,35 @@ class _Search:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             return self._measure_of_statement(node.value, scope)
         return None
+
+    def _steers(self, conditions: list[ast.expr], scope: Scope) -> str | None:
+        """The measure in conditions that say which assertions are reached."""
+        for condition in conditions:
+            name = self._brought_along(condition, scope) or self._decides(condition, scope)
+            if name is not None:
+                return name
+        return None
+
+    def _brought_along(self, node: ast.expr, scope: Scope) -> str | None:
+        """A name behind a value that has nothing to do with the entry point: cases, flags, what is expected."""
+        if self._from_foreign.level(node, scope) != CERTAIN or self._from_entry.level(node, scope) == CERTAIN:
+            return None
+        names = self._origins(node, scope, set())
+        return min(names) if names else None
+
+    def _origins(self, node: ast.AST, scope: Scope, seen: set[int]) -> set[str]:
+        """The foreign names behind a value, also behind names and functions of the tests."""
+        if id(node) in seen:
+            return set()
+        seen.add(id(node))
+        names: set[str] = set()
+        for part in (node, *own_nodes(node)):
+            if isinstance(part, ast.Name):
+                if self._is_foreign(part, scope):
+                    names.add(part.id)
+                for value, owner in self._parts(part, scope):
+                    names |= self._origins(value, owner, seen)
+        return names
 
     def _mixed(self, node: ast.BinOp | ast.Set, scope: Scope) -> str | None:
         """``f(3) - expected()`` and ``len({f(3), expected()})`` compare as well."""
@@ -149,7 +190,7 @@ class _Search:
                     return min(roots)
         return None
 
-    def _decides(self, node: ast.AST, scope: Scope, *, is_ordering: bool = False) -> str | None:
+    def _decides(self, node: ast.AST, scope: Scope, *, is_size: bool = False) -> str | None:
         """The measure in an expression whose truth decides the verdict."""
         if id(node) in self._seen:
             return None
@@ -160,11 +201,11 @@ class _Search:
             if isinstance(node.func, ast.Name) and node.func.id == self._entry:
                 # What the entry point is given is its own affair.
                 return None
-            name = self._decides_call(node, scope, is_ordering=is_ordering)
+            name = self._decides_call(node, scope, is_size=is_size)
             if name is not None:
                 return name
         for part, part_scope in self._parts(node, scope):
-            name = self._decides(part, part_scope, is_ordering=is_ordering)
+            name = self._decides(part, part_scope, is_size=is_size)
             if name is not None:
                 return name
         return None
@@ -182,14 +223,18 @@ class _Search:
                 # An answer of the entry point is compared with what the program says is right.
                 for foreign_name in self._names_in(side, scope):
                     return foreign_name
+            if answers:
+                name = self._brought_along(side, scope)
+                if name is not None:
+                    return name
             if isinstance(side, ast.Call) and self._repeats(side, others):
                 roots = self._roots(side.func, scope)
                 if roots and any(self._from_program.level(argument, scope) for argument in self._arguments(side)):
                     return min(roots)
             if is_ordering or all(_is_trivial(other) for other in others):
                 # ``to_list(f([])) == []`` may be about the program, ``is_right(f(3)) == True`` is not.
-                is_size = is_ordering or any(_is_empty(other) for other in others)
-                name = self._decides(side, scope, is_ordering=is_size)
+                is_size = any(_is_empty(other) for other in others)
+                name = self._decides(side, scope, is_size=is_size)
                 if name is not None:
                     return name
         return None
@@ -200,7 +245,7 @@ class _Search:
         dumps = {ast.dump(argument) for argument in arguments}
         return len(arguments) > 1 and any(ast.dump(other) in dumps for other in others)
 
-    def _decides_call(self, node: ast.Call, scope: Scope, *, is_ordering: bool) -> str | None:
+    def _decides_call(self, node: ast.Call, scope: Scope, *, is_size: bool) -> str | None:
         arguments = self._arguments(node)
         roots = self._roots(node.func, scope)
         for argument in arguments if _last_name(node.func) not in _ABOUT_CLASSES else []:
@@ -209,7 +254,7 @@ class _Search:
                 roots = roots | self._roots(argument, scope) if not self._is_subject(node, scope) else roots
         if not roots:
             return None
-        if any(self._from_entry.level(argument, scope) == CERTAIN for argument in arguments) and not is_ordering:
+        if any(self._from_entry.level(argument, scope) == CERTAIN for argument in arguments) and not is_size:
             return min(roots)
         involved = any(self._from_program.level(argument, scope) for argument in arguments)
         return min(roots) if involved and self._is_comparison(arguments) else None
@@ -234,8 +279,7 @@ class _Search:
         if isinstance(node, ast.Name):
             owner = self._scopes.find(node.id, scope)
             if owner is not None:
-                for value in self._assigned.get((owner, node.id), []):
-                    yield value, owner
+                yield from self._assigned.get((owner, node.id), [])
                 yield from self._returns(node.id, owner)
             return
         for child in ast.iter_child_nodes(node):
@@ -250,9 +294,8 @@ class _Search:
         """What a function of the tests returns."""
         for scope in self._scopes:
             if scope.parent is owner and isinstance(scope.node, FUNCTIONS) and scope.node.name == name:
-                for node in scope.nodes:
-                    if isinstance(node, (ast.Return, ast.Yield)) and node.value is not None:
-                        yield node.value, scope
+                for value in _returned(scope):
+                    yield value, scope
 
     def _roots(self, node: ast.AST, scope: Scope, depth: int = 0) -> set[str]:
         """The foreign names from which a function or object comes."""
@@ -263,11 +306,11 @@ class _Search:
             if owner is None:
                 return {node.id} & self._foreign
             roots: set[str] = set()
-            for value in self._assigned.get((owner, node.id), []) if depth < 5 else []:
-                if self._from_entry.level(value, owner) == APART:
+            for value, value_scope in self._assigned.get((owner, node.id), []) if depth < 5 else []:
+                if self._from_entry.level(value, value_scope) != CERTAIN:
                     for part in (value, *own_nodes(value)):
                         if isinstance(part, ast.Name):
-                            roots |= self._roots(part, owner, depth + 1)
+                            roots |= self._roots(part, value_scope, depth + 1)
             return roots
         if isinstance(node, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.List, ast.Tuple, ast.Dict, ast.NamedExpr)):
             return set(self._names_in(node, scope))
@@ -284,16 +327,29 @@ class _Search:
             if isinstance(part, ast.Name) and self._is_foreign(part, scope):
                 yield part.id
 
-    def _assignments(self) -> dict[tuple[Scope, str], list[ast.expr]]:
-        """All values that each name is assigned, or taken from."""
-        assigned: dict[tuple[Scope, str], list[ast.expr]] = {}
+    def _assignments(self) -> dict[tuple[Scope, str], list[tuple[ast.expr, Scope]]]:
+        """All values that each name is assigned, or taken from, also through parameters and fixtures."""
+        assigned: dict[tuple[Scope, str], list[tuple[ast.expr, Scope]]] = {}
         for scope in self._scopes:
             for node in scope.nodes:
                 for target, value in _bindings(node):
                     for part in (target, *own_nodes(target)):
                         if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
-                            assigned.setdefault((scope, part.id), []).append(value)
+                            assigned.setdefault((scope, part.id), []).append((value, scope))
+                if isinstance(node, ast.Call):
+                    for function, name, argument in self._from_program.given(node, scope):
+                        assigned.setdefault((function, name), []).append((argument, scope))
+            for name in scope.parameters:
+                for fixture in self._from_program.fixtures_of(name):
+                    values = [(value, fixture) for value in _returned(fixture)]
+                    assigned.setdefault((scope, name), []).extend(values)
         return assigned
+
+
+def _returned(scope: Scope) -> list[ast.expr]:
+    """What a function returns or yields."""
+    nodes = [node for node in scope.nodes if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom))]
+    return [node.value for node in nodes if node.value is not None]
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:

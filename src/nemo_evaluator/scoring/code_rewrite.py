@@ -7,15 +7,18 @@ received. ``judging/counting.py`` holds the functions that are called.
 from __future__ import annotations
 
 import ast
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from nemo_evaluator.scoring.code_flow import APART, Flow
+from nemo_evaluator.scoring.code_flow import APART, CERTAIN, Flow
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scope, Scopes, own_nodes
+from nemo_evaluator.scoring.code_truth import Truth
 
 _ORDERING: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _DISPLAYS: Final = (ast.Tuple, ast.List, ast.Set, ast.Dict)
 _ALL_EXCEPTIONS: Final = ("Exception", "BaseException")
 _FAILING_CALLS: Final = ("fail", "exit")
+_SKIPPING_CALLS: Final = ("skip", "skipTest", "SkipTest", "exit", "quit", "_exit")
+_EXPECTING_CALLS: Final = ("raises", "assertRaises", "assertRaisesRegex", "suppress", "warns")
 # Kinds of assertions; see judging/counting.py.
 _KIND_APART: Final = 0
 _KIND_INVOLVED: Final = 1
@@ -27,37 +30,48 @@ _Node = TypeVar("_Node", bound=ast.AST)
 class Rewriter(ast.NodeTransformer):
     """Rewrites one file.
 
-    ``asserts`` tells afterwards whether any assertion of the file may depend on the program.
+    ``asserts`` tells afterwards whether any assertion of the file may depend on the program. ``branches`` holds, for
+    each place where an answer decides what is done, the numbers of the assertions there: the tests have to reach one.
     """
 
-    def __init__(self, scopes: Scopes, flow: Flow) -> None:
+    def __init__(self, scopes: Scopes, flow: Flow, truth: Truth) -> None:
         self.asserts = False
+        self.branches: dict[int, list[int]] = {}
+        self._numbers: dict[ast.AST, int] = {}
+        self._truth = truth
+        self._is_asserting = False
         self._scopes = scopes
         self._flow = flow
         self._scope: Scope = scopes.module
         self._loaded: set[str] = set()
+        self._blocks: list[list[ast.stmt]] = []
         for scope in scopes:
+            self._blocks += _blocks_of(scope.node)
             for node in scope.nodes:
+                self._blocks += _blocks_of(node)
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                     self._loaded.add(node.id)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         """Rewrite a function."""
         return self._definition(node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
         """Rewrite a coroutine function."""
         return self._definition(node)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         """Rewrite a class."""
         return self._definition(node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         """``assert X`` becomes ``assert __nel_holds__(__nel_asks__(), X, kind)``."""
         kind = self._kind_of(node.test)
+        number = self._number(node)
+        self._is_asserting = True
         self.generic_visit(node)
-        arguments = [_call("__nel_asks__"), node.test, ast.Constant(kind)]
+        self._is_asserting = False
+        arguments = [_call("__nel_asks__"), node.test, ast.Constant(kind), ast.Constant(number)]
         node.test = _at(_call("__nel_holds__", *arguments), node.test)
         return node
 
@@ -65,15 +79,108 @@ class Rewriter(ast.NodeTransformer):
         """A call that asserts, such as ``self.assertEqual(f(3), 9)``, is counted when it returns."""
         call = node.value
         kind = self._kind_of_call(call) if isinstance(call, ast.Call) and self._asserts(call) else None
+        number = self._number(call)
+        self._is_asserting = kind is not None
         self.generic_visit(node)
+        self._is_asserting = False
         if kind is not None:
-            arguments = [_call("__nel_asks__"), node.value, ast.Constant(kind)]
+            arguments = [_call("__nel_asks__"), node.value, ast.Constant(kind), ast.Constant(number)]
             node.value = _at(_call("__nel_called__", *arguments), node.value)
             return _at(_reporting_failure(node), node)
         return node
 
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        """``raise AssertionError(...)`` is an assertion that failed, whoever swallows it."""
+        self.generic_visit(node)
+        kind = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        if node.exc is not None and isinstance(kind, ast.Name) and kind.id == "AssertionError":
+            node.exc = _at(_call("__nel_raising__", node.exc), node.exc)
+        return node
+
+    def visit_If(self, node: ast.If) -> Any:
+        """An answer may decide which assertions are reached."""
+        return self._branch(node, [node.test], [*node.body, *node.orelse, *self._rest_of(node)])
+
+    def visit_For(self, node: ast.For) -> Any:
+        """An answer may decide how often the assertions of a loop are reached."""
+        return self._branch(node, [] if _asks_for_nothing(node.iter) else [node.iter], node.body)
+
+    def visit_AsyncFor(self, node: ast.AsyncFor) -> Any:
+        """The same for what is waited for."""
+        return self._branch(node, [node.iter], node.body)
+
+    def visit_While(self, node: ast.While) -> Any:
+        """An answer may decide how often the assertions of a loop are reached."""
+        return self._branch(node, [node.test], node.body)
+
+    def visit_With(self, node: ast.With) -> Any:
+        """A context may swallow what keeps its assertions from being reached."""
+        return self._branch(node, node.body if _may_swallow(node) else [], node.body)
+
+    def visit_AsyncWith(self, node: ast.AsyncWith) -> Any:
+        """The same for a context that is waited for."""
+        return self._branch(node, node.body if _may_swallow(node) else [], node.body)
+
+    def _branch(self, node: ast.stmt, deciding: list[ast.expr] | list[ast.stmt], block: list[ast.stmt]) -> Any:
+        """Note when a statement begins in which an answer decides whether assertions are reached."""
+        is_decided = any(self._flow.level(part, self._scope) == CERTAIN for part in deciding)
+        numbers = self._assertions_in(block) if is_decided else []
+        self.generic_visit(node)
+        return self._entering(node, numbers)
+
+    def _may_lack_items(self, node: ast.Call) -> bool:
+        """``all(x > 2 for x in f(3))`` asserts nothing when the answer is empty."""
+        name = _name_of(node)
+        if name not in ("all", "any") or len(node.args) != 1 or self._scopes.find(name, self._scope) is not None:
+            return False
+        values = node.args[0]
+        if isinstance(values, _DISPLAYS) or _asks_for_nothing(values):
+            return False
+        if isinstance(values, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
+            parts = [part for one in values.generators for part in (one.iter, *one.ifs)]
+            return any(self._flow.level(part, self._scope) == CERTAIN for part in parts)
+        return name == "all" and self._flow.level(values, self._scope) == CERTAIN
+
+    def _entering(self, node: ast.stmt, numbers: list[int]) -> Any:
+        if not numbers:
+            return node
+        self.branches[len(self.branches)] = numbers
+        report = ast.Expr(_call("__nel_entered__", ast.Constant(len(self.branches) - 1)))
+        return [_at(report, node), node]
+
+    def _assertions_in(self, block: list[ast.stmt]) -> list[int]:
+        """The numbers of the assertions that a right program can reach, also those of functions inside."""
+        numbers = []
+        for statement in block:
+            for node in ast.walk(statement):
+                is_assertion = isinstance(node, ast.Assert) and not _always_fails(node)
+                if is_assertion or (isinstance(node, ast.Call) and self._asserts(node)):
+                    numbers.append(self._number(node))
+        return numbers
+
+    def _number(self, node: ast.AST) -> int:
+        return self._numbers.setdefault(node, len(self._numbers))
+
+    def _rest_of(self, node: ast.If) -> list[ast.stmt]:
+        """What is not done when an ``if`` leaves: the statements that follow it."""
+        leaves = any(_leaves(part) for part in _nodes([*node.body, *node.orelse]))
+        if not leaves:
+            return []
+        for block in self._blocks:
+            if node in block:
+                return block[block.index(node) + 1 :]
+        return []
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """``pattern.format(x)`` with a pattern that may come from the program is kept from looking into ``x``."""
+        if self._is_asserting and self._may_lack_items(node):
+            self.generic_visit(node)
+            number = self._number(node)
+            self.branches[len(self.branches)] = [number]
+            branch = ast.Constant(len(self.branches) - 1)
+            items = _call("__nel_items__", branch, ast.Constant(number), node.args[0])
+            node.args = [_at(items, node.args[0])]
+            return node
         function = node.func
         is_format = isinstance(function, ast.Attribute) and function.attr in ("format", "format_map")
         if not is_format or not isinstance(function, ast.Attribute):
@@ -105,37 +212,48 @@ class Rewriter(ast.NodeTransformer):
             return node
         return self.generic_visit(node)
 
-    def visit_Try(self, node: ast.Try) -> ast.AST:
+    def visit_Try(self, node: ast.Try) -> Any:
         """Each handler reports what it received."""
         return self._try(node)
 
-    def visit_TryStar(self, node: ast.TryStar) -> ast.AST:
+    def visit_TryStar(self, node: ast.TryStar) -> Any:
         """Each handler reports what it received."""
         return self._try(node)
 
-    def _try(self, node: ast.Try | ast.TryStar) -> ast.AST:
+    def _try(self, node: ast.Try | ast.TryStar) -> Any:
         skips_assertion = any(self._is_assertion(part) for part in _nodes(node.body))
         demanded = any(_always_fails(part) for part in _nodes([*node.body, *node.orelse]))
+        # ``finally: return`` takes back whatever was raised.
+        takes_back = any(isinstance(part, (ast.Return, ast.Break, ast.Continue)) for part in _nodes(node.finalbody))
+        is_decided = any(self._flow.level(part, self._scope) == CERTAIN for part in node.body)
+        numbers = self._assertions_in(node.body) if takes_back and is_decided else []
         self.generic_visit(node)
         for handler in node.handlers:
             flags = [_catches_all(handler), skips_assertion, demanded]
             report = _call("__nel_caught__", *(ast.Constant(flag) for flag in flags))
             handler.body.insert(0, _at(ast.Expr(report), handler.body[0]))
-        return node
+        return self._entering(node, numbers)
 
     def _is_assertion(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Assert):
             return not _always_fails(node) and self._kind_of(node.test) != _KIND_CONSTANT
         return isinstance(node, ast.Call) and self._asserts(node)
 
-    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.AST:
+    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Any:
+        # A decorator may leave the tests out when an answer says so.
+        is_decided = any(self._flow.level(decorator, self._scope) == CERTAIN for decorator in node.decorator_list)
+        numbers = self._assertions_in(node.body) if is_decided else []
         outer = self._scope
         self._scope = self._scopes.of(node)
-        node.body = [self.visit(statement) for statement in node.body]
+        body: list[ast.stmt] = []
+        for statement in node.body:
+            visited = self.visit(statement)
+            body += visited if isinstance(visited, list) else [visited]
+        node.body = body
         self._scope = outer
         # Decorators, defaults and bases are evaluated where the definition stands.
         node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
-        return node
+        return self._entering(node, numbers)
 
     def _asserts(self, node: ast.Call) -> bool:
         """A method, or an imported function, whose name says that it asserts something."""
@@ -150,15 +268,17 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(node.func, ast.Attribute) and not _is_self(node.func.value):
             # ``mock.assert_called_with(3)``: it is the object that knows.
             arguments.append(node.func.value)
-        if not arguments or (_is_display(arguments[0]) and _name_of(node) in ("assertTrue", "assert_")):
+        if not arguments or self._truth.of_assertion(node, self._scope) is True:
+            return _KIND_CONSTANT
+        if all(self._flow.is_closed(argument, self._scope) for argument in arguments):
             return _KIND_CONSTANT
         levels = [self._flow.level(argument, self._scope) for argument in arguments]
         return self._note(_KIND_APART if max(levels) == APART else _KIND_INVOLVED)
 
     def _kind_of(self, node: ast.expr) -> int:
-        if _always_holds(node):
-            return _KIND_CONSTANT
         is_apart = self._flow.level(node, self._scope) == APART
+        if self._truth.of(node, self._scope) is True or (is_apart and self._flow.is_closed(node, self._scope)):
+            return _KIND_CONSTANT
         return self._note(_KIND_APART if is_apart else _KIND_INVOLVED)
 
     def _note(self, kind: int) -> int:
@@ -201,29 +321,6 @@ def _nodes(statements: list[ast.stmt]) -> list[ast.AST]:
     return nodes
 
 
-def _is_display(node: ast.expr) -> bool:
-    """``(f(3) == 9, "message")``: a list or tuple with something in it is always true."""
-    if isinstance(node, ast.Dict):
-        return bool(node.keys)
-    return isinstance(node, (ast.Tuple, ast.List, ast.Set)) and bool(node.elts)
-
-
-def _always_holds(node: ast.expr) -> bool:
-    """The value of the expression is true whatever the program answers."""
-    if isinstance(node, ast.Constant):
-        return bool(node.value)
-    if isinstance(node, (ast.Lambda, ast.GeneratorExp)):
-        return True
-    if isinstance(node, ast.BoolOp):
-        parts = [_always_holds(value) for value in node.values]
-        return any(parts) if isinstance(node.op, ast.Or) else all(parts)
-    if isinstance(node, ast.NamedExpr):
-        return _always_holds(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return any(isinstance(part, ast.Constant) and part.value for part in node.values)
-    return _is_display(node)
-
-
 def _always_fails(node: ast.AST) -> bool:
     """``assert False``, ``raise AssertionError``, ``self.fail()``, ``pytest.fail()``."""
     if isinstance(node, ast.Assert):
@@ -241,6 +338,48 @@ def _name_of(node: ast.Call) -> str:
 
 def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _blocks_of(node: ast.AST) -> list[list[ast.stmt]]:
+    blocks = []
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(node, field, None)
+        if isinstance(block, list):
+            blocks.append(list(block))
+    return blocks
+
+
+def _leaves(node: ast.AST) -> bool:
+    """``return``, ``continue``, ``break``, and calls that skip."""
+    if isinstance(node, (ast.Return, ast.Continue, ast.Break)):
+        return True
+    return isinstance(node, ast.Call) and _name_of(node) in _SKIPPING_CALLS
+
+
+def _asks_for_nothing(node: ast.expr) -> bool:
+    """The program is given something empty, so that an empty answer may be right: ``f([])``."""
+    for part in (node, *own_nodes(node)):
+        for argument in part.args if isinstance(part, ast.Call) else []:
+            is_display = isinstance(argument, (ast.List, ast.Tuple, ast.Set))
+            if is_display and not argument.elts:
+                return True
+            if (isinstance(argument, ast.Dict) and not argument.keys) or (
+                isinstance(argument, ast.Constant) and not argument.value
+            ):
+                return True
+    return False
+
+
+def _may_swallow(node: ast.With | ast.AsyncWith) -> bool:
+    """A context that is no usual one and does not name the exceptions that it expects."""
+    for item in node.items:
+        call = item.context_expr
+        name = _name_of(call) if isinstance(call, ast.Call) else ""
+        arguments = call.args if isinstance(call, ast.Call) else []
+        is_broad = any(isinstance(part, ast.Name) and part.id in _ALL_EXCEPTIONS for part in arguments)
+        if name not in _EXPECTING_CALLS or (name == "suppress" and is_broad):
+            return True
+    return False
 
 
 def _catches_all(handler: ast.ExceptHandler) -> bool:

@@ -7,12 +7,13 @@ import sys
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from nemo_evaluator.scoring.code_flow import Flow
-from nemo_evaluator.scoring.code_measures import find_measure
+from nemo_evaluator.scoring.code_flow import APART, Flow
+from nemo_evaluator.scoring.code_measures import find_measure, program_names
 from nemo_evaluator.scoring.code_processes import find_own_equality, find_process_use
 from nemo_evaluator.scoring.code_rewrite import Rewriter
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scopes, own_nodes
 from nemo_evaluator.scoring.code_sinks import find_sink
+from nemo_evaluator.scoring.code_truth import Truth
 
 # Names that the judge takes from a module when nobody imported it.
 _COMPARING: Final = frozenset({"isclose", "Counter", "OrderedDict", "deque", "pytest"})
@@ -36,11 +37,14 @@ def prepare(measure: Measure) -> dict[str, Any]:
 
     Returns:
         ``tests`` is the rewritten source, ``collect`` names the test functions and classes to run, ``mentioned`` the
-        libraries that the judge has to prepare, ``imports`` the modules that the tests import. ``asserts`` is true when
-        any assertion may depend on the program. ``unjudged`` says why the tests cannot be run, if so.
+        libraries that the judge has to prepare, ``imports`` the modules that the tests import whatever the program
+        answers. ``asserts`` is true when any assertion may depend on the program, ``branches`` holds the assertions
+        that answers must not keep from being reached. ``asked`` are the names that the tests may take from the
+        program, ``unbound`` those of their own that an answer may leave unbound. ``unjudged`` says why the tests cannot
+        be run, if so.
     """
     content: dict[str, Any] = {"entry": measure.entry, "stub": measure.stub, "collect": [], "imports": []}
-    content.update(tests="", asserts=False, unjudged="")
+    content.update(tests="", asserts=False, branches={}, asked=[], unbound=[], unjudged="")
     content["mentioned"] = [word for word in _LIBRARIES if word in measure.source]
     try:
         module = ast.parse(measure.source)
@@ -77,11 +81,14 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
     compared = find_own_equality(scopes, is_program)
     if compared is not None:
         content["unjudged"] = f"the tests compare objects of {compared!r}, whose own code would decide the result"
-    rewriter = Rewriter(scopes, flow)
-    content["imports"] = _imports(module)
+    rewriter = Rewriter(scopes, flow, Truth(scopes, measure.entry))
+    content["imports"] = [name for name in _imports(module) if name not in flow.decided_imports]
     content["collect"] = _collected(module)
     rewriter.visit(module)
     content["asserts"] = rewriter.asserts
+    content["branches"] = rewriter.branches
+    content["asked"] = sorted(program_names(scopes, is_program) | {measure.entry})
+    content["unbound"] = sorted(name for name in scopes.module.names if flow.name_level(name) != APART)
 
 
 def _defined_by(stub: str) -> set[str]:

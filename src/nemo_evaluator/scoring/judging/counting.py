@@ -46,6 +46,9 @@ class Tally:
         self.counted = 0
         self.end: End | None = None
         self.failure: str | None = None
+        # Assertions that were evaluated, and places that were come to where answers decide which are; see code_rewrite.
+        self.evaluated: set[int] = set()
+        self.entered: set[int] = set()
         # The exception of the program that is on its way to the tests.
         self.raised: BaseException | None = None
         self._label = ""
@@ -89,8 +92,25 @@ class Tally:
         if isinstance(error, (AssertionError, Failed)) and error is not self.raised:
             self.fail(describe(error))
 
-    def holds(self, before: int, value: Any, kind: int) -> bool:
+    def raising(self, error: Any) -> Any:
+        """The tests raise an AssertionError by themselves; nobody may swallow that."""
+        self.fail("AssertionError: raised by the tests")
+        return error
+
+    def skipped(self, branches: dict[int, list[int]]) -> bool:
+        """Whether the answers kept all assertions of some place from being reached."""
+        return any(not self.evaluated.intersection(branches[branch]) for branch in self.entered)
+
+    def items(self, branch: int, number: int, values: Any) -> Any:
+        """What ``all`` or ``any`` goes through in an assertion; without items it asserts nothing."""
+        self.entered.add(branch)
+        for value in values:
+            self.evaluated.add(number)
+            yield value
+
+    def holds(self, before: int, value: Any, kind: int, number: int) -> bool:
         """Whether the value of an ``assert`` is true; counts it if it depends on the program."""
+        self.evaluated.add(number)
         self.settle()
         truth = bool(value)
         self.settle()
@@ -100,8 +120,9 @@ class Tally:
         self._count(before, kind)
         return True
 
-    def called(self, before: int, value: Any, kind: int) -> Any:
+    def called(self, before: int, value: Any, kind: int, number: int) -> Any:
         """Count an assertion that is a call, such as ``self.assertEqual(f(3), 9)``; it did not raise."""
+        self.evaluated.add(number)
         self.settle()
         self._count(before, kind)
         return value

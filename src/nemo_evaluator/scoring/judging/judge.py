@@ -30,7 +30,7 @@ def judge(session: Session, tests: dict[str, Any]) -> tuple[str, str]:
         return "unjudged", f"the tests are not valid Python: {describe(error)}"
     try:
         session.greet()
-        names = Names(session, tests["entry"], tests["stub"])
+        names = Names(session, tests)
         if tests["mentioned"]:
             from .libraries import prepare_libraries  # noqa: PLC0415 - it is sent along only where it is needed
 
@@ -88,6 +88,8 @@ def _conclusion(session: Session, tests: dict[str, Any]) -> tuple[str, str]:
         return "crash", tally.raised_text
     if tally.failure is not None:
         return "wrong", tally.failure
+    if tally.skipped(tests["branches"]):
+        return "wrong", "the answers kept assertions of the tests from being reached"
     if tally.counted:
         return "passed", ""
     if tally.answers and tests["asserts"]:

@@ -31,21 +31,27 @@ _NOTHING: Final = object()
 class Names(dict):  # type: ignore[type-arg]
     """The globals of the tests: what is not theirs or Python's is the stub's, a module's, or the program's."""
 
-    def __init__(self, session: Session, entry: str, stub: str) -> None:
+    def __init__(self, session: Session, tests: dict[str, Any]) -> None:
         own_builtins = {**vars(builtins), "next": _next_of(session), "getattr": _getattr_of(session)}
-        super().__init__(__name__="__main__", __builtins__=own_builtins)
+        super().__init__(__name__="__main__", __file__="tests.py", __doc__=None, __builtins__=own_builtins)
         tally = session.tally
         self["__nel_asks__"] = tally.asks
         self["__nel_holds__"] = tally.holds
         self["__nel_called__"] = tally.called
         self["__nel_caught__"] = tally.caught
+        self["__nel_entered__"] = tally.entered.add
+        self["__nel_items__"] = tally.items
+        self["__nel_raising__"] = tally.raising
         self["__nel_failed__"] = tally.failed
         self["__nel_format__"] = _format
         self["__nel_leave__"] = tally.leave
         self["__nel_ordered__"] = tally.ordered
         self.session = session
-        self.entry = entry
-        self._stub = stub
+        self.entry: str = tests["entry"]
+        self._stub: str = tests["stub"]
+        self._asked = frozenset(tests["asked"])
+        self._unbound = frozenset(tests["unbound"])
+        self._source: str = tests["tests"]
         self._helpers: dict[str, Any] | None = None
 
     def __missing__(self, name: str) -> Any:
@@ -61,6 +67,11 @@ class Names(dict):  # type: ignore[type-arg]
                 return getattr(__import__(_COMPARING[name]), name)
             if name in getattr(sys, "stdlib_module_names", _MODULES):
                 return __import__(name)
+        if name not in self._asked:
+            # A name of the tests' own that is not bound now, or one that is in a text: the program has no say in it.
+            is_of_answers = name in self._unbound or name not in self._source
+            reason = f"the tests use {name!r}, which nobody defines"
+            raise self.session.stop("crash" if is_of_answers else "unjudged", reason)
         return self.of_program(name)
 
     def of_program(self, name: str) -> Any:

@@ -172,10 +172,11 @@ class Session:
             module = getattr(value, "__module__", None)
             if isinstance(module, str) and _is_of_python(module, name, value):
                 return values.Reference(-1, True, f"{module}:{name}")
-        if self._is_direct and not is_usable(value):
-            raise self.stop("unjudged", f"the tests pass a {type(value).__name__}, which cannot be sent")
         number = self._numbers.get(id(value))
         if number is None:
+            # What the program was given before, it may have chosen to be given again.
+            if self._is_direct and not is_usable(value):
+                raise self.stop("unjudged", f"the tests pass a {type(value).__name__}, which cannot be sent")
             number = len(self._handed_out)
             self._numbers[id(value)] = number
             self._handed_out.append(value)

@@ -1,0 +1,234 @@
+"""Which assertions of a test file hold, whatever the program answers, as far as their text decides it."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from nemo_evaluator.scoring.code_flow import bindings_of, is_constant
+from nemo_evaluator.scoring.code_scopes import Scope, Scopes
+
+_OPERATORS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
+_HOLDS_WITH_ITSELF: Final = (ast.Eq, ast.Is, ast.LtE, ast.GtE)
+# Functions of Python that never return None, and those whose result is never empty.
+_NEVER_NONE: Final = frozenset(
+    {"bool", "dict", "enumerate", "filter", "float", "hash", "id", "int", "isinstance", "iter", "len", "list", "map"}
+    | {"range", "repr", "reversed", "set", "sorted", "str", "tuple", "type", "zip"}
+)
+_NEVER_EMPTY: Final = frozenset({"ascii", "enumerate", "filter", "iter", "map", "repr", "reversed", "type", "zip"})
+_COMPARING_METHODS: Final[dict[str, type[ast.cmpop]]] = {
+    "assertEqual": ast.Eq,
+    "assertIs": ast.Is,
+    "assertIn": ast.In,
+    "assertGreater": ast.Gt,
+    "assertGreaterEqual": ast.GtE,
+    "assertLess": ast.Lt,
+    "assertLessEqual": ast.LtE,
+    "assertIsNot": ast.IsNot,
+    "assertNotEqual": ast.NotEq,
+}
+_UNKNOWN: Final = object()
+_MAX_DEPTH: Final = 20
+
+
+class Truth:
+    """Says of an expression whether it is always true or always false."""
+
+    def __init__(self, scopes: Scopes, entry: str) -> None:
+        self._scopes = scopes
+        self._entry = entry
+
+    def of(self, node: ast.expr, scope: Scope) -> bool | None:
+        """True or False where the value of the expression is always so; None where it depends on something."""
+        value = self._constant(node, scope)
+        if value is not _UNKNOWN:
+            return bool(value)
+        if isinstance(node, ast.Name):
+            return True if self._is_entry(node, scope) else None
+        if isinstance(node, (ast.Lambda, ast.GeneratorExp)):
+            return True
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            return True if any(not isinstance(element, ast.Starred) for element in node.elts) else None
+        if isinstance(node, ast.Dict):
+            return True if any(key is not None for key in node.keys) else None
+        if isinstance(node, ast.JoinedStr):
+            return True if any(isinstance(part, ast.Constant) and part.value for part in node.values) else None
+        if isinstance(node, (ast.NamedExpr, ast.Await)):
+            return self.of(node.value, scope) if isinstance(node, ast.NamedExpr) else None
+        return self._of_operation(node, scope)
+
+    def of_assertion(self, node: ast.Call, scope: Scope) -> bool | None:
+        """The same for a method that asserts, such as ``assertEqual``; True when it never raises."""
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        arguments = node.args
+        if name in ("assertTrue", "assert_") and arguments:
+            return self.of(arguments[0], scope)
+        if name == "assertFalse" and arguments:
+            return _negated(self.of(arguments[0], scope))
+        if name == "assertIsNotNone" and arguments:
+            return self.of(ast.Compare(arguments[0], [ast.IsNot()], [ast.Constant(None)]), scope)
+        if name == "assertIsInstance" and len(arguments) > 1:
+            return self.of(ast.Call(ast.Name("isinstance", ast.Load()), arguments[:2], []), scope)
+        if name in _COMPARING_METHODS and len(arguments) > 1:
+            return self.of(ast.Compare(arguments[0], [_COMPARING_METHODS[name]()], [arguments[1]]), scope)
+        return None
+
+    def _of_operation(self, node: ast.expr, scope: Scope) -> bool | None:
+        if isinstance(node, ast.BoolOp):
+            parts = [self.of(part, scope) for part in node.values]
+            decisive = isinstance(node.op, ast.Or)
+            if decisive in parts:
+                return decisive
+            return None if None in parts else not decisive
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return _negated(self.of(node.operand, scope))
+        if isinstance(node, ast.IfExp):
+            condition = self.of(node.test, scope)
+            if condition is not None:
+                return self.of(node.body if condition else node.orelse, scope)
+            both = {self.of(node.body, scope), self.of(node.orelse, scope)}
+            return both.pop() if len(both) == 1 else None
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            return self._of_comparison(node.left, node.ops[0], node.comparators[0], scope)
+        return self._of_call(node, scope) if isinstance(node, ast.Call) else None
+
+    def _of_comparison(self, left: ast.expr, comparison: ast.cmpop, right: ast.expr, scope: Scope) -> bool | None:
+        if isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id:
+            return isinstance(comparison, _HOLDS_WITH_ITSELF)
+        other = self._constant(right, scope)
+        compares_none = other is None and isinstance(comparison, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq))
+        if compares_none and self._is_never_none(left, scope):
+            return isinstance(comparison, (ast.IsNot, ast.NotEq))
+        if self._builtin(left, scope) == "len":
+            if isinstance(comparison, ast.GtE) and other == 0:
+                return True
+            if isinstance(comparison, (ast.Gt, ast.NotEq)) and other == -1:
+                return True
+        is_choice = isinstance(comparison, ast.In) and _is_truth_value(left) and isinstance(other, tuple)
+        return True if is_choice and True in other and False in other else None
+
+    def _of_call(self, node: ast.Call, scope: Scope) -> bool | None:
+        name = self._builtin(node, scope)
+        arguments = node.args
+        if name in _NEVER_EMPTY:
+            return True
+        if name == "bool" and len(arguments) == 1:
+            return self.of(arguments[0], scope)
+        if name == "callable" and len(arguments) == 1:
+            is_entry = isinstance(arguments[0], ast.Name) and self._is_entry(arguments[0], scope)
+            return True if is_entry else None
+        if name == "isinstance" and len(arguments) == 2 and isinstance(arguments[1], ast.Name):
+            is_all = arguments[1].id == "object" or (arguments[1].id == "bool" and _is_truth_value(arguments[0]))
+            return True if is_all else None
+        if name == "hasattr" and len(arguments) == 2:
+            attribute = self._constant(arguments[1], scope)
+            return True if isinstance(attribute, str) and hasattr(object, attribute) else None
+        if name in ("any", "all") and len(arguments) == 1:
+            return self._of_elements(name, arguments[0], scope)
+        return None
+
+    def _of_elements(self, name: str, node: ast.expr, scope: Scope) -> bool | None:
+        if not isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            return None
+        parts = [self.of(element, scope) for element in node.elts]
+        decisive = name == "any"
+        if decisive in parts:
+            return decisive
+        return None if None in parts else not decisive
+
+    def _constant(self, node: ast.expr, scope: Scope, depth: int = 0) -> Any:
+        """The value of an expression that is made of constants only, else _UNKNOWN."""
+        if depth > _MAX_DEPTH:
+            return _UNKNOWN
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            value = self._assigned_once(node.id, scope)
+            return _UNKNOWN if value is None else self._constant(value, self._scopes.module, depth + 1)
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            elements = [self._constant(element, scope, depth + 1) for element in node.elts]
+            return _UNKNOWN if any(element is _UNKNOWN for element in elements) else tuple(elements)
+        if isinstance(node, ast.Dict) and not node.keys:
+            return ()
+        if isinstance(node, ast.UnaryOp):
+            return self._negative(node, scope, depth)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            left = self._constant(node.left, scope, depth + 1)
+            right = self._constant(node.comparators[0], scope, depth + 1)
+            if left is _UNKNOWN or right is _UNKNOWN:
+                return _UNKNOWN
+            return _compared(node.ops[0], left, right)
+        if isinstance(node, ast.Call) and self._builtin(node, scope) == "len" and len(node.args) == 1:
+            return _length(node.args[0])
+        return _UNKNOWN
+
+    def _negative(self, node: ast.UnaryOp, scope: Scope, depth: int) -> Any:
+        value = self._constant(node.operand, scope, depth + 1)
+        if value is _UNKNOWN:
+            return _UNKNOWN
+        if isinstance(node.op, ast.Not):
+            return not value
+        if isinstance(node.op, ast.USub) and isinstance(value, (int, float)):
+            return -value
+        return _UNKNOWN
+
+    def _assigned_once(self, name: str, scope: Scope) -> ast.expr | None:
+        """What a name stands for that is bound once, and is no parameter."""
+        owner = self._scopes.find(name, scope)
+        if owner is None or name in owner.parameters:
+            return None
+        values = bindings_of(name, self._scopes)
+        value = values[0] if len(values) == 1 else None
+        # A list may be changed, also by the program.
+        return value if value is not None and is_constant(value) else None
+
+    def _is_entry(self, node: ast.Name, scope: Scope) -> bool:
+        return node.id == self._entry and self._scopes.find(node.id, scope) is None
+
+    def _is_never_none(self, node: ast.expr, scope: Scope) -> bool:
+        if isinstance(node, ast.Name):
+            return self._is_entry(node, scope)
+        if self._builtin(node, scope) in _NEVER_NONE:
+            return True
+        return _is_truth_value(node) or isinstance(node, (ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.Set))
+
+    def _builtin(self, node: ast.expr, scope: Scope) -> str:
+        """The name of the function of Python that a call calls."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            return ""
+        return node.func.id if self._scopes.find(node.func.id, scope) is None else ""
+
+
+def _negated(truth: bool | None) -> bool | None:
+    return None if truth is None else not truth
+
+
+def _is_truth_value(node: ast.expr) -> bool:
+    return isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
+
+
+def _length(node: ast.expr) -> Any:
+    """How long a list is that is written out."""
+    if not isinstance(node, (ast.Tuple, ast.List)) or any(isinstance(part, ast.Starred) for part in node.elts):
+        return _UNKNOWN
+    return len(node.elts)
+
+
+def _compared(comparison: ast.cmpop, left: Any, right: Any) -> Any:
+    try:
+        return _OPERATORS[type(comparison)](left, right)
+    except TypeError:
+        return _UNKNOWN
