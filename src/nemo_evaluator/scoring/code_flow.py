@@ -29,8 +29,9 @@ class Flow:
         self._is_program = is_program
         self._levels: dict[tuple[Scope, str], int] = {}
         self._changed = True
-        # Modules that are imported where an answer decides it.
+        # Modules that are imported, and names that are bound, where an answer decides it.
         self.decided_imports: set[str] = set()
+        self.decided_names: set[str] = set()
         self._constant = self._constant_names()
         # How what a function returns depends on the program, and the functions of which that is all there is to know.
         self._returned: dict[Scope, int] = {}
@@ -58,10 +59,6 @@ class Flow:
                 break
             highest = max(highest, self._own_level(inner, scope))
         return highest
-
-    def name_level(self, name: str) -> int:
-        """How a name of the module, or whether it is bound at all, depends on the program."""
-        return self._levels.get((self._scopes.module, name), APART)
 
     def is_closed(self, node: ast.expr, scope: Scope) -> bool:
         """All names in the expression are of constants, of Python, or of functions that return no answer."""
@@ -142,6 +139,8 @@ class Flow:
             self._visit(statement, scope, control)
 
     def _visit(self, node: ast.stmt, scope: Scope, control: int) -> None:
+        if control:
+            self.decided_names |= _bound_by(node)
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             self._visit_definition(node, scope)
             # Whether there is such a name may depend on an answer.
@@ -202,6 +201,7 @@ class Flow:
             inner = max(inner, self._levels_of(node.body, scope))
         if not isinstance(node, ast.While):
             self._raise_targets(node.target, scope, inner)
+            self.decided_names |= _bound_by(node) if inner else set()
         self._visit_block([*node.body, *node.orelse], scope, inner)
 
     def _visit_definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope) -> None:
@@ -375,6 +375,16 @@ def _assigned(targets: Iterable[ast.AST], scope: Scope) -> set[tuple[Scope, str]
             if isinstance(node, ast.Name):
                 names.add((scope, node.id))
     return names
+
+
+def _bound_by(node: ast.stmt) -> set[str]:
+    """The names that a statement binds or deletes, without those inside of its blocks."""
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        return {node.name}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    nodes = [part for child in _expressions_of(node) for part in (child, *own_nodes(child))]
+    return {part.id for part in nodes if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
 
 
 def is_constant(node: ast.AST) -> bool:

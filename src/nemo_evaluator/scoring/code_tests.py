@@ -7,7 +7,7 @@ import sys
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from nemo_evaluator.scoring.code_flow import APART, Flow
+from nemo_evaluator.scoring.code_flow import Flow
 from nemo_evaluator.scoring.code_measures import find_measure, program_names
 from nemo_evaluator.scoring.code_processes import find_own_equality, find_process_use
 from nemo_evaluator.scoring.code_rewrite import Rewriter
@@ -19,6 +19,8 @@ from nemo_evaluator.scoring.code_truth import Truth
 _COMPARING: Final = frozenset({"isclose", "Counter", "OrderedDict", "deque", "pytest"})
 _CHECK: Final = "check"
 _EXITS: Final = ("exit", "quit", "sys.exit")
+# What users call the file of the program, when tests import from it.
+_OWN_MODULES: Final = ("solution", "main", "program", "submission", "answer", "candidate", "your_module")
 # Words whose libraries report to the judge.
 _LIBRARIES: Final = ("pytest", "unittest", "suppress", "asyncio")
 
@@ -56,6 +58,7 @@ def prepare(measure: Measure) -> dict[str, Any]:
 
 
 def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any]) -> None:
+    _drop_own_imports(module, measure.entry)
     _call_check(module, measure.entry)
     _keep_last_word(module.body)
     _rename_hidden(module.body)
@@ -88,7 +91,7 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
     content["asserts"] = rewriter.asserts
     content["branches"] = rewriter.branches
     content["asked"] = sorted(program_names(scopes, is_program) | {measure.entry})
-    content["unbound"] = sorted(name for name in scopes.module.names if flow.name_level(name) != APART)
+    content["unbound"] = sorted(flow.decided_names)
 
 
 def _defined_by(stub: str) -> set[str]:
@@ -96,6 +99,15 @@ def _defined_by(stub: str) -> set[str]:
         return Scopes(ast.parse(stub)).module.names
     except (SyntaxError, ValueError, RecursionError):
         return set()
+
+
+def _drop_own_imports(module: ast.Module, entry: str) -> None:
+    """``from solution import f`` stands for the program, whose names the tests find without an import."""
+    for node in list(module.body):
+        if not isinstance(node, ast.ImportFrom) or node.module not in _OWN_MODULES:
+            continue
+        if all(alias.asname is None and alias.name == entry for alias in node.names):
+            module.body.remove(node)
 
 
 def _call_check(module: ast.Module, entry: str) -> None:

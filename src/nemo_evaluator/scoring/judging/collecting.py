@@ -80,7 +80,7 @@ class Runner:
             for fixture_arguments in self._fixtures.arguments(function, arguments, instance):
                 before = self._tally.answers
                 self._call(function, {**arguments, **fixture_arguments})
-        except Exception as error:
+        except Exception as error:  # ``unittest`` may not be imported; all but its SkipTest goes on
             if type(error).__name__ != "SkipTest" or self._tally.answers > before:
                 raise
         except Skipped:
@@ -103,7 +103,7 @@ class Runner:
     def _run_case(self, kind: type, unittest: Any) -> None:
         if getattr(kind, "__unittest_expecting_failure__", False):
             return
-        result = _result(unittest, self._tally)
+        result = _result(self._tally)
         result.stopTest(None)
         loader = unittest.TestLoader()
         suite = unittest.TestSuite(_cases(loader.loadTestsFromTestCase(kind)))
@@ -147,8 +147,10 @@ def _cases(suite: Any) -> Iterator[Any]:
             yield case
 
 
-def _result(unittest: Any, tally: Tally) -> Any:
-    class Result(unittest.TestResult):  # type: ignore[misc]
+def _result(tally: Tally) -> Any:
+    import unittest  # noqa: PLC0415 - only tests that use it come here
+
+    class Result(unittest.TestResult):
         """Keeps the first exception and stops there."""
 
         first: BaseException | None = None

@@ -100,7 +100,6 @@ class Approx:
 
     __array_ufunc__ = None
     __array_priority__ = 100
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, expected: Any, rel: float | None = None, abs: float | None = None, nan_ok: bool = False) -> None:
         self._expected = expected

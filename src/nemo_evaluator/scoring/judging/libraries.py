@@ -40,7 +40,8 @@ def _prepare_unittest(tally: Tally) -> None:
 
     patch_contexts(tally, unittest.case._AssertRaisesContext, counts=True)
     # Test cases are collected and run anyway.
-    unittest.main = lambda *args, **options: None  # type: ignore[assignment]
+    library: Any = unittest
+    library.main = lambda *args, **options: None
 
 
 def _prepare_asyncio() -> None:

@@ -4,7 +4,6 @@ judge, and only the judge knows the word that makes a verdict count."""
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]
 import builtins
 import posix as os
 import sys
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
+# The part of ``signal`` that is there at once; type checkers do not know it.
+signal: Any = __import__("_signal")
 _DUMPABLE: Final = 4
 # Characters of a reason: the line with the verdict has to fit into what the host reads.
 _MAX_REASON: Final = 1000
@@ -126,7 +127,8 @@ def _become_program(folder: str, user: int | None, head: dict[str, Any], pipes: 
     sys.path[:0] = [folder, *filter(None, os.environ.get(b"PYTHONPATH", b"").decode("utf-8", "replace").split(":"))]
     sys.meta_path.append(_SitePackages(True))
     # What ``site`` would have brought.
-    builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
+    own_builtins: Any = builtins
+    own_builtins.exit = own_builtins.quit = sys.exit
     with open(FILE, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         file.write(head["program"])
     host = Host(*pipes)
@@ -168,8 +170,9 @@ def _libc(name: str, *arguments: int) -> int:
     try:
         import _ctypes  # noqa: PLC0415
 
-        library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
-        return int(_ctypes.call_function(_ctypes.dlsym(library, name), arguments))
+        loader: Any = _ctypes
+        library = loader.dlopen(None, 0)
+        return int(loader.call_function(loader.dlsym(library, name), arguments))
     except (ImportError, AttributeError, OSError):
         import ctypes  # noqa: PLC0415
 

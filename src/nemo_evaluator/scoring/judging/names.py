@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
     from .session import Session
 
+    _Globals = dict[str, Any]
+else:
+    _Globals = dict
+
 # Names that tests take from what a solution usually imports; the program's own would be no measure of itself.
 _COMPARING: Final = {"isclose": "math", "Counter": "collections", "OrderedDict": "collections", "deque": "collections"}
 
@@ -28,7 +32,7 @@ _INSIDE: Final = frozenset(
 _NOTHING: Final = object()
 
 
-class Names(dict):  # type: ignore[type-arg]
+class Names(_Globals):
     """The globals of the tests: what is not theirs or Python's is the stub's, a module's, or the program's."""
 
     def __init__(self, session: Session, tests: dict[str, Any]) -> None:

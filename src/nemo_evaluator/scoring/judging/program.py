@@ -117,7 +117,7 @@ class Host:
             answer = (STOPPED, None) if action == "next" else (RAISED, _described(error))
         except Exception as error:  # noqa: BLE001 - it goes to the tests, as it would in one process
             answer = (RAISED, _described(error))
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001 - ``sys.exit`` and the like end the program
             answer = (ENDED, _described(error))
         self._tell(key, *answer)
 

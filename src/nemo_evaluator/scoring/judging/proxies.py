@@ -144,7 +144,7 @@ class Remote:
 
 # Nobody reaches the session through an attribute of a proxy.
 _STATE: Any = vars(Remote)["_state"]
-del Remote._state  # type: ignore[attr-defined]
+delattr(Remote, "_state")
 
 
 class ProgramFunction(Remote):

@@ -7,10 +7,14 @@ if TYPE_CHECKING:
     # Not at run time: it would double the time that a judge takes to start.
     from typing import Any, Final
 
+    _Items = tuple[Any, ...]
+else:
+    _Items = tuple
+
 _MAX_FIELDS: Final = 255
 
 
-class Record(tuple):  # type: ignore[type-arg]
+class Record(_Items):
     """A tuple whose items have names; equal to any tuple with the same items."""
 
     __slots__ = ()
