@@ -18,6 +18,8 @@ APART: Final = 0
 PERHAPS: Final = 1
 CERTAIN: Final = 2
 _MAX_ROUNDS: Final = 10
+# Functions of Python whose result is not made from their arguments alone.
+_LOOKING: Final = frozenset({"eval", "exec", "globals", "locals", "vars", "dir", "open", "next", "__import__", "input"})
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -65,7 +67,7 @@ class Flow:
         for part in self._value_nodes(node, scope):
             if isinstance(part, ast.Name):
                 owner = self._scopes.find(part.id, scope)
-                if owner is None and not self._scopes.is_builtin(part.id):
+                if owner is None and (part.id in _LOOKING or not self._scopes.is_builtin(part.id)):
                     return False
                 if owner is not None and (owner, part.id) not in self._constant:
                     return False
