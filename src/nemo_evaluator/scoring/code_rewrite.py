@@ -44,6 +44,11 @@ class Rewriter(ast.NodeTransformer):
         self._flow = flow
         self._scope: Scope = scopes.module
         self._loaded: set[str] = set()
+        # The assertions of each function, by its name: what is asserted when it is called.
+        self._asserted_by: dict[str, list[int]] = {}
+        for scope in scopes:
+            if isinstance(scope.node, FUNCTIONS):
+                self._asserted_by.setdefault(scope.node.name, []).extend(self._assertions_below(scope.node))
         self._blocks: list[list[ast.stmt]] = []
         for scope in scopes:
             self._blocks += _blocks_of(scope.node)
@@ -75,11 +80,12 @@ class Rewriter(ast.NodeTransformer):
         node.test = _at(_call("__nel_holds__", *arguments), node.test)
         return node
 
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+    def visit_Expr(self, node: ast.Expr) -> Any:
         """A call that asserts, such as ``self.assertEqual(f(3), 9)``, is counted when it returns."""
         call = node.value
         kind = self._kind_of_call(call) if isinstance(call, ast.Call) and self._asserts(call) else None
         number = self._number(call)
+        numbers = self._assertions_in([node]) if kind is None and self._chooses(node.value) else []
         self._is_asserting = kind is not None
         self.generic_visit(node)
         self._is_asserting = False
@@ -87,7 +93,7 @@ class Rewriter(ast.NodeTransformer):
             arguments = [_call("__nel_asks__"), node.value, ast.Constant(kind), ast.Constant(number)]
             node.value = _at(_call("__nel_called__", *arguments), node.value)
             return _at(_reporting_failure(node), node)
-        return node
+        return self._entering(node, numbers)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         """``raise AssertionError(...)`` is an assertion that failed, whoever swallows it."""
@@ -121,6 +127,18 @@ class Rewriter(ast.NodeTransformer):
         """The same for a context that is waited for."""
         return self._branch(node, node.body if _may_swallow(node) else [], node.body)
 
+    def visit_Match(self, node: ast.Match) -> Any:
+        """An answer may decide which assertions are reached."""
+        return self._branch(node, [node.subject], [statement for case in node.cases for statement in case.body])
+
+    def _chooses(self, value: ast.expr) -> bool:
+        """``f(3) == 9 and check()``, ``list(map(check, f(3)))``: an answer decides what is called, and how often."""
+        parts = [value, *own_nodes(value)]
+        is_choice = any(isinstance(part, (ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp)) for part in parts)
+        is_choice = is_choice or any(isinstance(part, ast.Call) and _name_of(part) == "map" for part in parts)
+        is_choice = is_choice and not _asks_for_nothing(value)
+        return is_choice and self._flow.level(value, self._scope) == CERTAIN
+
     def _branch(self, node: ast.stmt, deciding: list[ast.expr] | list[ast.stmt], block: list[ast.stmt]) -> Any:
         """Note when a statement begins in which an answer decides whether assertions are reached."""
         is_decided = any(self._flow.level(part, self._scope) == CERTAIN for part in deciding)
@@ -149,13 +167,21 @@ class Rewriter(ast.NodeTransformer):
         return [_at(report, node), node]
 
     def _assertions_in(self, block: list[ast.stmt]) -> list[int]:
-        """The numbers of the assertions that a right program can reach, also those of functions inside."""
+        """The numbers of the assertions that a right program can reach, also those of functions that are called."""
         numbers = []
         for statement in block:
+            numbers += self._assertions_below(statement)
             for node in ast.walk(statement):
-                is_assertion = isinstance(node, ast.Assert) and not _always_fails(node)
-                if is_assertion or (isinstance(node, ast.Call) and self._asserts(node)):
-                    numbers.append(self._number(node))
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    numbers += self._asserted_by.get(node.id, [])
+        return numbers
+
+    def _assertions_below(self, statement: ast.stmt) -> list[int]:
+        numbers = []
+        for node in ast.walk(statement):
+            is_assertion = isinstance(node, ast.Assert) and not _always_fails(node)
+            if is_assertion or (isinstance(node, ast.Call) and self._asserts(node)):
+                numbers.append(self._number(node))
         return numbers
 
     def _number(self, node: ast.AST) -> int:
