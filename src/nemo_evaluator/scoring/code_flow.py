@@ -281,8 +281,9 @@ class Flow:
     def _fixture_functions(self) -> dict[str, list[Scope]]:
         fixtures: dict[str, list[Scope]] = {}
         for scope in self._scopes:
-            decorators = scope.node.decorator_list if isinstance(scope.node, FUNCTIONS) else []
-            if any("fixture" in ast.unparse(decorator) for decorator in decorators):
+            if not isinstance(scope.node, FUNCTIONS):
+                continue
+            if any("fixture" in ast.unparse(decorator) for decorator in scope.node.decorator_list):
                 fixtures.setdefault(scope.node.name, []).append(scope)
         return fixtures
 

@@ -386,12 +386,11 @@ def _asks_for_nothing(node: ast.expr) -> bool:
     """The program is given something empty, so that an empty answer may be right: ``f([])``."""
     for part in (node, *own_nodes(node)):
         for argument in part.args if isinstance(part, ast.Call) else []:
-            is_display = isinstance(argument, (ast.List, ast.Tuple, ast.Set))
-            if is_display and not argument.elts:
+            if isinstance(argument, (ast.List, ast.Tuple, ast.Set)) and not argument.elts:
                 return True
-            if (isinstance(argument, ast.Dict) and not argument.keys) or (
-                isinstance(argument, ast.Constant) and not argument.value
-            ):
+            if isinstance(argument, ast.Dict) and not argument.keys:
+                return True
+            if isinstance(argument, ast.Constant) and not argument.value:
                 return True
     return False
 
