@@ -1,10 +1,14 @@
-"""Sentences as people read them: one thing is not several, and no line is wider than the terminal."""
+"""Sentences as people read them: singular and plural, lines that fit the terminal, and phrases to avoid."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_english import ROOT, hits_below, phrases_in
 
 from nemo_evaluator.core.wording import counted, folded
 
@@ -27,3 +31,65 @@ def test_long_lines_are_broken_between_words() -> None:
 @given(st.lists(st.text("ab \n", max_size=60), max_size=5).map("\n".join), st.integers(40, 100))
 def test_no_word_is_lost(text: str, width: int) -> None:
     assert folded(text, width).split() == text.split()
+
+
+# Folders and files whose sentences are checked. Add "src" when its sentences are rewritten:
+# ``python tests/support/plain_english.py src`` prints the ones to rewrite.
+_CHECKED: Final = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples")
+# Generated from src, or rewritten separately.
+_NOT_YET: Final = ("docs/config-reference.md", "docs/benchmarks/", "docs/security.md")
+
+
+@pytest.mark.parametrize("name", _CHECKED)
+def test_sentences_are_plain_english(name: str) -> None:
+    hits = [hit for hit in hits_below(ROOT / name) if not hit.place.startswith(_NOT_YET)]
+    assert hits == []
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("a path that is no folder", "is no f"),
+        ("coverage stands beside every score", "stands beside"),
+        ("the status says of each benchmark", "says of"),
+        ("The file is said to be damaged.", "is said"),
+        ("nel lists what was not tried", "what was not tried"),
+        ("what becomes of a field", "what becomes of"),
+        ("The key lies in the environment.", "lies in"),
+        ("the run goes on", "goes on"),
+        ("the request is asked\nagain", "asked again"),
+        ("the limit is surely exceeded", "surely"),
+        ("coverage under its floor", "under its floor"),
+        ("the room has two doors", "room"),
+        ("it is of SLURM, and the run is local", "is of SLURM"),
+        ("an id that nobody knows", "nobody knows"),
+        ("a server wants two nodes", "server wants"),
+        ("the dataset is not there", "is not there"),
+    ],
+)
+def test_a_stumbling_phrase_is_found(text: str, phrase: str) -> None:
+    assert phrase in [found for _, found, _ in phrases_in(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There is no second schema, and there are no bounds.",
+        "The port is no longer used.",
+        "Rewards must lie in [0, 1]; the interval lies below zero.",
+        "Leave room for a shell.",
+        "`x` stands in for the real server.",
+        "There is a test for it, and is there an index?",
+    ],
+)
+def test_plain_sentences_are_left_alone(text: str) -> None:
+    assert list(phrases_in(text)) == []
+
+
+def test_code_is_not_prose_and_strings_are(tmp_path: Path) -> None:
+    prose = tmp_path / "page.md"
+    prose.write_text("Fine.\n\n```console\nthe run goes on\n```\n\n`the run goes on`\n\nThe run goes on.\n")
+    module = tmp_path / "module.py"
+    module.write_text('# the run goes on\nerror = f"the run {error} goes on"\nkey = "goes on"\n')
+    places = [hit.place for hit in [*hits_below(prose), *hits_below(module)]]
+    assert places == [f"{prose}:9", f"{module}:2"]
