@@ -15,7 +15,7 @@ from nemo_evaluator.core.terminal import harmless, table, terminal_width
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.base import executor_of
 from nemo_evaluator.launcher.catalogue import Task, catalogue, find_task
-from nemo_evaluator.launcher.jobs import Job, find_jobs, run_of
+from nemo_evaluator.launcher.jobs import LauncherJob, find_jobs, run_of
 from nemo_evaluator.runs.overview import overview
 from nemo_evaluator.store.layout import LOG
 from nemo_evaluator.store.run_registry import invocation_of, list_runs, registry_dir
@@ -41,7 +41,7 @@ def status(ids: tuple[str, ...], as_json: bool) -> None:
     show_table([head, *lines], narrow=(4,), more=dict.fromkeys(f"Location: {job.run.output_dir}" for job in jobs))
 
 
-def _state(job: Job) -> JsonDict:
+def _state(job: LauncherJob) -> JsonDict:
     return {"invocation": invocation_of(job.run.run_id), "job_id": job.job_id, "status": job.status.lower()}
 
 
@@ -78,7 +78,7 @@ def info(
                 _copy(job, source, target / job.job_id)
 
 
-def _describe(job: Job) -> None:
+def _describe(job: LauncherJob) -> None:
     root = Path(job.run.output_dir)
     facts = {"executor": job.run.executor, "created": job.run.started_at, "task": job.task, "status": job.status}
     places = {"artifacts": job.folder, "log": root / LOG, "logs of servers": root / "logs"}
@@ -88,14 +88,14 @@ def _describe(job: Job) -> None:
     click.echo("\n".join([job.job_id, *(f"  {name}: {value}" for name, value in facts.items())]))
 
 
-def _shown(job: Job, path: Path) -> str:
+def _shown(job: LauncherJob, path: Path) -> str:
     if job.run.remote:
         user = job.run.details.get("username")
         return f"ssh://{f'{user}@' if user else ''}{job.run.details['hostname']}{path} (remote)"
     return f"{path} ({'exists' if path.exists() else 'not found'})"
 
 
-def _copy(job: Job, source: Path, target: Path) -> None:
+def _copy(job: LauncherJob, source: Path, target: Path) -> None:
     if job.run.remote:
         host = job.run.details["hostname"]
         raise UsageError(f"the files of {job.job_id} are on {host}", hint=f"rsync -a {host}:{source} {target}")

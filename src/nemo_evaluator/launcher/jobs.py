@@ -15,7 +15,7 @@ _WORDS: Final = {"INVALID": "FAILED", "running": "RUNNING", "not started": "PEND
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class LauncherJob:
     """One benchmark of a run; ``status`` is the launcher's word for how it is."""
 
     run: RunMeta
@@ -40,7 +40,7 @@ def run_of(which: str) -> tuple[RunMeta, int | None]:
     return (find_run(word), int(number)) if dot and number.isdecimal() else (find_run(which), None)
 
 
-def find_jobs(which: str) -> list[Job]:
+def find_jobs(which: str) -> list[LauncherJob]:
     """The jobs of a run, or the one that a job id names. Raises UsageError when there is none."""
     run, number = run_of(which)
     jobs = sorted(_jobs(run, read_status(run)), key=lambda one: one.number)
@@ -50,7 +50,7 @@ def find_jobs(which: str) -> list[Job]:
     return [one for one in jobs if number in (None, one.number)]
 
 
-def _jobs(run: RunMeta, status: RunStatus) -> Iterator[Job]:
+def _jobs(run: RunMeta, status: RunStatus) -> Iterator[LauncherJob]:
     """The number of a launcher's task ends the benchmark's key; of other runs it is the benchmark's place."""
     begun = {safe_name(one.name) for one in status.benchmarks}
     broken = [BenchmarkStatus(name, "INVALID") for name in status.failed if safe_name(name) not in begun]
@@ -62,4 +62,4 @@ def _jobs(run: RunMeta, status: RunStatus) -> Iterator[Job]:
         elif word == "PENDING" and not status.running:
             word = "FAILED"
         number = int(end) if end.isdecimal() and end != one.name else place
-        yield Job(run, number, one.name, word, one.scored + one.failed, one.total)
+        yield LauncherJob(run, number, one.name, word, one.scored + one.failed, one.total)
