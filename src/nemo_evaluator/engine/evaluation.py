@@ -20,7 +20,7 @@ from nemo_evaluator.engine.job import Evaluation, StepContext, open_steps
 from nemo_evaluator.engine.loop import Loop
 from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
 from nemo_evaluator.engine.plan import ASK, REUSE, VERIFY, Plan, ReusePlan, chosen_problems, make_plan
-from nemo_evaluator.engine.pool import Ledger, Pool
+from nemo_evaluator.engine.pool import Ledger, WorkerPool
 from nemo_evaluator.engine.resume import Reuse, adopt_answers
 from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.engine.tally import Tally
@@ -58,7 +58,7 @@ class Finished:
     written: WrittenRows | None = None
 
 
-async def evaluate(job: Evaluation, pool: Pool | None = None) -> Finished:
+async def evaluate(job: Evaluation, pool: WorkerPool | None = None) -> Finished:
     """Run one benchmark, in this process or in those of a pool. Raises only when nothing at all could be measured."""
     if isinstance(job.environment, RunsFirst):
         with folder_lock(TaskPaths(job.task_dir).root, say=job.say):
@@ -103,7 +103,7 @@ class _Session:
         self._canaries: JsonDict = {}
         self._started = time.monotonic()
 
-    async def run(self, pool: Pool | None) -> Finished:
+    async def run(self, pool: WorkerPool | None) -> Finished:
         mark_rows_old(self._task)
         history = self._load()
         for budget in self._job.budgets:
@@ -203,7 +203,7 @@ class _Session:
             self._job.say(f"{self._name}: {counted(adopted, 'answer')} of earlier runs in {where}/ can be used")
         return await Reuse(self._ctx, history).decide(self._plan)
 
-    async def _loop(self, pool: Pool | None) -> None:
+    async def _loop(self, pool: WorkerPool | None) -> None:
         job, context, todo = self._job, self._ctx, self._ctx.reuse.todo(self._plan)
         batch = job.environment.facts().batch
         if pool is not None and not batch:

@@ -190,7 +190,7 @@ class Ledger:
             self._ctx.ended(step, asked.get("problem_hash", ""), record.get("reward"))
 
 
-class Pool(Protocol):
+class WorkerPool(Protocol):
     """Workers that run the steps of a benchmark elsewhere, until the ledger has no more."""
 
     async def __call__(self, ledger: Ledger) -> None:

@@ -22,7 +22,7 @@ from nemo_evaluator.core.registry import config_folder
 from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.halt import HaltKind
-from nemo_evaluator.engine.pool import LOOK, Halted, Ledger, Pool, Reply
+from nemo_evaluator.engine.pool import LOOK, Halted, Ledger, Reply, WorkerPool
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.ray import RayCluster
 from nemo_evaluator.executors.ray_worker import StepWorker, WorkerTask
@@ -54,7 +54,7 @@ class RayPool:
         self._watch: subprocess.Popen[bytes] | None = None
         self.workers = settings.shards
 
-    def of(self, key: str, running: Mapping[str, RunningService]) -> Pool:
+    def of(self, key: str, running: Mapping[str, RunningService]) -> WorkerPool:
         """The pool of one benchmark."""
         folder = config_folder.get()
         task = WorkerTask(

@@ -10,8 +10,8 @@ from nemo_evaluator.core.open_files import raise_limit
 from nemo_evaluator.models.breaker import Breaker
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.http.http_proxy import HttpProxy
-from nemo_evaluator.models.http.pool import Pool
 from nemo_evaluator.models.limiter import Limiter
+from nemo_evaluator.models.http.pool import ConnectionPool
 
 # Without a number in the config the engine decides how many requests there are at once.
 _DEFAULT_CONCURRENT: Final = 1024
@@ -26,7 +26,7 @@ class Lane:
 
     def __init__(self, endpoint: Endpoint, proxy: HttpProxy | None, cap: int) -> None:
         # The limiter bounds the number of requests, so the pools have no bound and nobody waits in them.
-        self.pools = [Pool(url, proxy) for url in endpoint.urls]
+        self.pools = [ConnectionPool(url, proxy) for url in endpoint.urls]
         self.limiter = Limiter(cap)
         self.breaker = Breaker(self.limiter)
         self._holders = 0

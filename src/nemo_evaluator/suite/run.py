@@ -28,7 +28,7 @@ from nemo_evaluator.engine.evaluation import Finished, evaluate
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.engine.plan import ReusePlan, Shard
-from nemo_evaluator.engine.pool import Pool
+from nemo_evaluator.engine.pool import WorkerPool
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.reports.names import SUFFIXES
@@ -49,7 +49,7 @@ class SuitePool(Protocol):
 
     workers: int
 
-    def of(self, key: str, running: Mapping[str, RunningService]) -> Pool:
+    def of(self, key: str, running: Mapping[str, RunningService]) -> WorkerPool:
         """The pool of one benchmark."""
 
     async def close(self) -> None:

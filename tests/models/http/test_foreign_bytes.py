@@ -11,7 +11,7 @@ import pytest
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.models import Client, Endpoint, RetryConfig, Timeouts
-from nemo_evaluator.models.http.pool import Pool
+from nemo_evaluator.models.http.pool import ConnectionPool
 
 WAITS = Timeouts(connect=2, first_byte=2, idle=1, total=5)
 
@@ -126,7 +126,7 @@ async def test_a_connection_closed_by_a_408_does_not_end_reuse():
 
     connections = 0
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    pool = Pool(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    pool = ConnectionPool(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     request = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
     for _ in range(3):
         assert (await pool.post(request, WAITS)).status == 200

@@ -14,7 +14,7 @@ from nemo_evaluator.models import Timeouts
 from nemo_evaluator.models.http import pool as pool_module
 from nemo_evaluator.models.http.answer import WireError
 from nemo_evaluator.models.http.http1 import LARGEST, Connection
-from nemo_evaluator.models.http.pool import Pool
+from nemo_evaluator.models.http.pool import ConnectionPool
 
 WAITS = Timeouts(1.0, 1.0, 0.5, 3.0)
 REQUEST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
@@ -51,7 +51,7 @@ async def serving(*answers, context=None):
     raw = Raw(answers)
     server = await asyncio.start_server(raw.serve, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
-    pool = Pool(f"http{'s' if context else ''}://{'localhost' if context else '127.0.0.1'}:{port}/v1")
+    pool = ConnectionPool(f"http{'s' if context else ''}://{'localhost' if context else '127.0.0.1'}:{port}/v1")
     try:
         yield pool, raw
     finally:

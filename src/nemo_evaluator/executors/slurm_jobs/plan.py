@@ -24,7 +24,7 @@ Directive = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class JobNodes:
     """Nodes of one kind that the job holds; ``group`` is its number in a heterogeneous job."""
 
     name: str
@@ -41,7 +41,7 @@ class JobPlan:
     name: str
     run_id: str
     root: PurePosixPath
-    pools: tuple[Pool, ...]
+    pools: tuple[JobNodes, ...]
     directives: tuple[Directive, ...]
     walltime: int
     auto_resume: bool
@@ -119,7 +119,7 @@ def _container(cluster: SlurmCluster, step: Step, root: PurePosixPath) -> list[s
     return srun_argv(launch, replace(step, mounts=[*step.mounts, mount(f"{root}:{root}", commas=False)]))
 
 
-def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[Pool]:
+def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[JobNodes]:
     """The pools that something names, in the order of the config; the first one when nothing does."""
     sandboxes = [*config.sandboxes.values(), *(bench.sandbox for bench in config.benchmarks)]
     contained = {name for one in sandboxes if (name := pool_of(one))}
@@ -135,7 +135,7 @@ def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[Pool]:
         given = {"gres": pool.gres, "gpus-per-node": pool.gpus_per_node, "account": cluster.account}
         directives += [(flag, str(value)) for flag, value in given.items() if value is not None]
         directives += _flags(pool.sbatch_extra_flags)
-        yield Pool(name, number if len(names) > 1 else None, nodes, tuple(directives), name in contained)
+        yield JobNodes(name, number if len(names) > 1 else None, nodes, tuple(directives), name in contained)
 
 
 def _wanted(config: EvalConfig) -> Iterator[tuple[str, int]]:

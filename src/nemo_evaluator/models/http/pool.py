@@ -18,7 +18,7 @@ _KEEP_IDLE: Final = 30.0
 _DISTRUST: Final = 60.0
 
 
-class Pool:
+class ConnectionPool:
     """Connections to the server of one base URL."""
 
     def __init__(self, url: str, proxy: HttpProxy | None = None) -> None:
