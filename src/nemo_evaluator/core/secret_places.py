@@ -82,7 +82,7 @@ _REFERENCE: Final = re.compile(r"(?<!\$)\$\{(\w+)(?::-((?:[^{}]|\{[^{}]*\})*))?\
 _FRAME: Final = re.compile(r"[\s;,]*(?:(?:Bearer|Basic|Token|ApiKey|Digest)\s*|[\w-]+[=:]\s*)?[\s;,]*", re.IGNORECASE)
 
 
-class Place(Enum):
+class SettingKind(Enum):
     """What kind of setting a value is."""
 
     HEADER = "header"
@@ -92,21 +92,21 @@ class Place(Enum):
     OTHER = "other"
 
 
-def place_of(path: ConfigPath) -> Place:
+def place_of(path: ConfigPath) -> SettingKind:
     """The kind of the setting at a path; its own name counts before those of what is around it."""
     name = name_of(path)
     above = [key for key in path[:-1] if isinstance(key, str)]
     if any(_HEADER_KEY.search(key) for key in above):
-        return Place.OTHER if name.lower() in _HARMLESS_HEADERS else Place.HEADER
+        return SettingKind.OTHER if name.lower() in _HARMLESS_HEADERS else SettingKind.HEADER
     if looks_secret(name):
-        return Place.NAMED
+        return SettingKind.NAMED
     if name.lower() not in _BESIDE_SECRETS and any(looks_secret(key) for key in above):
-        return Place.NAMED
+        return SettingKind.NAMED
     if any(_ENVIRONMENT_KEY.search(key) for key in (*above, name)):
-        return Place.ENVIRONMENT
+        return SettingKind.ENVIRONMENT
     if any(_COMMAND_KEY.search(key) for key in (*above, name)):
-        return Place.COMMAND
-    return Place.OTHER
+        return SettingKind.COMMAND
+    return SettingKind.OTHER
 
 
 def member_path(path: ConfigPath, mapping: Mapping[Any, Any], key: Any) -> ConfigPath:
@@ -129,23 +129,23 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
         before: In a list, the text before it: `--api-key` makes a secret of what follows.
     """
     place = place_of(path)
-    if place is Place.NAMED or is_flag_of_secret(before):
+    if place is SettingKind.NAMED or is_flag_of_secret(before):
         return [text]
-    if place is Place.HEADER:
+    if place is SettingKind.HEADER:
         if isinstance(path[-1], str):
             return [text]
         if path[-1] == 1 and isinstance(path[-2], int):
             # `[["X-Name", "value"]]`
             return [] if before.lower() in _HARMLESS_HEADERS else [text]
         return _listed_header(text)
-    if place is Place.ENVIRONMENT and looks_random(text) and not is_reference_name(name_of(path)):
+    if place is SettingKind.ENVIRONMENT and looks_random(text) and not is_reference_name(name_of(path)):
         return [text]
     parts = [*token_parts(text), *url_parts(text)]
     if not _PROSE_KEY.search(name_of(path)):
         parts += setting_parts(text)
     if _HEADER_KEY.search(name_of(path)):
         parts += _header_lines(text)
-    if place in (Place.ENVIRONMENT, Place.COMMAND):
+    if place in (SettingKind.ENVIRONMENT, SettingKind.COMMAND):
         parts += command_parts(text)
     return [part for part in dict.fromkeys(parts) if part]
 
@@ -164,11 +164,11 @@ def remember_config(data: Any, raw: Any, environment: Mapping[str, str]) -> None
             remember_part(part, plain)
     for path, text, _ in _texts(raw):
         place = place_of(path)
-        if "${" not in text or place not in (Place.HEADER, Place.NAMED, Place.ENVIRONMENT):
+        if "${" not in text or place not in (SettingKind.HEADER, SettingKind.NAMED, SettingKind.ENVIRONMENT):
             continue
         for reference in _REFERENCE.finditer(text):
             value = environment.get(reference[1] or "", "")
-            if value and not (place is Place.ENVIRONMENT and _says_where(value)):
+            if value and not (place is SettingKind.ENVIRONMENT and _says_where(value)):
                 remember_part(value, plain)
 
 
@@ -236,7 +236,7 @@ def secret_pieces(text: str, path: ConfigPath, before: str = "") -> list[tuple[s
 def holds_mask(data: Any) -> Iterator[ConfigPath]:
     """The places of secrets where ``***`` stands: the config was written without them."""
     for path, text, before in _texts(data):
-        whole = place_of(path) in (Place.HEADER, Place.NAMED) or is_flag_of_secret(before)
+        whole = place_of(path) in (SettingKind.HEADER, SettingKind.NAMED) or is_flag_of_secret(before)
         if whole and MASK in text:
             yield path
 
@@ -244,7 +244,7 @@ def holds_mask(data: Any) -> Iterator[ConfigPath]:
 def _masked_number(value: Any, masked: list[ConfigPath], path: ConfigPath) -> Any:
     """A key of digits alone is a number for YAML."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and place_of(path) is Place.NAMED and abs(value) > 99_999:
+    if number and place_of(path) is SettingKind.NAMED and abs(value) > 99_999:
         masked.append(path)
         return MASK
     return value
@@ -296,7 +296,7 @@ def _header_lines(text: str) -> list[str]:
 
 def _plain_values(data: Any) -> Iterator[str]:
     for path, text, _ in _texts(data):
-        if name_of(path) in _PLAIN_KEYS and place_of(path) is Place.OTHER:
+        if name_of(path) in _PLAIN_KEYS and place_of(path) is SettingKind.OTHER:
             yield text
 
 

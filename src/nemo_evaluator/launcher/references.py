@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from nemo_evaluator.core.secret_places import ConfigPath, Place, member_path, place_of, secret_pieces
+from nemo_evaluator.core.secret_places import ConfigPath, SettingKind, member_path, place_of, secret_pieces
 from nemo_evaluator.core.types import JsonDict
 
 PREFIX: Final = "NEL_SECRET"
@@ -40,7 +40,7 @@ class SecretReferences:
         return replaced
 
     def _text(self, text: str, path: ConfigPath, before: str) -> str:
-        if text in self._names and place_of(path) in (Place.HEADER, Place.NAMED, Place.ENVIRONMENT):
+        if text in self._names and place_of(path) in (SettingKind.HEADER, SettingKind.NAMED, SettingKind.ENVIRONMENT):
             return f"${{{self._names[text]}}}"
         pieces = secret_pieces(text, path, before)
         return "".join(self._reference(piece, path) if secret else piece for piece, secret in pieces)

@@ -68,7 +68,7 @@ class RowFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class IndexedRow:
     """What the index knows of a row: where it lies (its answer elsewhere in a journal), and its columns."""
 
     number: int
@@ -107,10 +107,10 @@ class Columns:
         """The words by their codes."""
         return list(read_words(self._db))
 
-    def causes(self) -> dict[str, tuple[int, Place]]:
+    def causes(self) -> dict[str, tuple[int, IndexedRow]]:
         """How often rows failed by which cause, the most frequent first, each with a row; without numpy, whose loading
         would take longer than this does."""
-        words, counts, rows = self.words(), Counter[int](), dict[int, Place]()
+        words, counts, rows = self.words(), Counter[int](), dict[int, IndexedRow]()
         kinds = list(enumerate(COLUMNS.values()))
         for (piece,) in self._db.execute("SELECT piece FROM pieces WHERE failed > 0 ORDER BY piece").fetchall():
             data = b"".join(read_cells(self._db, list(COLUMNS).index("cause"), piece))
@@ -134,17 +134,17 @@ class Columns:
             self._found[which] = np.flatnonzero(fits)
         return self._found[which]
 
-    def walk(self, positions: np.ndarray) -> Iterator[Place]:
+    def walk(self, positions: np.ndarray) -> Iterator[IndexedRow]:
         """What the index knows of rows at some positions; of all pieces only those are read where one lies."""
         for at in range(0, len(positions), _AT_ONCE):
             yield from self._places(positions[at : at + _AT_ONCE])
 
-    def _places(self, positions: np.ndarray) -> list[Place]:
+    def _places(self, positions: np.ndarray) -> list[IndexedRow]:
         words = self.words()
         pieces = self._db.execute("SELECT piece, rows FROM pieces ORDER BY piece").fetchall()
         ends = np.cumsum([rows for _, rows in pieces])
         homes = np.searchsorted(ends, positions, side="right")
-        found: dict[int, Place] = {}
+        found: dict[int, IndexedRow] = {}
         for home in np.unique(homes):
             inside = positions[homes == home]
             offsets = inside - (ends[home - 1] if home else 0)
@@ -184,16 +184,16 @@ class Columns:
             yield self["number"] >> REPEAT_BITS == which.problem_idx
 
 
-def _place(row: tuple[Any, ...], words: list[str | None]) -> Place:
+def _place(row: tuple[Any, ...], words: list[str | None]) -> IndexedRow:
     known: Iterator[Any] = (None if value != value else value for value in row)
     number, at, length, answer, reward, cause, category, finish, tokens, latency, flags, cost = known
     said = words[cause], words[category], words[finish], None if tokens is None else int(tokens)
-    return Place(number, at, length, None if answer < 0 else answer, reward, *said, latency, flags, cost)
+    return IndexedRow(number, at, length, None if answer < 0 else answer, reward, *said, latency, flags, cost)
 
 
 def places(
     columns: Columns, which: RowFilter, order: Order | str, offset: int = 0, limit: int | None = None
-) -> Iterator[Place]:
+) -> Iterator[IndexedRow]:
     """The rows asked for, as the index knows them."""
     name = order.removeprefix("-")
     if name not in _ORDERS:

@@ -18,7 +18,7 @@ from nemo_evaluator.store.sums import verified
 from nemo_evaluator.store.view_rows import result_row
 
 if TYPE_CHECKING:
-    from nemo_evaluator.runs.query import Place
+    from nemo_evaluator.runs.query import IndexedRow
 
 
 class RowReader:
@@ -27,14 +27,14 @@ class RowReader:
     def __init__(self, file: BinaryIO, *, journal: bool) -> None:
         self._file, self._journal = file, journal
 
-    def raw(self, place: Place, most: int = -1) -> bytes | None:
+    def raw(self, place: IndexedRow, most: int = -1) -> bytes | None:
         """What was written of a row, not parsed; None where that is longer than ``most`` bytes."""
         starts = [place.at, *([] if place.answer is None else [place.answer])]
         lines = [self._line(start, most) for start in starts]
         whole = most < 0 or all(line.endswith(b"\n") or len(line) == place.length for line in lines)
         return b"".join(lines) if whole else None
 
-    def records(self, place: Place) -> tuple[JsonDict | None, JsonDict | None]:
+    def records(self, place: IndexedRow) -> tuple[JsonDict | None, JsonDict | None]:
         """The answer and the outcome of the journal, None where there is none; of ``results.jsonl`` neither."""
         if not self._journal:
             return None, None
@@ -42,7 +42,7 @@ class RowReader:
         answer = None if place.answer is None else read_record(descriptor, place.answer)
         return answer, read_record(descriptor, place.at)
 
-    def row(self, place: Place) -> Row:
+    def row(self, place: IndexedRow) -> Row:
         """The row.
 
         Raises:
@@ -62,7 +62,7 @@ class RowReader:
             raise sqlite3.DatabaseError("it is not of these rows")
         return row
 
-    def _placeholder(self, place: Place) -> Row:
+    def _placeholder(self, place: IndexedRow) -> Row:
         """A failed row in the place of one that cannot be parsed; it says why."""
         try:
             orjson.loads(self._line(place.at, -1))

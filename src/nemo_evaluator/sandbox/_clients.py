@@ -65,7 +65,7 @@ async def call(client: Client, *, timeout: float = 120.0) -> str:
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class NodeSlot:
     """One slot on one node, and the steps that are under way for the sandbox in it. A step ends with all that was
     started in it, so what shall stay (a container, background processes) needs a step that stays."""
 
@@ -140,10 +140,10 @@ class NodeSlots:
 
     def __init__(self, nodes: list[str], per_node: int, het_group: str | None = None) -> None:
         self.size = len(nodes) * per_node
-        self._free: asyncio.Queue[Place] = asyncio.Queue()
+        self._free: asyncio.Queue[NodeSlot] = asyncio.Queue()
         # Slot by slot over all nodes, so that the first sandboxes spread out.
         for node in nodes * per_node:
-            self._free.put_nowait(Place(node, het_group))
+            self._free.put_nowait(NodeSlot(node, het_group))
 
     @classmethod
     def from_environment(cls, per_node: int) -> Self | None:
@@ -157,11 +157,11 @@ class NodeSlots:
         if "SLURM_JOB_ID" not in os.environ:
             raise SandboxError("not inside a SLURM job", hint="run nel in the job whose nodes NEL_SANDBOX_NODES names")
 
-    async def take(self) -> Place:
+    async def take(self) -> NodeSlot:
         """A free slot; waits for one."""
         return await self._free.get()
 
-    def give(self, place: Place) -> None:
+    def give(self, place: NodeSlot) -> None:
         """Give a slot back."""
         self._free.put_nowait(place)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox._backend import Emit, SandboxCommand
-from nemo_evaluator.sandbox._clients import Client, NodeSlots, Place, Quiet, call, start_client
+from nemo_evaluator.sandbox._clients import Client, NodeSlot, NodeSlots, Quiet, call, start_client
 from nemo_evaluator.sandbox._pump import Pump, stdin_pipe
 from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, Rest, WrappedSandbox, killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
@@ -28,7 +28,7 @@ class ContainerSandbox(WrappedSandbox):
 
     # Where it runs on a node of a SLURM job: the free places, and its own, whose steps cannot just be left alone.
     slots: NodeSlots | None = None
-    place: Place | None = field(default=None, init=False)
+    place: NodeSlot | None = field(default=None, init=False)
     _booted: bool = field(default=False, init=False)
 
     @abstractmethod
@@ -68,7 +68,7 @@ class ContainerSandbox(WrappedSandbox):
             if self._booted:
                 log.warning("a sandbox was not removed: %s", error)
 
-    def _leave(self, slots: NodeSlots, place: Place) -> None:
+    def _leave(self, slots: NodeSlots, place: NodeSlot) -> None:
         self.place = None
         slots.give(place)
 

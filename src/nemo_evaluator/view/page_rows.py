@@ -15,7 +15,7 @@ from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.index_piece import WORDS
 from nemo_evaluator.runs.labels import Label, read_labels
-from nemo_evaluator.runs.query import FLAGS, Order, Place, RowFilter, count, places, tally
+from nemo_evaluator.runs.query import FLAGS, IndexedRow, Order, RowFilter, count, places, tally
 from nemo_evaluator.runs.row import Row, shown
 from nemo_evaluator.runs.row_file import RowReader
 from nemo_evaluator.runs.row_filters import FILTERS, FilterDefinition
@@ -125,7 +125,7 @@ def facets(folder: BenchmarkFolder) -> JsonDict:
     return {name: [one[:2] for one in found] for name, found in values.items()} | {"metadata": list(names)}
 
 
-def search(folder: BenchmarkFolder, wish: Wish) -> Iterator[JsonDict | tuple[Place, Row]]:
+def search(folder: BenchmarkFolder, wish: Wish) -> Iterator[JsonDict | tuple[IndexedRow, Row]]:
     """The rows that fit, in the order of problems, and now and then how far the search is; stops when it is closed."""
     labels_needed = wish.text.isascii() and wish.text.isprintable() and not set(wish.text) & set('"\\/')
     needle = wish.text.lower().encode() if wish.text and labels_needed else b""
@@ -145,7 +145,7 @@ def search(folder: BenchmarkFolder, wish: Wish) -> Iterator[JsonDict | tuple[Pla
         yield {"searched": total, "of": total, "done": True}
 
 
-def listed(place: Place, row: Row | None, labels: Mapping[tuple[int, int], Label]) -> JsonDict:
+def listed(place: IndexedRow, row: Row | None, labels: Mapping[tuple[int, int], Label]) -> JsonDict:
     """A row of the table; without texts where it is too long to be read for them."""
     label = labels.get(place.key)
     return {
@@ -162,7 +162,7 @@ def listed(place: Place, row: Row | None, labels: Mapping[tuple[int, int], Label
     }
 
 
-def _short_row(reader: RowReader, place: Place) -> Row | None:
+def _short_row(reader: RowReader, place: IndexedRow) -> Row | None:
     return None if reader.raw(place, _LONG) is None else reader.row(place)
 
 

@@ -15,7 +15,7 @@ from nemo_evaluator.reports.row_details import RowDetails, histogram
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.labels import Label, read_labels
-from nemo_evaluator.runs.query import Place, RowFilter, outcomes, places, tally
+from nemo_evaluator.runs.query import IndexedRow, RowFilter, outcomes, places, tally
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import answer_of, trajectories_of
 from nemo_evaluator.runs.unfinished import find_unfinished
@@ -170,7 +170,7 @@ def _read(folder: BenchmarkFolder, problem: int, repeat: int) -> tuple[JsonDict,
 
 
 def row_facts(
-    place: Place, row: Row, answer: JsonDict | None, outcome: JsonDict | None, steps: list[JsonDict]
+    place: IndexedRow, row: Row, answer: JsonDict | None, outcome: JsonDict | None, steps: list[JsonDict]
 ) -> JsonDict:
     """What is known of a row, at full length."""
     data = {name: value for name, value in row.data.items() if name != "trajectory"}

@@ -15,7 +15,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports import style_sheet
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.labels import read_labels
-from nemo_evaluator.runs.query import Place, RowFilter, places
+from nemo_evaluator.runs.query import IndexedRow, RowFilter, places
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import with_trajectories
 from nemo_evaluator.runs.row_filters import DEFINITIONS
@@ -153,7 +153,7 @@ def _write_rows(folder: BenchmarkFolder, target: Path) -> None:
 
 def _pages(folder: BenchmarkFolder) -> Iterator[tuple[JsonDict, JsonDict]]:
     """Each row as the table shows it, and its page."""
-    labels, under_way, alike = read_labels(folder.path), list[Place](), list[Place]()
+    labels, under_way, alike = read_labels(folder.path), list[IndexedRow](), list[IndexedRow]()
     drawn = page_rows.drawn_rows(folder)
     with folder.reading() as (columns, reader):
 
