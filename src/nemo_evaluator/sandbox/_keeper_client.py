@@ -27,7 +27,7 @@ def state_root() -> Path:
     return own_folder("nel-sandboxes")
 
 
-class Line:
+class WardenConnection:
     """A socket to a warden: requests with numbers, answers as futures."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -127,7 +127,7 @@ class KeeperClient:
         self.controllers = message[0]["controllers"]
         self._sock = ours
 
-    async def open(self, request: dict[str, Any]) -> tuple[Line, list[str]]:
+    async def open(self, request: dict[str, Any]) -> tuple[WardenConnection, list[str]]:
         """Have the keeper, which was started, make a sandbox: the line to its warden, and its control groups."""
         assert self._sock is not None
         ours, theirs = wire.pair()
@@ -137,7 +137,7 @@ class KeeperClient:
             except OSError as error:
                 ours.close()
                 raise SandboxError(f"the keeper of local sandboxes is gone: {error}") from error
-        line = Line(ours)
+        line = WardenConnection(ours)
         try:
             async with asyncio.timeout(_START):
                 answer, _fds = await line.greeting

@@ -22,7 +22,7 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.sandbox._backend import Backend, Emit, SandboxCommand
 from nemo_evaluator.sandbox._bwrap import HOME, PATH, arguments
 from nemo_evaluator.sandbox._forward import Forwards, listening
-from nemo_evaluator.sandbox._keeper_client import KeeperClient, Line
+from nemo_evaluator.sandbox._keeper_client import KeeperClient, WardenConnection
 from nemo_evaluator.sandbox._pump import Pump
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
 from nemo_evaluator.sandbox.jail import cgroups, seccomp
@@ -58,7 +58,7 @@ class LocalSandbox(Backend):
 
     # Without one it has a keeper of its own.
     keeper: InitVar[KeeperClient | None] = None
-    _line: Line | None = field(default=None, init=False)
+    _line: WardenConnection | None = field(default=None, init=False)
     _groups: list[str] = field(default_factory=list, init=False)
     _oom_kills: int = field(default=0, init=False)
     _forwards: Forwards = field(default_factory=Forwards, init=False)

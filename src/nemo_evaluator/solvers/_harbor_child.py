@@ -26,7 +26,7 @@ from harbor.models.trial.paths import TrialPaths
 Json = dict[str, Any]
 
 
-class Line:
+class ParentConnection:
     """The way to the parent; many requests may be under way."""
 
     def __init__(self, out: TextIO) -> None:
@@ -59,7 +59,7 @@ class Line:
 class SandboxEnvironment(BaseEnvironment):  # type: ignore[misc]
     """The parent's sandbox as Harbor sees it."""
 
-    line: Line
+    line: ParentConnection
 
     @staticmethod
     def type() -> str:
@@ -122,7 +122,7 @@ def _agent(job: Json, logs: Path) -> Any:
     return AgentFactory.create_agent_from_config(config, logs_dir=logs)
 
 
-async def _work(job: Json, line: Line, logs: Path) -> Json:
+async def _work(job: Json, line: ParentConnection, logs: Path) -> Json:
     trial = TrialPaths(trial_dir=logs.parent)
     environment = SandboxEnvironment(
         environment_dir=Path(job["environment_dir"]),
@@ -167,7 +167,7 @@ async def _main() -> None:
     reader = asyncio.StreamReader(limit=2**26)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     job = json.loads(await reader.readline())
-    line = Line(out)
+    line = ParentConnection(out)
     listening = asyncio.create_task(line.listen(reader))
     logs = Path(job["logs"])
     logs.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ _BREATH: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ListedBenchmark:
     """One benchmark of a run as the list shows it; what is not known is None."""
 
     name: str
@@ -109,7 +109,7 @@ class Library:
             "cost_usd": sum(line.cost_usd or 0.0 for line in lines) or None,
         }
 
-    def _lines(self, run: RunFolder, *, running: bool) -> Iterator[Line]:
+    def _lines(self, run: RunFolder, *, running: bool) -> Iterator[ListedBenchmark]:
         sessions = as_dict(read_checkpoint(run.path).get("sessions"))
         open_ones = {one.folder: one for one in find_unfinished(run.path)}
         for name, folder in run.benchmarks.items():
@@ -119,10 +119,10 @@ class Library:
                 else:
                     yield _unfinished(folder, as_dict(sessions.get(name)), running=running)
             except UsageError as error:
-                yield Line(name, status=f"unreadable: {error.message}")
+                yield ListedBenchmark(name, status=f"unreadable: {error.message}")
         for path, one in open_ones.items():
             if path.name not in run.benchmarks:
-                yield Line(one.name, status="waiting" if running else "not started")
+                yield ListedBenchmark(one.name, status="waiting" if running else "not started")
 
 
 def _run_folders(root: Path) -> Iterator[Path]:
@@ -138,11 +138,13 @@ def _run_folders(root: Path) -> Iterator[Path]:
 
 
 @lru_cache(maxsize=10_000)
-def _finished(name: str, path: Path, stamp: int) -> Line:
+def _finished(name: str, path: Path, stamp: int) -> ListedBenchmark:
     """Bundles do not change once they are written: each is read once, and again when its time differs."""
     bundle = load_bundle(path)
     head, cover = bundle.headline, bundle.coverage
-    line = Line(name, bundle.model, bundle.status, finished=bundle.timestamp or "-", cost_usd=bundle.runtime.cost_usd)
+    line = ListedBenchmark(
+        name, bundle.model, bundle.status, finished=bundle.timestamp or "-", cost_usd=bundle.runtime.cost_usd
+    )
     line = replace(line, coverage=cover.share, scored=cover.scored, failed=cover.failed, planned=cover.planned)
     if head is None:
         return line
@@ -150,9 +152,9 @@ def _finished(name: str, path: Path, stamp: int) -> Line:
     return replace(line, metric=head.name, score=head.value, lower=head.ci_lower, upper=head.ci_upper, corrected=people)
 
 
-def _unfinished(folder: BenchmarkFolder, session: JsonDict, *, running: bool) -> Line:
+def _unfinished(folder: BenchmarkFolder, session: JsonDict, *, running: bool) -> ListedBenchmark:
     done, planned = folder.progress(), as_count(session.get("planned"))
-    return Line(
+    return ListedBenchmark(
         folder.name,
         status="running" if running else "not finished",
         metric="mean reward so far" if done.mean_reward is not None else None,
