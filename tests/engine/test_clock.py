@@ -16,7 +16,7 @@ from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.engine.evaluation import evaluate
 from nemo_evaluator.engine.job import Evaluation
 from nemo_evaluator.launch.status import benchmark_status
-from nemo_evaluator.models.batch.ledger import Ledger, State, Wave, open_batches
+from nemo_evaluator.models.batch.ledger import BatchLedger, State, Wave, open_batches
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.run_registry import RunMeta
@@ -97,7 +97,7 @@ async def test_a_batch_of_tomorrow_waits_its_time_and_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "model"
-    ledger = Ledger(folder)
+    ledger = BatchLedger(folder)
     with monkeypatch.context() as clock:
         tomorrow = time.time() + 24 * 3600.0
         clock.setattr(time, "time", lambda: tomorrow)
@@ -106,7 +106,7 @@ async def test_a_batch_of_tomorrow_waits_its_time_and_no_longer(
         ledger.note(wave, State.SUBMITTING)
         ledger.note(wave, State.SUBMITTED, batch="batch_1")
     ledger.close()
-    again = Ledger(folder)
+    again = BatchLedger(folder)
     (taken_up,) = again.waves.values()
     assert 0.0 <= time.monotonic() - taken_up.began < 3600.0
     again.close()

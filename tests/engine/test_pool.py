@@ -13,7 +13,7 @@ from nemo_evaluator.core.types import JsonDict, SeedResult, SolveResult, Step
 from nemo_evaluator.engine.evaluation import evaluate
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.job import Evaluation
-from nemo_evaluator.engine.pool import Halted, Ledger
+from nemo_evaluator.engine.pool import Halted, StepQueue
 from nemo_evaluator.engine.step_host import StepHost
 from nemo_evaluator.models.budget import Budget
 
@@ -29,10 +29,10 @@ class Workers:
         self.folder, self.solver, self.lost_after, self.more = folder, solver, lost_after, more
         self.hosts = 0
 
-    async def __call__(self, ledger: Ledger) -> None:
+    async def __call__(self, ledger: StepQueue) -> None:
         await asyncio.gather(self._serve(ledger, self.lost_after), self._serve(ledger, None))
 
-    async def _serve(self, ledger: Ledger, lost_after: int | None) -> None:
+    async def _serve(self, ledger: StepQueue, lost_after: int | None) -> None:
         self.hosts += 1
         host = StepHost(Evaluation(Sums(40), self.solver, self.folder / "elsewhere", **self.more))
         assert await host.open(*ledger.counts()) == ledger.fingerprints
@@ -78,7 +78,7 @@ async def test_an_answer_that_had_arrived_is_not_asked_again(tmp_path: Path) -> 
     """A worker that is lost between an answer and its verdict: the next one only verifies."""
     solver, taken = Scripted(), 0
 
-    async def pool(ledger: Ledger) -> None:
+    async def pool(ledger: StepQueue) -> None:
         nonlocal taken
         first, second = (StepHost(Evaluation(Sums(40), solver, tmp_path / "w")) for _ in range(2))
         await first.open()
@@ -123,7 +123,7 @@ async def test_some_rejected_requests_are_rows_and_no_reason_to_stop(tmp_path: P
 async def test_what_was_done_when_a_worker_is_closed_is_not_lost(tmp_path: Path) -> None:
     solver = Scripted()
 
-    async def pool(ledger: Ledger) -> None:
+    async def pool(ledger: StepQueue) -> None:
         host = StepHost(Evaluation(Sums(40), solver, tmp_path / "w", max_concurrent=3))
         await host.open()
         held, charged = set[Step](), list[JsonDict]()
@@ -167,10 +167,10 @@ class PaidWorkers(Workers):
         self.limit, self.calls = limit, calls
         self.solvers: list[Paid] = []
 
-    async def __call__(self, ledger: Ledger) -> None:
+    async def __call__(self, ledger: StepQueue) -> None:
         await asyncio.gather(*(self._serve(ledger, None) for _ in range(3)))
 
-    async def _serve(self, ledger: Ledger, lost_after: int | None) -> None:
+    async def _serve(self, ledger: StepQueue, lost_after: int | None) -> None:
         budget = Budget("b", **self.limit)  # type: ignore[arg-type]
         paid = Paid(budget, self.calls, usd=0.03, tokens=20)
         self.solvers.append(paid)

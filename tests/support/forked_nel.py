@@ -66,18 +66,18 @@ def _die() -> None:
 
 
 def _crash_at(state: str, when: str) -> None:
-    from nemo_evaluator.models.batch.ledger import Ledger
+    from nemo_evaluator.models.batch.ledger import BatchLedger
 
-    plain = Ledger.note
+    plain = BatchLedger.note
 
-    def note(self: Ledger, wave: Any, new: Any, **facts: Any) -> None:
+    def note(self: BatchLedger, wave: Any, new: Any, **facts: Any) -> None:
         if new == state and when == "before":
             _die()
         plain(self, wave, new, **facts)
         if new == state:
             _die()
 
-    Ledger.note = note
+    BatchLedger.note = note
 
 
 def _main() -> None:

@@ -20,7 +20,7 @@ from nemo_evaluator.engine.job import Evaluation, StepContext, open_steps
 from nemo_evaluator.engine.loop import Loop
 from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
 from nemo_evaluator.engine.plan import ASK, REUSE, VERIFY, Plan, ReusePlan, chosen_problems, make_plan
-from nemo_evaluator.engine.pool import Ledger, WorkerPool
+from nemo_evaluator.engine.pool import StepQueue, WorkerPool
 from nemo_evaluator.engine.resume import Reuse, adopt_answers
 from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.engine.tally import Tally
@@ -207,7 +207,7 @@ class _Session:
         job, context, todo = self._job, self._ctx, self._ctx.reuse.todo(self._plan)
         batch = job.environment.facts().batch
         if pool is not None and not batch:
-            await pool(Ledger(context, todo))
+            await pool(StepQueue(context, todo))
             return
         if pool is not None:
             job.say(f"{self._name}: runs itself, so it runs here and not on the workers")

@@ -60,7 +60,7 @@ def spent_beyond(now: JsonDict, before: JsonDict) -> JsonDict:
     return {key: now[key] - before.get(key, 0) for key in _SPENT}
 
 
-class Ledger:
+class StepQueue:
     """The queue of a benchmark and the only writer of its journal, while others run its steps."""
 
     def __init__(self, context: StepContext, steps: Iterator[Step]) -> None:
@@ -193,5 +193,5 @@ class Ledger:
 class WorkerPool(Protocol):
     """Workers that run the steps of a benchmark elsewhere, until the ledger has no more."""
 
-    async def __call__(self, ledger: Ledger) -> None:
+    async def __call__(self, ledger: StepQueue) -> None:
         """Lease, send, take; give back what a lost worker held."""

@@ -22,7 +22,7 @@ from nemo_evaluator.core.registry import config_folder
 from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.halt import HaltKind
-from nemo_evaluator.engine.pool import LOOK, Halted, Ledger, Reply, WorkerPool
+from nemo_evaluator.engine.pool import LOOK, Halted, Reply, StepQueue, WorkerPool
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.ray import RayCluster
 from nemo_evaluator.executors.ray_worker import StepWorker, WorkerTask
@@ -78,7 +78,7 @@ class RayPool:
         if self._watch is not None:
             await asyncio.to_thread(self._watch.communicate)
 
-    async def _run(self, task: WorkerTask, ledger: Ledger) -> None:
+    async def _run(self, task: WorkerTask, ledger: StepQueue) -> None:
         await self._join(ledger)
         workers = [asyncio.ensure_future(self._serve(n, task, ledger)) for n in range(self._settings.shards)]
         try:
@@ -87,7 +87,7 @@ class RayPool:
             for worker in workers:
                 worker.cancel()
 
-    async def _join(self, ledger: Ledger) -> None:
+    async def _join(self, ledger: StepQueue) -> None:
         for last in (False, False, True):
             if ray.is_initialized() or ledger.halt:
                 return
@@ -130,7 +130,7 @@ class RayPool:
         finally:
             ray.kill(worker)
 
-    async def _serve(self, number: int, task: WorkerTask, ledger: Ledger) -> None:
+    async def _serve(self, number: int, task: WorkerTask, ledger: StepQueue) -> None:
         """Keep one worker busy until there is nothing left; a lost one is replaced, as long as steps come to an end."""
         losses = ended = 0
         while not ledger.done and not ledger.halt:
@@ -154,7 +154,7 @@ class RayPool:
                 failed = cause if isinstance(cause, NelError) else NelError(told, hint=_SAME)
                 ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
 
-    async def _feed(self, number: int, task: WorkerTask, ledger: Ledger, held: set[Step]) -> None:
+    async def _feed(self, number: int, task: WorkerTask, ledger: StepQueue, held: set[Step]) -> None:
         if number not in self._actors:
             made = ray.remote(StepWorker).options(num_cpus=1, scheduling_strategy="SPREAD", max_restarts=0)
             self._actors[number] = made.remote()
@@ -178,7 +178,7 @@ class RayPool:
         if (last := await self._retire(number)) is not None:
             ledger.take(held, last, charged)
 
-    async def _opened(self, number: int, opening: Awaitable[JsonDict], ledger: Ledger) -> JsonDict | None:
+    async def _opened(self, number: int, opening: Awaitable[JsonDict], ledger: StepQueue) -> JsonDict | None:
         """The fingerprints of a worker, once it is ready; None when there is nothing left for it to do."""
         future, began, told = asyncio.ensure_future(opening), time.monotonic(), False
         while not (await asyncio.wait([future], timeout=LOOK))[0]:

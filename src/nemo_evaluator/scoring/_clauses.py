@@ -141,7 +141,7 @@ def _stance(clause: Clause, said: Said[V]) -> int:
     return stance
 
 
-class Ledger(Generic[V]):
+class Commitments(Generic[V]):
     """What a response has committed to so far. ``free``: nothing was announced, so each assertion replaces the last."""
 
     def __init__(self, reader: Reader[V], *, free: bool = False) -> None:

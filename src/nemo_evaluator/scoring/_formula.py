@@ -5,7 +5,7 @@ from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import closing
-from nemo_evaluator.scoring._clauses import Ledger, Said
+from nemo_evaluator.scoring._clauses import Commitments, Said
 from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import declines, settle
 from nemo_evaluator.scoring._text import readable
@@ -176,7 +176,7 @@ def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
         if is_task(sentence):
             return None
         if _KNOWN.search(line):
-            ledger: Ledger[str] = Ledger(Formulas(last=True, spans=reader.spans), free=True)
+            ledger: Commitments[str] = Commitments(Formulas(last=True, spans=reader.spans), free=True)
             ledger.hear(line, 0, len(line), cued=False)
             return tuple(value.rpartition("=")[2].strip() or value for value in ledger.values) or None
     return None

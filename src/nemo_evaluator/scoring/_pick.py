@@ -6,7 +6,7 @@ from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import lowered
-from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses
+from nemo_evaluator.scoring._clauses import VOID, Commitments, Said, clauses
 from nemo_evaluator.scoring._labels import patterns_of
 from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import declines, plain_ending, settle
@@ -257,11 +257,11 @@ def _unannounced(text: str, reader: Letters) -> tuple[str, ...] | None:
     if refused is not None:
         # "Hard to say, but I'd go with B."
         turn = _TURN.search(text, refused.end())
-        after: Ledger[str] = Ledger(reader)
+        after: Commitments[str] = Commitments(reader)
         if turn is not None and not unfinished:
             after.hear(text, turn.start(), len(text), cued=False)
         return after.values or None
-    ledger: Ledger[str] = Ledger(reader, free=not unfinished)
+    ledger: Commitments[str] = Commitments(reader, free=not unfinished)
     ledger.hear(text, max(0, len(text) - _REGION), len(text), cued=False)
     if ledger.values or ledger.retracted:
         return ledger.values
@@ -307,7 +307,7 @@ def _by_text(text: str, lines: list[str], reader: Letters) -> tuple[str, ...] | 
             continue
         named = {tokens[sign] for sign in part if sign in tokens}
         if len(named) == 1:
-            ledger: Ledger[str] = Ledger(_Texts(tokens), free=True)
+            ledger: Commitments[str] = Commitments(_Texts(tokens), free=True)
             ledger.hear(part, 0, len(part), cued=False)
             return ledger.values or None
         label = reader.by_text(part) if not named else None

@@ -6,7 +6,7 @@ from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
-from nemo_evaluator.scoring._clauses import BLANK, VOID, Ledger, Reader, V, clauses, supposed
+from nemo_evaluator.scoring._clauses import BLANK, VOID, Commitments, Reader, V, clauses, supposed
 from nemo_evaluator.scoring._vocabulary import CORRECTION, NEXT_TASK, REFUSAL, SCAN, Mark
 
 _WINDOW: Final = 200
@@ -69,7 +69,9 @@ def _last_claim(text: str, found: Iterator[Claim], reader: Reader[V]) -> tuple[V
     return None
 
 
-def _with_previous(text: str, claim: Claim, found: Iterator[Claim], ledger: Ledger[V], joined: bool) -> tuple[V, ...]:
+def _with_previous(
+    text: str, claim: Claim, found: Iterator[Claim], ledger: Commitments[V], joined: bool
+) -> tuple[V, ...]:
     """ "If so, the answer is B; otherwise, the answer is C": two soft claims side by side settle nothing."""
     for other in found:
         if claim.place - other.end > _NEAR:
@@ -102,8 +104,8 @@ def _prefix(text: str, claim: Claim) -> int:
     return marks & ~(Mark.PLAIN | Mark.SO)
 
 
-def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Ledger[V]:
-    ledger: Ledger[V] = Ledger(reader)
+def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitments[V]:
+    ledger: Commitments[V] = Commitments(reader)
     if claim.kind is Kind.WEAK:
         weak = reader.weak(text[claim.start : claim.end])
         denied = prefix & VOID or (weak and any(one.has(VOID) for one in clauses(text, claim.start, claim.end)))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import PLAINLY
-from nemo_evaluator.scoring._clauses import VOID, Ledger, Said, clauses
+from nemo_evaluator.scoring._clauses import VOID, Commitments, Said, clauses
 from nemo_evaluator.scoring._numeral import NUMBER, Number, find_words, parse_number, read, whole_number
 from nemo_evaluator.scoring._patterns import pattern, words
 from nemo_evaluator.scoring._settle import declines, plain_ending, settle
@@ -188,7 +188,7 @@ def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Numb
             continue
         if is_task(sentence):
             return None
-        ledger: Ledger[Number] = Ledger(last, free=True)
+        ledger: Commitments[Number] = Commitments(last, free=True)
         ledger.hear(sentence, 0, len(sentence), cued=False)
         if ledger.values or NUMBER.search(sentence):
             return ledger.values or None

@@ -7,7 +7,7 @@ from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import PLAINLY, Kind, claims, foreign_claims
-from nemo_evaluator.scoring._clauses import Ledger, clauses
+from nemo_evaluator.scoring._clauses import Commitments, clauses
 from nemo_evaluator.scoring._mention import Mentions
 from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import committed_text, hedge, settle
@@ -149,7 +149,7 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
         return alone.values
     if cut_off(text):
         return None
-    ledger: Ledger[int] = Ledger(reader)
+    ledger: Commitments[int] = Commitments(reader)
     denied = Mark.NOT | Mark.REJECT
     said = (one.text for one in clauses(text, 0, len(text)) if not one.has(denied))
     reader.strict = any(reader.rival_names(one, len(text)) for one in said)

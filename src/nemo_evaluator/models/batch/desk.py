@@ -24,7 +24,7 @@ from nemo_evaluator.core.errors import (
     TransportError,
 )
 from nemo_evaluator.core.slots import Slots, current_slots
-from nemo_evaluator.models.batch.ledger import Ledger, State, Wave
+from nemo_evaluator.models.batch.ledger import BatchLedger, State, Wave
 from nemo_evaluator.models.batch.vendor import Result, Standing, Vendor, never_sent
 from nemo_evaluator.models.endpoint import BatchSettings
 
@@ -49,7 +49,7 @@ class Desk:
     def __init__(self, vendor: Vendor, settings: BatchSettings, path: str) -> None:
         self._vendor, self._settings, self._path = vendor, settings, path
         assert settings.folder is not None
-        self._ledger = Ledger(settings.folder)
+        self._ledger = BatchLedger(settings.folder)
         self._cap = min(settings.max_requests, vendor.most)
         self._waits = vendor.endpoint.timeouts
         # Which batch has, or may have, a request; who waits for its result.

@@ -83,7 +83,7 @@ class Wave:
     offsets: dict[str, int] = field(default_factory=dict)
 
 
-class Ledger:
+class BatchLedger:
     """The journal of a service's batches, and their results, in one folder. One writer."""
 
     def __init__(self, folder: Path) -> None:
