@@ -36,7 +36,7 @@ _PREPARE_TIMEOUT: Final = 900.0
 _BASE_COMMIT: Final = "/tmp/_nel_base_commit"
 
 
-class Keeper(Protocol):
+class SandboxOwner(Protocol):
     """Who gives out sandboxes and takes them back: the manager."""
 
     config: Any
@@ -60,7 +60,7 @@ class LazySandbox:
 
     def __init__(
         self,
-        manager: Keeper,
+        manager: SandboxOwner,
         spec: SandboxSpec,
         outside_endpoints: Sequence[OutsideEndpoint] = (),
         after_start: Callable[[Sandbox], Awaitable[None]] | None = None,
@@ -171,7 +171,9 @@ class VerifierSandbox(LazySandbox):
     """Where work is verified: never the sandbox that the agent used. It can be given back and started anew, so that
     what ran in it once has no part in what runs next."""
 
-    def __init__(self, manager: Keeper, spec: SandboxSpec, apply_work: Callable[[Sandbox], Awaitable[None]]) -> None:
+    def __init__(
+        self, manager: SandboxOwner, spec: SandboxSpec, apply_work: Callable[[Sandbox], Awaitable[None]]
+    ) -> None:
         super().__init__(manager, spec, after_start=self._fill)
         self._apply_work = apply_work
         self._wants_work = True
@@ -200,7 +202,7 @@ class Session:
 
     _agent_class: ClassVar[type[LazySandbox]] = LazySandbox
 
-    def __init__(self, manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
+    def __init__(self, manager: SandboxOwner, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         self._manager, self._seed = manager, seed
         spec = self._completed(seed.sandbox_spec or seed.verify_sandbox_spec)
         # Where the solver works; it starts when it is first used.
@@ -233,7 +235,7 @@ class StatelessSession(Session):
 
     _agent_class = AgentSandbox
 
-    def __init__(self, manager: Keeper, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
+    def __init__(self, manager: SandboxOwner, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
         super().__init__(manager, seed, outside_endpoints)
         self._capture_cmd: str | None = manager.config.capture_cmd or seed.capture_cmd
         self._verifier: VerifierSandbox | None = None

@@ -25,7 +25,7 @@ _TOO_LARGE: Final = f"the answer is larger than {LARGEST // 2**20} MB"
 _HEAD_TOO_LARGE: Final = f"the headers are larger than {LARGEST_HEAD // 2**10} KB"
 
 
-class Keeper(Protocol):
+class ConnectionOwner(Protocol):
     """Who keeps a connection between exchanges."""
 
     duplicates: Duplicates
@@ -43,7 +43,7 @@ class Keeper(Protocol):
 class Connection(asyncio.Protocol):
     """One connection: one exchange at a time, and nothing of an answer outlives the exchange that asked for it."""
 
-    def __init__(self, pool: Keeper, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, pool: ConnectionOwner, loop: asyncio.AbstractEventLoop) -> None:
         self._pool, self._loop = pool, loop
         self._parser = httptools.HttpResponseParser(self)
         self._ready: asyncio.Future[Answer] | None = None
