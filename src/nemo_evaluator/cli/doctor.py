@@ -34,7 +34,7 @@ _EXTRA: Final = re.compile(r"extra == ['\"]([\w-]+)['\"]")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorCheck:
     """One line: ``ok`` None is a fact, neither good nor bad."""
 
     about: str
@@ -65,9 +65,9 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     ctx.exit(EXIT_FAILED if any(one.ok is False and one.about in needed for one in found) else EXIT_OK)
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[DoctorCheck]:
     """Everything that is looked at, in the order of the page."""
-    yield Finding("python", True, f"{platform.python_version()} on {platform.machine()}, nel {__version__}")
+    yield DoctorCheck("python", True, f"{platform.python_version()} on {platform.machine()}, nel {__version__}")
     yield from _extras()
     for word in _TRIED:
         yield asyncio.run(_sandbox(word))
@@ -75,17 +75,17 @@ def examine() -> Iterator[Finding]:
     yield _command("slurm", ["sinfo", "--version"], "no SLURM commands found")
     free = shutil.disk_usage(Path.cwd()).free
     fix = "free some, or write elsewhere: -o FOLDER" if free < _SCARCE else ""
-    yield Finding("disk", free >= _SCARCE, f"{free / 1024**3:.1f} GB free in this folder", fix)
+    yield DoctorCheck("disk", free >= _SCARCE, f"{free / 1024**3:.1f} GB free in this folder", fix)
     for name in _PROXIES:
         if value := os.environ.get(name) or os.environ.get(name.lower()):
-            yield Finding(f"proxy {name}", None, re.sub(r"//[^@/]*@", "//***@", value))
+            yield DoctorCheck(f"proxy {name}", None, re.sub(r"//[^@/]*@", "//***@", value))
     names = [*_KEYS, *(one.key for one in providers().values() if one.key)]
     present = [name for name in names if os.environ.get(name)]
-    yield Finding("keys", None, f"set: {', '.join(present) or 'none'}")
+    yield DoctorCheck("keys", None, f"set: {', '.join(present) or 'none'}")
     yield _datasets()
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[DoctorCheck]:
     wanted: dict[str, list[str]] = {}
     for line in importlib.metadata.requires("nemo-evaluator") or ():
         extra = _EXTRA.search(line)
@@ -94,8 +94,8 @@ def _extras() -> Iterator[Finding]:
             wanted.setdefault(extra[1], []).append(first[0])
     for word, packages in sorted(wanted.items()):
         absent = ", ".join(package for package in packages if not _installed(package))
-        lacking = Finding(f"extra {word}", None, f"not installed: {absent}", install_line(word))
-        yield lacking if absent else Finding(f"extra {word}", True, "installed")
+        lacking = DoctorCheck(f"extra {word}", None, f"not installed: {absent}", install_line(word))
+        yield lacking if absent else DoctorCheck(f"extra {word}", True, "installed")
 
 
 def _installed(package: str) -> bool:
@@ -106,7 +106,7 @@ def _installed(package: str) -> bool:
     return True
 
 
-async def _sandbox(word: str) -> Finding:
+async def _sandbox(word: str) -> DoctorCheck:
     about = f"sandbox {word}"
     try:
         provider = SANDBOXES.build(word, default_kind(SANDBOXES, word)(), "doctor")
@@ -115,26 +115,26 @@ async def _sandbox(word: str) -> Finding:
         finally:
             await provider.close()
     except NelError as error:
-        return Finding(about, None, error.message, error.hint or "")
-    return Finding(about, True, "works here")
+        return DoctorCheck(about, None, error.message, error.hint or "")
+    return DoctorCheck(about, True, "works here")
 
 
-def _command(about: str, words: list[str], absent: str) -> Finding:
+def _command(about: str, words: list[str], absent: str) -> DoctorCheck:
     if shutil.which(words[0]) is None:
-        return Finding(about, None, absent)
+        return DoctorCheck(about, None, absent)
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding(about, None, f"{words[0]} does not answer: {error}")
+        return DoctorCheck(about, None, f"{words[0]} does not answer: {error}")
     if done.returncode:
-        return Finding(about, None, f"{words[0]} fails: {done.stderr.strip().partition(chr(10))[0]}")
-    return Finding(about, True, ", ".join(done.stdout.split("\n")).strip(", "))
+        return DoctorCheck(about, None, f"{words[0]} fails: {done.stderr.strip().partition(chr(10))[0]}")
+    return DoctorCheck(about, True, ", ".join(done.stdout.split("\n")).strip(", "))
 
 
-def _datasets() -> Finding:
+def _datasets() -> DoctorCheck:
     try:
         mirror, cache = mirror_dir(), cache_dir()
     except NelError as error:
-        return Finding("datasets", False, error.message, error.hint or "")
+        return DoctorCheck("datasets", False, error.message, error.hint or "")
     where = f"mirror {mirror}" if mirror else "no mirror: rows come from the hub"
-    return Finding("datasets", True, f"{where}; cache {cache}{'; offline' if is_offline() else ''}")
+    return DoctorCheck("datasets", True, f"{where}; cache {cache}{'; offline' if is_offline() else ''}")

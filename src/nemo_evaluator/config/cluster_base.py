@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 from nemo_evaluator.config.benchmarks import BenchmarkConfig
-from nemo_evaluator.config.cross_check import Finding
+from nemo_evaluator.config.cross_check import WrongReference
 from nemo_evaluator.config.fields import Model
 from nemo_evaluator.config.groups import CLUSTERS
 from nemo_evaluator.config.kinds import KindOf
@@ -16,7 +16,7 @@ class ClusterBase(Model):
     type: str
 
     @classmethod
-    def findings(cls, data: dict[str, Any]) -> Iterator[Finding]:
+    def findings(cls, data: dict[str, Any]) -> Iterator[WrongReference]:
         """What is wrong in a whole config that says this type, beyond the cluster's own settings."""
         yield from ()
 

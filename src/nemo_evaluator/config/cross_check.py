@@ -20,7 +20,7 @@ from nemo_evaluator.core.kinds import Kinds
 from nemo_evaluator.core.registry import did_you_mean
 
 
-class Finding(NamedTuple):
+class WrongReference(NamedTuple):
     """One reference that is wrong."""
 
     path: Path
@@ -82,14 +82,14 @@ def models_to_ask(data: dict[str, Any]) -> list[str]:
 _ROLES = {"model": "a model service", "gym": "a service of type gym", "agent": "a service of type nat"}
 
 
-def cross_check(data: dict[str, Any]) -> list[Finding]:
+def cross_check(data: dict[str, Any]) -> list[WrongReference]:
     """Every wrong reference of a config."""
     found = [*_named(data), *_dependencies(data), *_stop_rules(data), *_batches(data), *_anthropic(data)]
     cluster = _schema(CLUSTERS, data.get("cluster"))
     return [*found, *(cluster.findings(data) if cluster is not None else ())]  # type: ignore[attr-defined]
 
 
-def _named(data: dict[str, Any]) -> Iterator[Finding]:
+def _named(data: dict[str, Any]) -> Iterator[WrongReference]:
     """Wrong names in solvers, verifiers and metrics."""
     for path, benchmark in benchmarks_of(data):
         yield from _references(data, SOLVERS, benchmark.get("solver"), (*path, "solver"), None)
@@ -99,7 +99,7 @@ def _named(data: dict[str, Any]) -> Iterator[Finding]:
             yield from _references(data, METRICS, metric, (*path, "scoring", "metrics", number), solving)
 
 
-def _references(data: dict[str, Any], kinds: Kinds, owner: Any, path: Path, solving: Any) -> Iterator[Finding]:
+def _references(data: dict[str, Any], kinds: Kinds, owner: Any, path: Path, solving: Any) -> Iterator[WrongReference]:
     """Wrong service names in the settings of one kind, and judges of their own answers."""
     schema = _schema(kinds, owner)
     for field, mark in marks(schema, Refers) if schema is not None else ():
@@ -109,7 +109,7 @@ def _references(data: dict[str, Any], kinds: Kinds, owner: Any, path: Path, solv
             yield from _service(data, name, where, mark.role)
             if mark.judges and isinstance(name, str) and name == solving and owner.get("allow_self_judge") is not True:
                 hint = "use another service as judge, or set allow_self_judge: true"
-                yield Finding((*path, field), f"the model {name!r} would judge its own answers", hint)
+                yield WrongReference((*path, field), f"the model {name!r} would judge its own answers", hint)
 
 
 def _schema(kinds: Kinds, owner: Any) -> type[BaseModel] | None:
@@ -121,20 +121,20 @@ def _role(service: Any) -> Role:
     return cast("Role", getattr(_schema(SERVICES, service), "role", "any"))
 
 
-def _service(data: dict[str, Any], name: Any, path: Path, role: Role) -> Iterator[Finding]:
+def _service(data: dict[str, Any], name: Any, path: Path, role: Role) -> Iterator[WrongReference]:
     services = data.get("services")
     if not isinstance(name, str) or not name or not isinstance(services, dict):
         return
     if name not in services:
-        yield Finding(path, f"no service is called {name!r}", did_you_mean(name, services))
+        yield WrongReference(path, f"no service is called {name!r}", did_you_mean(name, services))
     elif "any" not in (role, _role(services[name])) and _role(services[name]) != role:
         fitting = [str(other) for other, service in services.items() if _role(service) == role]
         hint = f"use {' or '.join(map(repr, fitting))}" if fitting else f"add {_ROLES[role]} under services:"
         kind = get_in(services, name, "type")
-        yield Finding(path, f"{name!r} is of type {kind}; {_ROLES[role]} is needed here", hint)
+        yield WrongReference(path, f"{name!r} is of type {kind}; {_ROLES[role]} is needed here", hint)
 
 
-def _dependencies(data: dict[str, Any]) -> Iterator[Finding]:
+def _dependencies(data: dict[str, Any]) -> Iterator[WrongReference]:
     services = data.get("services")
     if not isinstance(services, dict):
         return
@@ -147,53 +147,53 @@ def _dependencies(data: dict[str, Any]) -> Iterator[Finding]:
         for number, target in enumerate(targets):
             path = ("services", name, "depends_on", number)
             if target == name:
-                yield Finding(path, f"{name!r} depends on itself", "remove it")
+                yield WrongReference(path, f"{name!r} depends on itself", "remove it")
             elif target not in services:
-                yield Finding(path, f"no service is called {target!r}", did_you_mean(target, services))
+                yield WrongReference(path, f"no service is called {target!r}", did_you_mean(target, services))
     try:
         TopologicalSorter({name: [one for one in graph[name] if one != name] for name in graph}).prepare()
     except CycleError as error:
         # Each waits for the one before it.
         circle = error.args[1][::-1]
         message = f"services wait for each other: {' -> '.join(circle)}"
-        yield Finding(("services", circle[0], "depends_on"), message, "remove one of these depends_on entries")
+        yield WrongReference(("services", circle[0], "depends_on"), message, "remove one of these depends_on entries")
 
 
-def _stop_rules(data: dict[str, Any]) -> Iterator[Finding]:
+def _stop_rules(data: dict[str, Any]) -> Iterator[WrongReference]:
     for path, benchmark in benchmarks_of(data):
         if not benchmark.get("stop_when"):
             continue
         if benchmark.get("shuffle_seed", 0) is None:
             message = "the first problems of an unshuffled dataset are not a sample of it: a rule would be misled"
-            yield Finding((*path, "stop_when"), message, "remove shuffle_seed: null, or stop_when")
+            yield WrongReference((*path, "stop_when"), message, "remove shuffle_seed: null, or stop_when")
         if getattr(_schema(SOLVERS, benchmark.get("solver")), "owns_loop", False):
             message = "a harness container owns its whole loop: nobody can stop it at a problem"
-            yield Finding((*path, "stop_when"), message, "remove stop_when")
+            yield WrongReference((*path, "stop_when"), message, "remove stop_when")
         if get_in(data, "cluster", "shards"):
             message = "a shard sees a part of the problems and cannot decide for the whole"
-            yield Finding((*path, "stop_when"), message, "remove stop_when, or cluster.shards")
+            yield WrongReference((*path, "stop_when"), message, "remove stop_when, or cluster.shards")
 
 
-def _batches(data: dict[str, Any]) -> Iterator[Finding]:
+def _batches(data: dict[str, Any]) -> Iterator[WrongReference]:
     """Batches take single requests, of one process, and hours."""
     batched = [name for name, service in as_dict(data.get("services")).items() if get_in(service, "batch")]
     if batched and get_in(data, "cluster", "type") == "ray":
         message = "workers of a Ray cluster cannot share a batch"
-        yield Finding(("services", batched[0], "batch"), message, "remove batch, or use another cluster.type")
+        yield WrongReference(("services", batched[0], "batch"), message, "remove batch, or use another cluster.type")
     for path, benchmark in benchmarks_of(data):
         solver = benchmark.get("solver")
         if get_in(solver, "service") not in batched:
             continue
         if get_in(solver, "type") != "simple":
             message = f"solver {get_in(solver, 'type')} makes more than one request, and batches take single ones"
-            yield Finding((*path, "solver"), message, "use solver: {type: simple}, or a service without batch")
+            yield WrongReference((*path, "solver"), message, "use solver: {type: simple}, or a service without batch")
         for keys in (("timeout",), ("step_limits", "seconds")):
             if get_in(benchmark, *keys) not in (None, STEP_TIMEOUT):
                 message = "has no effect on a step that waits for a batch"
-                yield Finding((*path, *keys), message, "set max_wait of the service's batch instead")
+                yield WrongReference((*path, *keys), message, "set max_wait of the service's batch instead")
 
 
-def _anthropic(data: dict[str, Any]) -> Iterator[Finding]:
+def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
     """What Anthropic's messages have no word for, or cannot do without; found before anything is asked."""
     services = as_dict(data.get("services"))
     named = [name for name in services if get_in(services, name, "batch", "provider") == "anthropic"]
@@ -202,7 +202,9 @@ def _anthropic(data: dict[str, Any]) -> Iterator[Finding]:
         protocol = services[name].get("protocol") or protocol_of_url(str(services[name].get("url")))
         if protocol not in (None, "chat_completions"):
             message = f"Anthropic's batches are asked as chat_completions, not as {protocol}"
-            yield Finding(("services", name, "protocol"), message, "set protocol: chat_completions, and a URL of that")
+            yield WrongReference(
+                ("services", name, "protocol"), message, "set protocol: chat_completions, and a URL of that"
+            )
     for path, benchmark in benchmarks_of(data):
         solver, asked = benchmark.get("solver"), get_in(benchmark, "solver", "service")
         if asked not in named:
@@ -210,12 +212,12 @@ def _anthropic(data: dict[str, Any]) -> Iterator[Finding]:
         yield from _unknown_there(get_in(solver, "generation"), (*path, "solver", "generation"))
         if not any(get_in(one, "generation", "max_tokens") for one in (solver, services[asked])):
             hint = "set generation.max_tokens on the service or the solver"
-            yield Finding(("services", asked, "generation"), "Anthropic's batches need max_tokens", hint)
+            yield WrongReference(("services", asked, "generation"), "Anthropic's batches need max_tokens", hint)
 
 
-def _unknown_there(generation: Any, path: Path) -> Iterator[Finding]:
+def _unknown_there(generation: Any, path: Path) -> Iterator[WrongReference]:
     for key in ("seed", "frequency_penalty", "presence_penalty"):
         if get_in(generation, key) is not None:
-            yield Finding((*path, key), "Anthropic's batches do not know it", "remove it, or leave out batch")
+            yield WrongReference((*path, key), "Anthropic's batches do not know it", "remove it, or leave out batch")
     if isinstance(heat := get_in(generation, "temperature"), int | float) and heat > 1:
-        yield Finding((*path, "temperature"), "Anthropic takes 0 to 1", "lower it, or leave out batch")
+        yield WrongReference((*path, "temperature"), "Anthropic takes 0 to 1", "lower it, or leave out batch")

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.benchmarks import BenchmarkConfig
 from nemo_evaluator.config.cluster_base import ClusterBase
-from nemo_evaluator.config.cross_check import Finding, Path, benchmarks_of, get_in, number_of
+from nemo_evaluator.config.cross_check import Path, WrongReference, benchmarks_of, get_in, number_of
 from nemo_evaluator.config.fields import (
     Argument,
     Count,
@@ -136,19 +136,19 @@ class SlurmCluster(ClusterBase):
     username: UserName | None = Field(None, description="User on the login node.")
 
     @classmethod
-    def findings(cls, data: dict[str, Any]) -> Iterator[Finding]:
+    def findings(cls, data: dict[str, Any]) -> Iterator[WrongReference]:
         """Pools that do not exist or are too small, shards over several pools, an output folder that is nowhere."""
         yield from _node_pools(data)
         yield from _mounts(data)
         used = {owner.get("node_pool") for _, owner in _pool_users(data) if isinstance(owner.get("node_pool"), str)}
         if get_in(data, "cluster", "shards") and len(used) > 1:
             message = f"sharding allows one node pool, this config uses {', '.join(sorted(map(str, used)))}"
-            yield Finding(("cluster", "shards"), message, "use one pool")
+            yield WrongReference(("cluster", "shards"), message, "use one pool")
         folder = get_in(data, "output", "dir")
         relative = folder is None or (isinstance(folder, str) and not PurePosixPath(folder).is_absolute())
         if get_in(data, "cluster", "hostname") and relative:
             message = "must be an absolute path when the cluster is reached over ssh"
-            yield Finding(("output", "dir"), message, "write a path that begins with /")
+            yield WrongReference(("output", "dir"), message, "write a path that begins with /")
 
     def cautions(self, services: Mapping[str, Any], benchmarks: Sequence[BenchmarkConfig]) -> list[str]:
         """Steps that cannot end within the walltime."""
@@ -162,7 +162,7 @@ class SlurmCluster(ClusterBase):
         ]
 
 
-def _mounts(data: dict[str, Any]) -> Iterator[Finding]:
+def _mounts(data: dict[str, Any]) -> Iterator[WrongReference]:
     """Mounts that hold a comma, by which a step of a job tells one mount from the next."""
     owners: list[tuple[Path, Any]] = [(("cluster",), data.get("cluster"))]
     services = data.get("services")
@@ -175,10 +175,12 @@ def _mounts(data: dict[str, Any]) -> Iterator[Finding]:
                 continue
             problem = mount_problem(mount, commas=False)
             if problem is not None:
-                yield Finding((*path, "container_mounts", number), problem, "write one mount in each entry of the list")
+                yield WrongReference(
+                    (*path, "container_mounts", number), problem, "write one mount in each entry of the list"
+                )
 
 
-def _node_pools(data: dict[str, Any]) -> Iterator[Finding]:
+def _node_pools(data: dict[str, Any]) -> Iterator[WrongReference]:
     pools = get_in(data, "cluster", "node_pools")
     if not isinstance(pools, dict):
         return
@@ -188,22 +190,22 @@ def _node_pools(data: dict[str, Any]) -> Iterator[Finding]:
         if not isinstance(name, str):
             continue
         if name not in pools:
-            yield Finding((*path, "node_pool"), f"no node pool is called {name!r}", did_you_mean(name, pools))
+            yield WrongReference((*path, "node_pool"), f"no node pool is called {name!r}", did_you_mean(name, pools))
             continue
         yield from _fits(path, owner, name, pools[name] if isinstance(pools[name], dict) else {})
         if path[0] == "services" and len(path) == 2 and _count(owner, "num_nodes", "num_nodes_per_instance") > 1:
             if name in multi_node:
                 message = f"{multi_node[name]!r} already spans the nodes of pool {name!r}"
-                yield Finding((*path, "node_pool"), message, "give each multi-node service a pool of its own")
+                yield WrongReference((*path, "node_pool"), message, "give each multi-node service a pool of its own")
             multi_node[name] = str(path[1])
 
 
-def _fits(path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]) -> Iterator[Finding]:
+def _fits(path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]) -> Iterator[WrongReference]:
     nodes, servers = _count(owner, "num_nodes", "num_nodes_per_instance"), _count(owner, "replicas", "num_instances")
     given = _count(pool, "nodes", default=0)
     if given and nodes > given:
         message = f"{nodes} nodes are asked for, but pool {name!r} has {given}"
-        yield Finding((*path, "num_nodes"), message, f"raise nodes of the pool to {nodes}")
+        yield WrongReference((*path, "num_nodes"), message, f"raise nodes of the pool to {nodes}")
         return
     gpus = _gpus(pool.get("gres"), _count(pool, "gpus_per_node", default=0))
     size, needed = _count(owner, _SIZES[0], default=0), math.prod(_count(owner, key) for key in _SIZES)
@@ -214,14 +216,14 @@ def _fits(path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]) ->
     place, change = f"pool {name!r} has {gpus} per node", "or change the pool"
     if size > gpus:
         message = f"{size} GPUs are asked for, but {place}"
-        yield Finding((*path, _SIZES[0]), message, f"use at most {gpus}, {change}")
+        yield WrongReference((*path, _SIZES[0]), message, f"use at most {gpus}, {change}")
     elif needed > gpus * nodes:
         key = next(key for key in reversed(_SIZES) if owner.get(key))
         message = f"a server needs {needed} GPUs (tensor x pipeline x data parallel) on {nodes} node(s), but {place}"
-        yield Finding((*path, key), message, f"raise num_nodes, {change}")
+        yield WrongReference((*path, key), message, f"raise num_nodes, {change}")
     elif shared > 1:
         message = f"{shared} servers would share a node and its GPUs, which is not supported yet"
-        yield Finding(
+        yield WrongReference(
             ("cluster", "node_pools", name, "nodes"), message, f"raise it to {servers * nodes}, or leave it out"
         )
 
