@@ -11,7 +11,7 @@ from nemo_evaluator.cli._options import PATH, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.decisions.power.label_plan import LabelPlan, judge_rates, plan_labels, problems_of
-from nemo_evaluator.decisions.power.plan import Plan, Price, Question, plan_from_runs, plan_from_score
+from nemo_evaluator.decisions.power.plan import PowerPlan, Price, Question, plan_from_runs, plan_from_score
 from nemo_evaluator.reports.texts import label_plan_text, plans_text
 
 _PRICE = click.FloatRange(min=0, min_open=True)
@@ -62,7 +62,7 @@ def power(
         click.echo(plans_text(plans) + "".join(label_plan_text(one, drop) for one in labels), nl=False)
 
 
-def _labels(plan: Plan, run: Path | None, question: Question, flags: dict[str, Any]) -> LabelPlan:
+def _labels(plan: PowerPlan, run: Path | None, question: Question, flags: dict[str, Any]) -> LabelPlan:
     budget, paid = flags["budget_usd"], [line.usd / line.answers for line in plan.lines if line.usd and line.answers]
     if budget is None or not (price := flags["usd_per_answer"] or next(iter(paid), None)):
         hint = "give --budget-usd, and --usd-per-answer where the run does not know its price"

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from nemo_evaluator.decisions.calibrate.report import CalibrationReport
 from nemo_evaluator.decisions.power.label_plan import LabelPlan
-from nemo_evaluator.decisions.power.plan import Plan
+from nemo_evaluator.decisions.power.plan import PowerPlan
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._page import plain_text
 
 
-def plans_text(plans: Sequence[Plan]) -> str:
+def plans_text(plans: Sequence[PowerPlan]) -> str:
     """All plans as plain text, what they cost together, and how to read them."""
     tables = [(plan, _table(plan)) for plan in plans]
     return plain_text("power.txt.j2", plans=tables, total=_total(plans), share="{:.0%}".format)
@@ -25,7 +25,7 @@ def label_plan_text(plan: LabelPlan, drop: float) -> str:
     return plain_text("labels.txt.j2", plan=plan, drop=drop, rows=rows)
 
 
-def _table(plan: Plan) -> list[list[str]]:
+def _table(plan: PowerPlan) -> list[list[str]]:
     count = plan.question.suite
     suite = [f"both, in a suite of {count}"] if count > 1 else []
     rows = [["repeats", "find it", "rule it out", *suite, "answers", "tokens", "cost", "time"]]
@@ -40,7 +40,7 @@ def _cost(usd: float | None, hours: float | None) -> list[str]:
     return [words.NONE if usd is None else f"${usd:,.2f}", words.seconds(None if hours is None else 3600 * hours)]
 
 
-def _total(plans: Sequence[Plan]) -> list[str]:
+def _total(plans: Sequence[PowerPlan]) -> list[str]:
     """What the whole suite costs one side, each benchmark with the fewest answers that do."""
     suite = plans[0].question.suite
     known = [[line for line in plan.lines if line.answers is not None] for plan in plans]

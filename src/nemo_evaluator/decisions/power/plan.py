@@ -69,7 +69,7 @@ class PlanLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PowerPlan:
     """The plan for one benchmark."""
 
     benchmark: str
@@ -103,7 +103,9 @@ class _Basis:
     notes: tuple[str, ...] = ()
 
 
-def plan_from_score(score: float, question: Question, price: Price | None = None, problems: int | None = None) -> Plan:
+def plan_from_score(
+    score: float, question: Question, price: Price | None = None, problems: int | None = None
+) -> PowerPlan:
     """A plan from an expected score and an assumed agreement of the two sides. Raises UsageError on the impossible."""
     if question.drop >= score:
         said = f"a score of {score:g} cannot drop by {question.drop:g}"
@@ -116,7 +118,9 @@ def plan_from_score(score: float, question: Question, price: Price | None = None
     return _plan(_Basis("assumed", "assumed", score, differences, words, price or Price(), problems), question)
 
 
-def plan_from_runs(baseline: Path, candidate: Path | None, question: Question, usd: float | None = None) -> list[Plan]:
+def plan_from_runs(
+    baseline: Path, candidate: Path | None, question: Question, usd: float | None = None
+) -> list[PowerPlan]:
     """Plans from a finished run, or from two, which show how far they differ. Raises UsageError without any rows."""
     if candidate is None:
         runs = find_runs(baseline)
@@ -211,7 +215,7 @@ def _doubts(run: Bundle, problems: int) -> tuple[str, ...]:
     return tuple(doubts)
 
 
-def _plan(basis: _Basis, question: Question) -> Plan:
+def _plan(basis: _Basis, question: Question) -> PowerPlan:
     differences, now = basis.differences, basis.repeats
     asked, notes = tuple(question.repeats), list(basis.notes)
     # Without known answer noise more repeats promise nothing that the data could back.
@@ -225,7 +229,7 @@ def _plan(basis: _Basis, question: Question) -> Plan:
     lines = [_line(differences, choice, question, basis.price) for choice in choices]
     if lines and all(line.problems is None for line in lines):
         notes.append("all differences seen are equal, or too many problems would be needed: nothing can be planned")
-    plan = Plan(
+    plan = PowerPlan(
         basis.benchmark, question, basis.score, sd, basis.words, lines, basis.problems, advice=basis.advice, notes=notes
     )
     if not basis.problems:
