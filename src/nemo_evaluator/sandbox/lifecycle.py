@@ -197,7 +197,7 @@ class VerifierSandbox(LazySandbox):
             await self._apply_work(sandbox)
 
 
-class Session:
+class AttemptSandboxes:
     """The sandboxes of one attempt: one for both parts."""
 
     _agent_class: ClassVar[type[LazySandbox]] = LazySandbox
@@ -230,7 +230,7 @@ class Session:
             await _must(sandbox, self._seed.pre_agent_cmd, _PREPARE_TIMEOUT, "pre_agent_cmd")
 
 
-class StatelessSession(Session):
+class StatelessSession(AttemptSandboxes):
     """A sandbox for the agent and a fresh one for the verifier, with the agent's work applied."""
 
     _agent_class = AgentSandbox

@@ -15,7 +15,7 @@ from nemo_evaluator.config.kinds import default_kind
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Provider, Sandbox
-from nemo_evaluator.sandbox.lifecycle import Session, StatelessSession
+from nemo_evaluator.sandbox.lifecycle import AttemptSandboxes, StatelessSession
 
 log = logging.getLogger(__name__)
 
@@ -64,10 +64,10 @@ class SandboxManager:
     @asynccontextmanager
     async def session(
         self, seed: SeedResult, *, outside_endpoints: Sequence[OutsideEndpoint] = ()
-    ) -> AsyncIterator[Session]:
+    ) -> AsyncIterator[AttemptSandboxes]:
         """The sandboxes of one attempt at one problem."""
         carries = seed.verify_sandbox_spec is not None and not self.config.stateful
-        session = (StatelessSession if carries else Session)(self, seed, outside_endpoints)
+        session = (StatelessSession if carries else AttemptSandboxes)(self, seed, outside_endpoints)
         try:
             yield session
         finally:

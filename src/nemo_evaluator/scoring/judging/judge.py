@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .counting import End, Failed, Skipped, Unrunnable, describe
 from .names import Names
-from .session import Session
+from .session import ProgramSession
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def judge(session: Session, tests: dict[str, Any]) -> tuple[str, str]:
+def judge(session: ProgramSession, tests: dict[str, Any]) -> tuple[str, str]:
     """Run the tests.
 
     Args:
@@ -58,7 +58,7 @@ def _run(code: Any, names: Names, tests: dict[str, Any]) -> None:
         run_collected(names, tests["collect"])
 
 
-def _verdict_of(error: BaseException, session: Session, tests: dict[str, Any]) -> tuple[str, str]:
+def _verdict_of(error: BaseException, session: ProgramSession, tests: dict[str, Any]) -> tuple[str, str]:
     """The verdict when the tests raise an exception."""
     text = describe(error)
     if session.tally.raised is not None:
@@ -81,7 +81,7 @@ def _verdict_of(error: BaseException, session: Session, tests: dict[str, Any]) -
     return "crash", text
 
 
-def _conclusion(session: Session, tests: dict[str, Any]) -> tuple[str, str]:
+def _conclusion(session: ProgramSession, tests: dict[str, Any]) -> tuple[str, str]:
     """The verdict when the tests came to their end."""
     tally = session.tally
     if tally.raised is not None:

@@ -12,7 +12,7 @@ from . import values
 from .counting import End
 from .judge import judge
 from .program import FILE, Host
-from .session import Session
+from .session import ProgramSession
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def main(head: dict[str, Any], rest: Callable[[], dict[str, Any]], load: Callabl
             os.dup2(null, 2)
             os.close(ask[0])
             os.close(answer[1])
-            session = Session(ask[1], answer[0])
+            session = ProgramSession(ask[1], answer[0])
             _judge_program(session, rest, load, head["timeout"], out, (pid, user, folder))
     finally:
         # Never with a traceback, which says that the sandbox is at fault: a program may have lowered our limits.
@@ -61,7 +61,7 @@ def main(head: dict[str, Any], rest: Callable[[], dict[str, Any]], load: Callabl
 
 
 def _judge_program(
-    session: Session,
+    session: ProgramSession,
     rest: Callable[[], dict[str, Any]],
     load: Callable[[list[Any]], Any],
     timeout: float,
@@ -82,7 +82,7 @@ def _judge_program(
     os._exit(0 if verdict == "passed" else 1)
 
 
-def _judged(session: Session, tests: dict[str, Any], timeout: float) -> tuple[str, str]:
+def _judged(session: ProgramSession, tests: dict[str, Any], timeout: float) -> tuple[str, str]:
     found: list[tuple[str, str]] = []
 
     def ring(*_: object) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     # Not at run time: it would double the time that a judge takes to start.
     from typing import Any, Final
 
-    from .session import Session
+    from .session import ProgramSession
 
     _Globals = dict[str, Any]
 else:
@@ -35,7 +35,7 @@ _NOTHING: Final = object()
 class Names(_Globals):
     """The globals of the tests: what is not theirs or Python's is the stub's, a module's, or the program's."""
 
-    def __init__(self, session: Session, tests: dict[str, Any]) -> None:
+    def __init__(self, session: ProgramSession, tests: dict[str, Any]) -> None:
         own_builtins = {**vars(builtins), "next": _next_of(session), "getattr": _getattr_of(session)}
         super().__init__(__name__="__main__", __file__="tests.py", __doc__=None, __builtins__=own_builtins)
         tally = session.tally
@@ -101,7 +101,7 @@ class Names(_Globals):
         return self._helpers
 
 
-def _getattr_of(session: Session) -> Any:
+def _getattr_of(session: ProgramSession) -> Any:
     """``getattr`` for the tests: a name that the program chose leads nowhere inside the judge."""
 
     def getattr(target: Any, name: str, *default: Any) -> Any:
@@ -128,7 +128,7 @@ def _format(pattern: Any, method: str, *args: Any, **kwargs: Any) -> Any:
     return Formatter().vformat(pattern, () if method == "format_map" else args, values)
 
 
-def _next_of(session: Session) -> Any:
+def _next_of(session: ProgramSession) -> Any:
     """``next`` for the tests: when they take an item themselves, there has to be one."""
 
     def next(iterator: Any, default: Any = _NOTHING) -> Any:

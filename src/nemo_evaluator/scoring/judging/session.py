@@ -24,7 +24,7 @@ _MAX_TEXT: Final = 4000
 _TESTS: Final = "__main__"
 
 
-class Session:
+class ProgramSession:
     """Asks the program."""
 
     def __init__(self, requests: int, replies: int) -> None:
