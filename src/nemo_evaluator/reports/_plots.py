@@ -40,7 +40,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class IntervalPlot:
     """Values one under the other on a common axis, as dots or as bars from zero; with a ``limit``, differences."""
 
     kind: ClassVar[Kind] = "rows"
@@ -166,16 +166,19 @@ class Figure:
     """Plots under one heading: one, or two side by side; ``folded`` ones are opened by a click."""
 
     title: str
-    plots: Sequence[Rows | Bins | Shares]
-    folded: Sequence[Rows] = ()
+    plots: Sequence[IntervalPlot | Bins | Shares]
+    folded: Sequence[IntervalPlot] = ()
 
 
 def rows_figure(title: str, marks: Sequence[Mark], *, bars: bool = False, limit: float | None = None) -> Figure:
     """Marks in one column where they are few, else in two with one scale, the rest folded."""
     if len(marks) <= _ONE_COLUMN:
-        return Figure(title, [Rows(marks, bars, limit)])
+        return Figure(title, [IntervalPlot(marks, bars, limit)])
     shown, rest = (
-        [Rows(half, bars, limit, marks) for half in (part[: (len(part) + 1) // 2], part[(len(part) + 1) // 2 :])]
+        [
+            IntervalPlot(half, bars, limit, marks)
+            for half in (part[: (len(part) + 1) // 2], part[(len(part) + 1) // 2 :])
+        ]
         for part in (marks[:_UNFOLDED], marks[_UNFOLDED:])
     )
     return Figure(title, shown, [part for part in rest if part.marks])

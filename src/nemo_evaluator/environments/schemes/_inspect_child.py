@@ -37,13 +37,13 @@ _TRIES: Final = 2
 
 
 @hooks(name="nel", description="Samples of a run of nel, as they are finished.")
-class Rows(Hooks):  # type: ignore[misc]
+class SampleHooks(Hooks):  # type: ignore[misc]
     """Passes every finished sample on."""
 
     tell: ClassVar[Callable[[EvalSample], None]]
 
     async def on_sample_end(self, data: SampleEnd) -> None:
-        Rows.tell(data.sample)
+        SampleHooks.tell(data.sample)
 
 
 def main() -> None:
@@ -86,7 +86,7 @@ async def _run(task: Task, ids: list[int | str], job: JsonDict, out: TextIO) -> 
         def tell(sample: EvalSample, known: JsonDict = known) -> None:
             _say(out, {"problem_idx": place[sample.id]} | known | _row(sample))
 
-        Rows.tell = tell
+        SampleHooks.tell = tell
         await eval_async(
             task,
             model=f"openai-api/nel/{job['model']}",
