@@ -13,7 +13,7 @@ WHOLE_FILE = "(whole file)"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class SourcePosition:
     """A place in a file; no line when the value came from the command line."""
 
     source: str
@@ -25,9 +25,9 @@ class Document:
     """A value and the marks of its parts, by path."""
 
     value: Any
-    marks: dict[Path, Mark] = field(default_factory=dict)
+    marks: dict[Path, SourcePosition] = field(default_factory=dict)
 
-    def mark(self, path: Path) -> Mark | None:
+    def mark(self, path: Path) -> SourcePosition | None:
         """Where the part at ``path`` was written, or the nearest part around it."""
         around = (self.marks.get(path[:end]) for end in range(len(path), -1, -1))
         return next((mark for mark in around if mark is not None), None)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from nemo_evaluator.config import _document
-from nemo_evaluator.config._document import WHOLE_FILE, Document, Mark
+from nemo_evaluator.config._document import WHOLE_FILE, Document, SourcePosition
 from nemo_evaluator.core.errors import ConfigError, Problem
 
 NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
@@ -130,7 +130,7 @@ def _syntax_problem(error: yaml.YAMLError, source: str, text: str) -> Problem:
     return Problem(WHOLE_FILE, f"is not valid YAML: {what}", hint, line, source)
 
 
-_Trail: TypeAlias = list[tuple[_document.Path, Mark]]
+_Trail: TypeAlias = list[tuple[_document.Path, SourcePosition]]
 
 
 class _Builder:
@@ -140,7 +140,7 @@ class _Builder:
         self.source = source
         self.problems: list[Problem] = []
         # Every part in the order of the file; of a path that is there twice (a key and its value) the first counts.
-        self._trail: _Trail = [((), Mark(source, 1))]
+        self._trail: _Trail = [((), SourcePosition(source, 1))]
         self._anchors: dict[str, tuple[Any, _Trail]] = {}
         self._nodes = 0
 
@@ -227,7 +227,7 @@ class _Builder:
         return copy.deepcopy(value)
 
     def _mark(self, path: _document.Path, event: Any) -> None:
-        self._trail.append((path, Mark(self.source, event.start_mark.line + 1)))
+        self._trail.append((path, SourcePosition(self.source, event.start_mark.line + 1)))
 
     def _report(self, path: _document.Path, event: Any, message: str, hint: str) -> None:
         line = event.start_mark.line + 1

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from nemo_evaluator.config._document import Document, Mark, Path, show_path
+from nemo_evaluator.config._document import Document, Path, SourcePosition, show_path
 from nemo_evaluator.config._yaml import NULLS, parse_document
 from nemo_evaluator.core.errors import ConfigError, Problem
 from nemo_evaluator.core.registry import nearest
@@ -78,7 +78,7 @@ def _assign(document: Document, parts: list[str], value: Any, override: str) -> 
     path = (*path, key)
     for below in [known for known in document.marks if known[: len(path)] == path]:
         del document.marks[below]
-    document.marks[path] = Mark("-O " + override.partition("=")[0])
+    document.marks[path] = SourcePosition("-O " + override.partition("=")[0])
 
 
 def _key(place: Any, part: str, path: Path, override: str) -> str | int:

@@ -15,7 +15,7 @@ _UNFOLDED: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PlotMark:
     """One value with its interval; ``style`` is a class of the page, ``shape`` tells without colour."""
 
     label: str
@@ -44,11 +44,11 @@ class IntervalPlot:
     """Values one under the other on a common axis, as dots or as bars from zero; with a ``limit``, differences."""
 
     kind: ClassVar[Kind] = "rows"
-    marks: Sequence[Mark]
+    marks: Sequence[PlotMark]
     bars: bool = False
     limit: float | None = None
     # All marks of the figure that this is a part of: parts have one scale.
-    whole: Sequence[Mark] = ()
+    whole: Sequence[PlotMark] = ()
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -170,7 +170,7 @@ class Figure:
     folded: Sequence[IntervalPlot] = ()
 
 
-def rows_figure(title: str, marks: Sequence[Mark], *, bars: bool = False, limit: float | None = None) -> Figure:
+def rows_figure(title: str, marks: Sequence[PlotMark], *, bars: bool = False, limit: float | None = None) -> Figure:
     """Marks in one column where they are few, else in two with one scale, the rest folded."""
     if len(marks) <= _ONE_COLUMN:
         return Figure(title, [IntervalPlot(marks, bars, limit)])

@@ -11,7 +11,7 @@ from nemo_evaluator.decisions.compare.verdict import settling
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports import compare
 from nemo_evaluator.reports._page import plain_text, template
-from nemo_evaluator.reports._plots import Figure, Mark, Shares, rows_figure
+from nemo_evaluator.reports._plots import Figure, PlotMark, Shares, rows_figure
 from nemo_evaluator.reports._words import ICONS, VERDICTS, explained
 from nemo_evaluator.reports.compare import LISTED, name_of, state_of, titled, worst_first
 
@@ -60,7 +60,7 @@ def set_html(found: ComparisonSet) -> str:
     for entry in found.entries:
         seen, verdict = entry.report.difference, str(entry.report.verdict)
         text = words.with_bounds(seen, sign=True)
-        marks.append(Mark(name_of(found, entry), seen.value, seen.lower, seen.upper, text, verdict))
+        marks.append(PlotMark(name_of(found, entry), seen.value, seen.lower, seen.upper, text, verdict))
     page = template("compare.html.j2").render(
         {"found": found, "first": first, "w": words, "settling": settling, "listed": LISTED},
         title=titled(found),
@@ -82,7 +82,7 @@ def _section(anchor: str, entry: Entry) -> dict[str, Any]:
     for name, group in worst_first(report):
         state, bounds = state_of(group, report), (group["ci_lower"], group["ci_upper"])
         text = f"{words.signed(group['delta'])} {state}"
-        marks.append(Mark(f"{name} ({group['n']:,})", group["delta"], *bounds, text, state))
+        marks.append(PlotMark(f"{name} ({group['n']:,})", group["delta"], *bounds, text, state))
     title = "Categories, the largest loss first (problems)"
     categories = rows_figure(title, marks, limit=-report.better * report.threshold) if marks else None
     figures = {"outcomes": _outcomes(report), "categories": categories}

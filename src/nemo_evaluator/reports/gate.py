@@ -6,7 +6,7 @@ from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Status
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._page import plain_text, template
-from nemo_evaluator.reports._plots import Mark, rows_figure
+from nemo_evaluator.reports._plots import PlotMark, rows_figure
 from nemo_evaluator.reports._words import DECISIONS, ICONS, VERDICTS, explained
 
 _MOST_WARNINGS: Final = 10
@@ -90,7 +90,7 @@ def gate_html(report: GateReport) -> str:
             units, sign = _units(entry), -1 if entry.direction == "higher_is_better" else 1
             lower, upper = (None if v is None else units * v for v in (entry.delta_ci_lower, entry.delta_ci_upper))
             limit, value = sign * units * entry.max_drop_threshold, units * entry.delta
-            marks.append(Mark(entry.benchmark, value, lower, upper, points(entry), entry.word, limit=limit))
+            marks.append(PlotMark(entry.benchmark, value, lower, upper, points(entry), entry.word, limit=limit))
     title = "Candidate minus baseline with its interval, and the limit of each benchmark"
     # A limit of 0 adds nothing to the axis: each mark brings its own.
     figure = rows_figure(title, marks, limit=0.0) if marks else None

@@ -5,7 +5,7 @@ from typing import Final
 
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.reports._page import template
-from nemo_evaluator.reports._plots import Bins, Figure, Mark, Shares, rows_figure
+from nemo_evaluator.reports._plots import Bins, Figure, PlotMark, Shares, rows_figure
 from nemo_evaluator.reports._words import STATUSES, explained
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
 from nemo_evaluator.runs.scores import Group
@@ -43,8 +43,8 @@ def render_html(report: EvalReport) -> str:
 
 def _score_figures(report: EvalReport, names: dict[int, str], colour: dict[str, int]) -> list[Figure]:
     """One plot of the shares between 0 and 1, and one for each metric on another scale."""
-    shares: list[Mark] = []
-    scaled: dict[str, list[Mark]] = {}
+    shares: list[PlotMark] = []
+    scaled: dict[str, list[PlotMark]] = {}
     for at, bench in enumerate(report.benchmarks):
         head = bench.headline
         if head is None:
@@ -52,7 +52,7 @@ def _score_figures(report: EvalReport, names: dict[int, str], colour: dict[str, 
         text = f"{words.plain(head.value)} {'INVALID' if bench.invalid else head.name}"
         label, group = (bench.model or _UNNAMED, names[at]) if len(report.models) > 1 else (names[at], "")
         shape, doubtful = colour[bench.model], " doubtful" if bench.invalid else ""
-        mark = Mark(label, head.value, head.ci_lower, head.ci_upper, text, f"c{shape}{doubtful}", shape, group)
+        mark = PlotMark(label, head.value, head.ci_lower, head.ci_upper, text, f"c{shape}{doubtful}", shape, group)
         fits = min(mark.known) >= 0 and max(mark.known) <= 1
         (shares if fits else scaled.setdefault(head.name, [])).append(mark)
     titled = {"Scores with 95% intervals": shares} if shares else {}
@@ -106,7 +106,7 @@ def _groups(title: str, groups: Sequence[Group], repeats: int) -> Figure:
     marks = []
     for group in sorted(groups, key=lambda group: group.mean_reward):
         text = f"{words.plain(group.mean_reward)} · n = {words.size(group, repeats)}"
-        marks.append(Mark(group.name, group.mean_reward, group.ci_lower, group.ci_upper, text))
+        marks.append(PlotMark(group.name, group.mean_reward, group.ci_lower, group.ci_upper, text))
     return rows_figure(f"{title}, the lowest first", marks, bars=True)
 
 

@@ -8,7 +8,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._patterns import pattern
-from nemo_evaluator.scoring._vocabulary import SCAN, Mark, is_opinion, mark_of
+from nemo_evaluator.scoring._vocabulary import SCAN, ClauseMark, is_opinion, mark_of
 
 V = TypeVar("V", bound=Hashable)
 V_co = TypeVar("V_co", bound=Hashable, covariant=True)
@@ -48,9 +48,9 @@ class Clause(NamedTuple):
 
 
 _HARD: Final = frozenset(".!?…。！？；;\n")
-_BOUNDARY: Final = Mark.BUT | Mark.CORRECT | Mark.SO
-VOID: Final = Mark.NOT | Mark.REJECT | Mark.WRONG | Mark.CONTRARY | Mark.REFUSAL
-_BACK: Final = Mark.NOT | Mark.WRONG | Mark.CONTRARY | Mark.REFUSAL
+_BOUNDARY: Final = ClauseMark.BUT | ClauseMark.CORRECT | ClauseMark.SO
+VOID: Final = ClauseMark.NOT | ClauseMark.REJECT | ClauseMark.WRONG | ClauseMark.CONTRARY | ClauseMark.REFUSAL
+_BACK: Final = ClauseMark.NOT | ClauseMark.WRONG | ClauseMark.CONTRARY | ClauseMark.REFUSAL
 BLANK: Final = " \t\n*_`\"'.:)(#>-$“"
 # What may follow "B is not": anything else would be said of something else.
 _COMPLEMENTS: Final = ("", "correct", "right", "true", "it", "the answer", "the one", "so", "fit", "work", "possible")
@@ -85,13 +85,13 @@ def _cut(text: str, start: int, end: int) -> Iterator[Clause]:
             if not reasons:
                 yield Clause(text[begin:at], tuple(marks), opener, word, first)
             # "One might think, the answer is ...": what ends on such a word speaks of the next clause.
-            last = marks[-1] if marks and marks[-1][2] & Mark.CONTRARY and begin + marks[-1][1] == at else None
-            carried = [(0, 0, Mark.CONTRARY)] if last and is_opinion(text[begin + last[0] : at]) else []
+            last = marks[-1] if marks and marks[-1][2] & ClauseMark.CONTRARY and begin + marks[-1][1] == at else None
+            carried = [(0, 0, ClauseMark.CONTRARY)] if last and is_opinion(text[begin + last[0] : at]) else []
             # "The correct choice, however, is C": a word between commas opens what follows.
             opener = 0 if hard or text[begin:at].strip(BLANK) else opener
             begin, marks, first = match.end(), [] if hard else carried, hard
             reasons = reasons and not hard
-        elif mark == Mark.BECAUSE:
+        elif mark == ClauseMark.BECAUSE:
             if reasons:
                 continue
             yield Clause(text[begin:at], tuple(marks), opener, "", first)
@@ -102,24 +102,26 @@ def _cut(text: str, start: int, end: int) -> Iterator[Clause]:
             reasons = stop < 0 or not _HARD.isdisjoint(text[begin:stop])
             begin = begin if reasons else stop + 1
         elif mark & _BOUNDARY:
-            if reasons and mark == Mark.BUT:
+            if reasons and mark == ClauseMark.BUT:
                 continue
             if not reasons:
-                denied = ((at - begin, at - begin, Mark.WRONG),) if word.startswith(_DENIES_BEFORE) else ()
+                denied = ((at - begin, at - begin, ClauseMark.WRONG),) if word.startswith(_DENIES_BEFORE) else ()
                 yield Clause(text[begin:at], (*marks, *denied), opener, "", first)
             begin, marks, opener, first, reasons = match.end(), [], mark, False, False
         else:
-            if mark == Mark.OR and not marks and not text[begin:at].strip(" ("):
-                opener |= Mark.OR
+            if mark == ClauseMark.OR and not marks and not text[begin:at].strip(" ("):
+                opener |= ClauseMark.OR
             marks.append((at - begin, match.end() - begin, mark))
     yield Clause("" if reasons else text[begin:end], () if reasons else tuple(marks), opener, "", first)
 
 
 def supposed(clause: Clause) -> int:
     """What a clause makes of those that follow it in its sentence: a supposition, or one that is contrary to fact."""
-    if not clause.has(Mark.SOFT | Mark.CONTRARY):
+    if not clause.has(ClauseMark.SOFT | ClauseMark.CONTRARY):
         return 0
-    return (Mark.SOFT if clause.has(Mark.SOFT) else 0) | (Mark.CONTRARY if _UNREAL.search(clause.text) else 0)
+    return (ClauseMark.SOFT if clause.has(ClauseMark.SOFT) else 0) | (
+        ClauseMark.CONTRARY if _UNREAL.search(clause.text) else 0
+    )
 
 
 def _stance(clause: Clause, said: Said[V]) -> int:
@@ -128,15 +130,15 @@ def _stance(clause: Clause, said: Said[V]) -> int:
     for at, end, mark in clause.marks:
         if at >= said.end:
             applies = bool(mark & _BACK) and _PREDICATE.fullmatch(clause.text, said.end, at) is not None
-            if mark == Mark.NOT and applies:
+            if mark == ClauseMark.NOT and applies:
                 applies = clause.text[end:].strip(" .,!*)") in _COMPLEMENTS
         else:
-            applies = end <= said.start or mark == Mark.SOFT or at < said.start < end
-        if applies and mark & (Mark.NOT | Mark.REJECT | Mark.WRONG):
-            stance |= Mark.NOT
-        elif applies and mark & (Mark.CONTRARY | Mark.REFUSAL):
-            stance |= Mark.CONTRARY
-        elif applies and mark & (Mark.SOFT | Mark.OR):
+            applies = end <= said.start or mark == ClauseMark.SOFT or at < said.start < end
+        if applies and mark & (ClauseMark.NOT | ClauseMark.REJECT | ClauseMark.WRONG):
+            stance |= ClauseMark.NOT
+        elif applies and mark & (ClauseMark.CONTRARY | ClauseMark.REFUSAL):
+            stance |= ClauseMark.CONTRARY
+        elif applies and mark & (ClauseMark.SOFT | ClauseMark.OR):
             stance |= mark
     return stance
 
@@ -161,7 +163,7 @@ class Commitments(Generic[V]):
         for clause in clauses(text, start, end):
             if clause.first:
                 self._correcting, self._supposing = False, 0
-            if clause.opener & Mark.CORRECT:
+            if clause.opener & ClauseMark.CORRECT:
                 self._pending = self._correcting = True
             if clause.text.strip(BLANK):
                 cued = self._clause(clause, cued, prefix)
@@ -170,13 +172,13 @@ class Commitments(Generic[V]):
                 self._pending = self._correcting = True
 
     def _clause(self, clause: Clause, cued: bool, prefix: int) -> bool:
-        adds = self.values and clause.opener & Mark.OR
-        denied = self._denied is not None and (self._denied or bool(clause.opener & Mark.BUT))
+        adds = self.values and clause.opener & ClauseMark.OR
+        denied = self._denied is not None and (self._denied or bool(clause.opener & ClauseMark.BUT))
         taken_up = bool(adds) or self._correcting or (denied and not self.values)
         said = self.reader.read(clause.text, cued=cued or taken_up)
-        if said is None and clause.has(Mark.REJECT):
+        if said is None and clause.has(ClauseMark.REJECT):
             # "A (and not B)"
-            rejected = next(at for at, _, mark in clause.marks if mark & Mark.REJECT)
+            rejected = next(at for at, _, mark in clause.marks if mark & ClauseMark.REJECT)
             said = self.reader.read(clause.text[:rejected], cued=cued or taken_up)
         if said is None:
             self._take_back(clause)
@@ -184,18 +186,18 @@ class Commitments(Generic[V]):
             return cued and (clause.edge[:1] == "\n" or (clause.edge[:1] in _COMMAS and not clause.has(VOID)))
         stance = _stance(clause, said) | self._supposing | (prefix if cued else 0)
         if clause.edge[:1] in ("?", "？") or _WERE_IT_SO.search(clause.text, said.end):
-            stance |= Mark.CONTRARY
-        before = next((at for at, _, mark in clause.marks if mark & (Mark.NOT | Mark.REJECT)), 0)
-        if stance & Mark.NOT and 0 < before <= said.start and not (prefix & VOID and cued):
+            stance |= ClauseMark.CONTRARY
+        before = next((at for at, _, mark in clause.marks if mark & (ClauseMark.NOT | ClauseMark.REJECT)), 0)
+        if stance & ClauseMark.NOT and 0 < before <= said.start and not (prefix & VOID and cued):
             # "It is A rather than B": what stands before the denial is meant.
             kept = self.reader.read(clause.text[:before], cued=False)
             if kept is not None:
                 said, stance = kept, self._supposing
         if self._void and said.bare and not clause.opener & _BOUNDARY:
-            stance |= Mark.CONTRARY
+            stance |= ClauseMark.CONTRARY
         self._void = bool(stance & VOID) and clause.edge[:1] in _COMMAS
         if stance & VOID:
-            if stance & (Mark.NOT | Mark.WRONG) and self.values and set(said.values) >= set(self.values):
+            if stance & (ClauseMark.NOT | ClauseMark.WRONG) and self.values and set(said.values) >= set(self.values):
                 self.values, self.retracted = (), True
             self._take_back(clause)
             self._denied = self._denied or cued
@@ -203,7 +205,7 @@ class Commitments(Generic[V]):
             if self._adds(clause, said, stance):
                 self.values = tuple(dict.fromkeys((*self.values, *said.values)))
             else:
-                self.values, self.soft = said.values, bool(stance & Mark.SOFT)
+                self.values, self.soft = said.values, bool(stance & ClauseMark.SOFT)
             self._pending = self.retracted = False
             self._joined = clause.edge[:1] in (*_COMMAS, ";", "；")
             return False
@@ -215,16 +217,16 @@ class Commitments(Generic[V]):
             return True
         if self.values and not self._free:
             return False
-        return not said.bare or self._free or bool(clause.opener & (Mark.BUT | Mark.SO))
+        return not said.bare or self._free or bool(clause.opener & (ClauseMark.BUT | ClauseMark.SO))
 
     def _adds(self, clause: Clause, said: Said[V], stance: int) -> bool:
         """Whether the clause names a further value in the same breath."""
         if not self.values or self._correcting:
             return False
-        return bool((clause.opener | stance) & (Mark.OR | Mark.SOFT)) or (self._joined and said.bare)
+        return bool((clause.opener | stance) & (ClauseMark.OR | ClauseMark.SOFT)) or (self._joined and said.bare)
 
     def _take_back(self, clause: Clause) -> None:
         """ "That is wrong." after a claim leaves none."""
         self._joined = False
-        if self.values and clause.has(Mark.WRONG) and (self._pending or _ANAPHOR.match(clause.text)):
+        if self.values and clause.has(ClauseMark.WRONG) and (self._pending or _ANAPHOR.match(clause.text)):
             self.values, self.retracted = (), True

@@ -11,7 +11,7 @@ from nemo_evaluator.scoring._labels import patterns_of
 from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import declines, plain_ending, settle
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
-from nemo_evaluator.scoring._vocabulary import REFUSAL, Mark, cut_off
+from nemo_evaluator.scoring._vocabulary import REFUSAL, ClauseMark, cut_off
 
 _LOOKALIKES: Final = str.maketrans("АВСЕНΑΒΕΗＡＢＣＤＥＦＧＨＩＪａｂｃｄｅ１２３４５", "ABCEHABEHABCDEFGHIJabcde12345")
 # "Answer: A dog", "Answer: I think ...": words, not letters.
@@ -292,7 +292,7 @@ def _listed_pick(lines: list[str], reader: Letters) -> tuple[str, ...] | None:
     if (rest.lstrip("*_. ").startswith((":", "?", "-")) or cut_off(rest)) and rest.strip("*_:?. "):
         return None
     said = list(clauses(rest, 0, len(rest)))
-    if said[0].has(VOID) or any(one.opener & Mark.CORRECT for one in said):
+    if said[0].has(VOID) or any(one.opener & ClauseMark.CORRECT for one in said):
         return None
     if reader.read(rest, cued=False) is not None:
         return None  # a later word settles it

@@ -7,7 +7,7 @@ from typing import Final
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
 from nemo_evaluator.scoring._clauses import BLANK, VOID, Commitments, Reader, V, clauses, supposed
-from nemo_evaluator.scoring._vocabulary import CORRECTION, NEXT_TASK, REFUSAL, SCAN, Mark
+from nemo_evaluator.scoring._vocabulary import CORRECTION, NEXT_TASK, REFUSAL, SCAN, ClauseMark
 
 _WINDOW: Final = 200
 _TAIL: Final = 4000
@@ -63,8 +63,8 @@ def _last_claim(text: str, found: Iterator[Claim], reader: Reader[V]) -> tuple[V
             if ledger.retracted:
                 return ()
             continue
-        if prefix & Mark.OR or ledger.soft:
-            return _with_previous(text, claim, found, ledger, bool(prefix & Mark.OR))
+        if prefix & ClauseMark.OR or ledger.soft:
+            return _with_previous(text, claim, found, ledger, bool(prefix & ClauseMark.OR))
         return ledger.values
     return None
 
@@ -88,20 +88,20 @@ def _prefix(text: str, claim: Claim) -> int:
     # What stands before the end of a sentence says nothing of the next: it need not be gone through.
     start = max(start, *(text.rfind(edge, start, claim.place) + 1 for edge in ("\n", ": ", ". ")))
     if not text[start : claim.place].strip(BLANK):
-        return Mark.SOFT if _UNSURE.search(text, claim.place, claim.start) else 0
+        return ClauseMark.SOFT if _UNSURE.search(text, claim.place, claim.start) else 0
     supposing, last = 0, None
     for last in clauses(text, start, claim.place):
         supposing = (0 if last.first else supposing) | supposed(last)
     if last is None:
         return supposing
-    marks = (last.opener & Mark.OR) | supposing
+    marks = (last.opener & ClauseMark.OR) | supposing
     for _, _, mark in last.marks:
         marks |= mark
     if _UNSURE.search(text, claim.place, claim.start):
-        marks |= Mark.SOFT
+        marks |= ClauseMark.SOFT
     if claim.kind is Kind.BOXED and _BESIDE.search(text, start, claim.place):
-        marks |= Mark.OR
-    return marks & ~(Mark.PLAIN | Mark.SO)
+        marks |= ClauseMark.OR
+    return marks & ~(ClauseMark.PLAIN | ClauseMark.SO)
 
 
 def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitments[V]:
@@ -113,7 +113,7 @@ def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitm
     elif claim.kind is Kind.BOXED:
         inside = reader.read(text[claim.start : claim.end], cued=True)
         if inside is not None and not prefix & VOID:
-            ledger.values, ledger.soft = inside.values, bool(prefix & Mark.SOFT)
+            ledger.values, ledger.soft = inside.values, bool(prefix & ClauseMark.SOFT)
     elif claim.kind is Kind.BEFORE:
         ledger.hear(text, claim.start, claim.end, cued=True)
     tail = min(len(text), claim.after + _TAIL)
@@ -137,7 +137,7 @@ def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitm
 def hedge(text: str, claim: Claim) -> int:
     """Where the line begins on which an announcement is joined to another by "or": neither counts. Else the end."""
     line = text.rfind("\n", 0, claim.place) + 1
-    second = next(claims(text[line : claim.place]), None) is not None and _prefix(text, claim) & Mark.OR
+    second = next(claims(text[line : claim.place]), None) is not None and _prefix(text, claim) & ClauseMark.OR
     return line if second else len(text)
 
 
@@ -152,7 +152,7 @@ def committed_text(text: str, claim: Claim) -> str | None:
     meant, denied = "", False
     for clause in clauses(said, 0, len(said)):
         first = first or clause
-        if clause.opener & (Mark.CORRECT if not denied else Mark.CORRECT | Mark.BUT):
+        if clause.opener & (ClauseMark.CORRECT if not denied else ClauseMark.CORRECT | ClauseMark.BUT):
             meant = said[said.index(clause.text) :]
         denied = denied or (clause is first and any(at < 2 and mark & VOID for at, _, mark in clause.marks))
     if denied or (first is not None and first.text != said and meant):

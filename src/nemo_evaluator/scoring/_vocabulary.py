@@ -10,7 +10,7 @@ from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._patterns import pattern, words
 
 
-class Mark:
+class ClauseMark:
     """What a word does to the values of its clause: bits, as plain integers (an IntFlag costs more than the scan)."""
 
     NOT: Final = 1  # denies what follows it in the clause; what stands before it when nothing follows
@@ -37,7 +37,7 @@ def _phrases() -> dict[str, int]:
     A change there is a change of SCORING_VERSION."""
     lines = (Path(__file__).parent / "data" / "marks.txt").read_text(encoding="utf-8").splitlines()
     marked = (line.partition(" ") for line in lines)
-    return {phrase: getattr(Mark, mark) for mark, _, phrases in marked for phrase in phrases.split("|")}
+    return {phrase: getattr(ClauseMark, mark) for mark, _, phrases in marked for phrase in phrases.split("|")}
 
 
 _TABLE: Final = _phrases()
@@ -148,9 +148,9 @@ class Scan:
 
 SCAN: Final = Scan(list(_TABLE), _EDGES)
 CORRECTION: Final = Scan(
-    [*_group(Mark.CORRECT), *(one for one in _group(Mark.WRONG) if one not in ("tempting", "plausible"))]
+    [*_group(ClauseMark.CORRECT), *(one for one in _group(ClauseMark.WRONG) if one not in ("tempting", "plausible"))]
 )
-REFUSAL: Final = Scan(_group(Mark.REFUSAL))
+REFUSAL: Final = Scan(_group(ClauseMark.REFUSAL))
 _PATTERNED: Final = [(lazy_pattern(one, re.I), mark) for one, mark in _TABLE.items() if any(c in one for c in "?+(")]
 _IF_PAUSED: Final = frozenset(("no", "non", "nein", "moment", "halt", "нет"))
 
@@ -161,14 +161,14 @@ def mark_of(word: str, following: str) -> int | None:
     if lower in _IF_PAUSED:
         paused = following[:1] in tuple(",:.!…—–") or following in (" -", " –", " —")
         denies = lower == "no" or (lower == "non" and following[:1] == " ")
-        return Mark.CORRECT if paused else Mark.NOT if denies else Mark.PLAIN
+        return ClauseMark.CORRECT if paused else ClauseMark.NOT if denies else ClauseMark.PLAIN
     known = _TABLE.get(lower)
     if known is not None:
         return known
     if not word[0].isalpha():
         return None
     if lower.endswith("t") and lower[-2] in "'’":
-        return Mark.NOT
+        return ClauseMark.NOT
     return next((mark for form, mark in _PATTERNED if form.fullmatch(lower)), None)
 
 

@@ -14,7 +14,7 @@ from nemo_evaluator.scoring._settle import committed_text, hedge, settle
 from nemo_evaluator.scoring._settle import declines as declines
 from nemo_evaluator.scoring._settle import tasks as tasks
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
-from nemo_evaluator.scoring._vocabulary import SCAN, Mark
+from nemo_evaluator.scoring._vocabulary import SCAN, ClauseMark
 from nemo_evaluator.scoring._vocabulary import cut_off as cut_off
 from nemo_evaluator.scoring.number import extract_number, language_of, parse_number
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
@@ -150,7 +150,7 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
     if cut_off(text):
         return None
     ledger: Commitments[int] = Commitments(reader)
-    denied = Mark.NOT | Mark.REJECT
+    denied = ClauseMark.NOT | ClauseMark.REJECT
     said = (one.text for one in clauses(text, 0, len(text)) if not one.has(denied))
     reader.strict = any(reader.rival_names(one, len(text)) for one in said)
     if len(text) <= _REGION:
