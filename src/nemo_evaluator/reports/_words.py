@@ -17,7 +17,7 @@ from nemo_evaluator.core.wording import wrapped as wrapped
 if TYPE_CHECKING:
     from nemo_evaluator.decisions.compare.changes import Shift
     from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
-    from nemo_evaluator.runs.scores import Group, Score
+    from nemo_evaluator.runs.scores import GroupScore, Score
     from nemo_evaluator.statistics import Interval
 
 NONE = "–"
@@ -77,7 +77,7 @@ def p_value(value: float) -> str:
     return "p < 0.0001" if value < 0.0001 else f"p = {value:.4f}"
 
 
-def size(group: Group, repeats: int) -> str:
+def size(group: GroupScore, repeats: int) -> str:
     """How many problems a group has, with the repeats beside them; rows where some of these failed."""
     problems, rest = divmod(group.n, repeats)
     return counted(group.n, "row") if rest else f"{problems:,}" + (f" × {repeats}" if repeats > 1 else "")
@@ -93,7 +93,7 @@ def seconds(value: float | None) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-def bounds(score: Score | Group) -> str:
+def bounds(score: Score | GroupScore) -> str:
     known = score.ci_lower is not None and score.ci_upper is not None
     return f"[{score.ci_lower:.4f}, {score.ci_upper:.4f}]" if known else NONE
 

@@ -8,7 +8,7 @@ from nemo_evaluator.reports._page import template
 from nemo_evaluator.reports._plots import Bins, Figure, PlotMark, Shares, rows_figure
 from nemo_evaluator.reports._words import STATUSES, explained
 from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
-from nemo_evaluator.runs.scores import Group
+from nemo_evaluator.runs.scores import GroupScore
 
 _COLOURS: Final = 6
 _UNNAMED: Final = "unnamed model"
@@ -102,7 +102,7 @@ def _outcomes(bench: BenchmarkReport) -> Figure:
     return Figure("Outcomes", [Shares(parts)])
 
 
-def _groups(title: str, groups: Sequence[Group], repeats: int) -> Figure:
+def _groups(title: str, groups: Sequence[GroupScore], repeats: int) -> Figure:
     marks = []
     for group in sorted(groups, key=lambda group: group.mean_reward):
         text = f"{words.plain(group.mean_reward)} · n = {words.size(group, repeats)}"

@@ -23,7 +23,7 @@ from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import read_rows
 from nemo_evaluator.runs.scores import (
     FailureLine,
-    Group,
+    GroupScore,
     Runtime,
     Score,
     pick_headline,
@@ -218,12 +218,12 @@ class Bundle:
         return [score for score in self.scores if score is not headline]
 
     @property
-    def categories(self) -> tuple[Group, ...]:
+    def categories(self) -> tuple[GroupScore, ...]:
         """The score of each category."""
         return tuple(read_group(name, raw) for name, raw in as_dict(self.benchmark.get("categories")).items())
 
     @property
-    def breakdowns(self) -> dict[str, tuple[Group, ...]]:
+    def breakdowns(self) -> dict[str, tuple[GroupScore, ...]]:
         """The scores by the values of other fields, as far as these are few and say something of the problems."""
         found = {
             name: tuple(read_group(str(raw.get("group")), raw) for raw in as_list(groups) if isinstance(raw, dict))

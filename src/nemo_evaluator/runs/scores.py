@@ -32,7 +32,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupScore:
     """The mean reward of a part of the rows: a category, or one value of a breakdown field."""
 
     name: str
@@ -127,10 +127,10 @@ def read_coverage(raw: Any) -> Coverage:
     return Coverage(planned, scored, failed, share)
 
 
-def read_group(name: str, raw: Any) -> Group:
+def read_group(name: str, raw: Any) -> GroupScore:
     """One entry of ``categories`` or of a breakdown."""
     fields = as_dict(raw)
-    return Group(
+    return GroupScore(
         name=str(name),
         n=as_whole(fields.get("n")) or 0,
         mean_reward=as_number(fields.get("mean_reward")) or 0.0,

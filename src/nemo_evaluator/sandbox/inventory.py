@@ -65,7 +65,7 @@ def sweep() -> int:
         for folder in parent.path.glob("nel-*-*"):
             keeper = folder.name.split("-")[1]
             if keeper.isdigit() and not start_time(int(keeper)):
-                group = cgroups.Group([cgroups.Folder(folder, parent.version)])
+                group = cgroups.ControlGroups([cgroups.Folder(folder, parent.version)])
                 group.kill()
                 removed += group.remove()
     for folder in state_root().glob("*-*"):
@@ -104,7 +104,7 @@ def _remove_watched(file: Path, record: dict[str, Any]) -> bool:
 
 
 def _remove_local(file: Path, record: dict[str, Any]) -> bool:
-    group = cgroups.Group([cgroups.Folder(Path(path), version) for path, version in record["groups"]])
+    group = cgroups.ControlGroups([cgroups.Folder(Path(path), version) for path, version in record["groups"]])
     # With control groups we know who is inside. Without, the number may be someone else's by now: it is left alone
     # unless it still carries our name.
     group.kill()

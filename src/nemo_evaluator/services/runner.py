@@ -15,7 +15,7 @@ from nemo_evaluator.servers.launch import Say
 from nemo_evaluator.services.base import RunningService, all_or_first_error, is_managed
 
 if TYPE_CHECKING:
-    from nemo_evaluator.services.servers import Group
+    from nemo_evaluator.services.servers import ServerGroup
 
 
 @asynccontextmanager
@@ -35,7 +35,7 @@ async def start_services(
     """
     say, services = say or partial(print, file=sys.stderr, flush=True), config.services
     managed = {name: service for name, service in services.items() if is_managed(service)}
-    planned: dict[str, Group] = {}
+    planned: dict[str, ServerGroup] = {}
     if managed:
         # Here, as below: most configs name servers that others have started, and starting must stay quick.
         from nemo_evaluator.services.servers import planned_servers  # noqa: PLC0415

@@ -179,9 +179,9 @@ def step_site(service: Any, step: Step) -> Site:
     return Site("slurm", container=bool(getattr(service, "image", None)) and step.container != "none")
 
 
-async def planned_servers(managed: Mapping[str, Any], output_dir: Path, say: Say) -> dict[str, Group]:
+async def planned_servers(managed: Mapping[str, Any], output_dir: Path, say: Say) -> dict[str, ServerGroup]:
     """The servers of every service that is ours to start; what earlier runs left behind on this machine is ended."""
-    job, logs, planned = JobPlace.here(), output_dir / "logs", dict[str, Group]()
+    job, logs, planned = JobPlace.here(), output_dir / "logs", dict[str, ServerGroup]()
     placed = {name: job.placed(one) if job else one for name, one in managed.items()}
     for name, one in placed.items():
         if job is None:
@@ -196,13 +196,13 @@ async def planned_servers(managed: Mapping[str, Any], output_dir: Path, say: Say
             behind = [server.launch for server in servers]
             file.write_text(haproxy_config(behind, one.balancer_port))
             front = ManagedServer(each, haproxy_launch(behind, one.balancer_port, file), log_file(logs, each))
-        planned[name] = Group(servers, front)
+        planned[name] = ServerGroup(servers, front)
     if job is None:
         await sweep_leftovers(say, containers=any(getattr(one, "image", None) for one in managed.values()))
     return planned
 
 
-class Group:
+class ServerGroup:
     """The servers of one service, kept up while the run lasts, and what stands before them."""
 
     def __init__(self, servers: Sequence[Server], front: Server | None = None) -> None:

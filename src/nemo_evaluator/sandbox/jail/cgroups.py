@@ -22,7 +22,7 @@ class Folder:
 
 
 @dataclass
-class Group:
+class ControlGroups:
     """The control groups of one sandbox: one folder per hierarchy."""
 
     folders: list[Folder] = field(default_factory=list)
@@ -108,9 +108,9 @@ def parents(proc: Path = Path("/proc")) -> list[Folder]:
     return found
 
 
-def create(name: str, where: list[Folder]) -> Group:
+def create(name: str, where: list[Folder]) -> ControlGroups:
     """Make the group ``name`` in every hierarchy, as yet without limits."""
-    group = Group()
+    group = ControlGroups()
     try:
         for parent in where:
             folder = replace(parent, path=parent.path / name)
@@ -167,7 +167,7 @@ def _can_make_groups(folder: Path) -> bool:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     finally:
         # Its one member may take a moment to be gone.
-        Group([Folder(probe, 1)]).remove(1.0)
+        ControlGroups([Folder(probe, 1)]).remove(1.0)
 
 
 def _unified(folder: Path, top: Path, wanted: set[str]) -> list[Folder]:

@@ -19,7 +19,7 @@ class Embryo(NamedTuple):
 
     pid: int
     sock: socket.socket
-    group: cgroups.Group
+    group: cgroups.ControlGroups
     shape: dict[str, Any] | None
 
 
@@ -29,9 +29,9 @@ class Keeper:
     def __init__(self, sock: socket.socket, state: Path) -> None:
         self._sock = sock
         self._state = state
-        self._wardens: dict[int, tuple[cgroups.Group, Path]] = {}
+        self._wardens: dict[int, tuple[cgroups.ControlGroups, Path]] = {}
         self._parents = cgroups.parents()
-        self._leftover: list[cgroups.Group] = []
+        self._leftover: list[cgroups.ControlGroups] = []
         self._owner = os.getppid()
         self._number = 0
         self._next: Embryo | None = None
@@ -108,7 +108,7 @@ class Keeper:
             self._wardens[embryo.pid][1].write_text(json.dumps(record))
         return True
 
-    def _become_warden(self, line: socket.socket, group: cgroups.Group, shape: dict[str, Any] | None) -> None:
+    def _become_warden(self, line: socket.socket, group: cgroups.ControlGroups, shape: dict[str, Any] | None) -> None:
         try:
             signal.set_wakeup_fd(-1)
             for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
