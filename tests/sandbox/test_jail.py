@@ -15,7 +15,7 @@ import pytest
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import SandboxCommand, parse_size
+from nemo_evaluator.sandbox._backend import BackendCommand, parse_size
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, state_root
 from nemo_evaluator.sandbox._pump import Capped
 from nemo_evaluator.sandbox._wrapper import Command, killer
@@ -160,7 +160,7 @@ def test_output_keeps_head_and_tail() -> None:
 
 
 def _command(emit: Callable[[str, bytes], None]) -> Command:
-    return Command(SandboxCommand(["true"], 1.0, "/", {}), emit)
+    return Command(BackendCommand(["true"], 1.0, "/", {}), emit)
 
 
 def _end(command: Command, *numbers: int, token: str | None = None) -> bytes:

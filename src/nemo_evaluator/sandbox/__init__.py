@@ -7,7 +7,7 @@ from nemo_evaluator.core.lazy import lazy_names
 if TYPE_CHECKING:
     from nemo_evaluator.core.types import SandboxSpec as SandboxSpec
     from nemo_evaluator.sandbox._backend import Backend as Backend
-    from nemo_evaluator.sandbox._backend import SandboxCommand as SandboxCommand
+    from nemo_evaluator.sandbox._backend import BackendCommand as BackendCommand
     from nemo_evaluator.sandbox._backend import run_judge as run_judge
     from nemo_evaluator.sandbox.base import ExecResult as ExecResult
     from nemo_evaluator.sandbox.base import Exit as Exit
@@ -25,7 +25,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "Exit": "nemo_evaluator.sandbox.base",
         "ImageBuildRequest": "nemo_evaluator.sandbox.base",
         "ImageSpec": "nemo_evaluator.sandbox.base",
-        "SandboxCommand": "nemo_evaluator.sandbox._backend",
+        "BackendCommand": "nemo_evaluator.sandbox._backend",
         "OutsideEndpoint": "nemo_evaluator.sandbox.base",
         "Sandbox": "nemo_evaluator.sandbox.base",
         "SandboxSpec": "nemo_evaluator.core.types",

@@ -66,7 +66,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class SandboxCommand:
+class BackendCommand:
     """One command as a backend runs it."""
 
     argv: list[str]
@@ -142,7 +142,7 @@ class Backend(ABC):
         await ending.aclose()
 
     @abstractmethod
-    async def _run(self, job: SandboxCommand, emit: Emit) -> Exit:
+    async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         """Run one command, handing over its output as it comes."""
 
     def shell(self, command: str) -> list[str]:
@@ -166,12 +166,12 @@ class Backend(ABC):
         """Run a command with a hard deadline; see the contract."""
         argv = self.shell(command) if isinstance(command, str) else list(command)
         timeout, cwd = timeout if timeout_sec is None else timeout_sec, cwd or self.spec.workdir
-        job = SandboxCommand(argv, timeout, cwd, self._env(env), stdin, user, background)
+        job = BackendCommand(argv, timeout, cwd, self._env(env), stdin, user, background)
         return await self._collect(job, max_output_bytes, on_output)
 
     async def run_judge(self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0) -> ExecResult:
         """Run a command that watches over a program; see the contract."""
-        job = SandboxCommand(
+        job = BackendCommand(
             list(command), timeout, self.spec.workdir, self._env(), stdin, self._root_user, private=True
         )
         return await self._collect(job)
@@ -227,11 +227,11 @@ class Backend(ABC):
             elif sink is not None:
                 sink(data)
 
-        ended = await self._run(SandboxCommand(argv, timeout, "/", self._env(), stdin, transfer=True), emit)
+        ended = await self._run(BackendCommand(argv, timeout, "/", self._env(), stdin, transfer=True), emit)
         return ended, errors.text()
 
     async def _collect(
-        self, job: SandboxCommand, cap: int = 1_000_000, on_output: OnOutput | None = None
+        self, job: BackendCommand, cap: int = 1_000_000, on_output: OnOutput | None = None
     ) -> ExecResult:
         self._check()
         out, err = Capped(cap), Capped(cap)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nemo_evaluator.core.errors import SandboxError
-from nemo_evaluator.sandbox._backend import Emit, SandboxCommand
+from nemo_evaluator.sandbox._backend import BackendCommand, Emit
 from nemo_evaluator.sandbox._clients import Client, NodeSlot, NodeSlots, Quiet, call, start_client
 from nemo_evaluator.sandbox._pump import Pump, stdin_pipe
 from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, Rest, WrappedSandbox, killer
@@ -76,7 +76,7 @@ class ContainerSandbox(WrappedSandbox):
         if user not in known:
             raise SandboxError(f"this kind of sandbox has no user {user!r}", hint="leave user out, or use docker")
 
-    def _rest(self, job: SandboxCommand) -> Rest:
+    def _rest(self, job: BackendCommand) -> Rest:
         return "hold" if job.background and self.place is not None else super()._rest(job)
 
     def _dismiss(self, client: subprocess.Popen[bytes], command: Command) -> None:
@@ -102,7 +102,7 @@ class ContainerSandbox(WrappedSandbox):
             late = f"no answer in {command.job.timeout:g} s" if launched is None else f"exit code {launched}"
             raise SandboxError(f"the sandbox did not run the command: {command.greeting[-500:] or late}")
 
-    async def _run(self, job: SandboxCommand, emit: Emit) -> Exit:
+    async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         if self.place is None:
             return await super()._run(job, emit)
         quiet = Quiet(emit)

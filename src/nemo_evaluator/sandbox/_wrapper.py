@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from nemo_evaluator.core.errors import SandboxError
-from nemo_evaluator.sandbox._backend import Backend, Emit, SandboxCommand
+from nemo_evaluator.sandbox._backend import Backend, BackendCommand, Emit
 from nemo_evaluator.sandbox.base import Exit
 from nemo_evaluator.sandbox.workspace import script
 
@@ -55,7 +55,7 @@ class Command:
     with the tag ``factor * words + offset`` (modulo a prime) of two secret numbers, which the wrapper reads before the
     command's own stdin; a tag that was read from the output fits no other end."""
 
-    def __init__(self, job: SandboxCommand, emit: Emit, rest: Rest = "kill", own: int = 3) -> None:
+    def __init__(self, job: BackendCommand, emit: Emit, rest: Rest = "kill", own: int = 3) -> None:
         self.job, self.token, self.until = job, secrets.token_hex(8), time.monotonic() + job.timeout
         # The wrapper's own exit code says nothing: a client that sees another than 0 would add remarks to the output.
         given = "no" if job.stdin is None else "yes"
@@ -189,7 +189,7 @@ class WrappedSandbox(Backend):
     async def _kill(self, token: str, keep: str) -> None:
         """Kill what a command left."""
 
-    def _rest(self, job: SandboxCommand) -> Rest:
+    def _rest(self, job: BackendCommand) -> Rest:
         """What becomes of processes that the command leaves."""
         return "leave" if job.background else "kill"
 
@@ -202,7 +202,7 @@ class WrappedSandbox(Backend):
     def _over(self, command: Command) -> None:
         """A command has said how it ended."""
 
-    async def _run(self, job: SandboxCommand, emit: Emit) -> Exit:
+    async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         if self._killing is not None:
             await asyncio.wait({self._killing})
         self._check_usable()

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import Emit, Limits, SandboxCommand, keepalive
+from nemo_evaluator.sandbox._backend import BackendCommand, Emit, Limits, keepalive
 from nemo_evaluator.sandbox._bwrap import HOME
 from nemo_evaluator.sandbox._clients import Client, NodeSlots, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
@@ -101,7 +101,7 @@ class ApptainerSandbox(ContainerSandbox):
     def _step(self) -> list[str]:
         return self.place.step(self.name) if self.place is not None else []
 
-    async def _run(self, job: SandboxCommand, emit: Emit) -> Exit:
+    async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         before = cgroups.oom_kills(self._groups)
         ended = await super()._run(job, emit)
         killed = ended.code != 0 and not ended.timed_out and cgroups.oom_kills(self._groups) > before

@@ -16,7 +16,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.processes import owner_label
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import Emit, Limits, SandboxCommand, keepalive
+from nemo_evaluator.sandbox._backend import BackendCommand, Emit, Limits, keepalive
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
 from nemo_evaluator.sandbox._docker_network import can_guard, create_network, guard, remove_network
 from nemo_evaluator.sandbox._forward import Forwards, listen_in
@@ -193,7 +193,7 @@ class DockerSandbox(WrappedSandbox):
         """One command as root that learns which shell there is and opens the scratch folders to everyone."""
         scratch = [volume.container_path for volume in volumes_of(self.spec) if not volume.host_path]
         script = 'if [ $# -gt 0 ]; then chmod 1777 "$@" || exit 1; fi; command -v bash || true'
-        job = SandboxCommand(["sh", "-c", script, "sh", *scratch], timeout=60, cwd="/", env={}, user="0")
+        job = BackendCommand(["sh", "-c", script, "sh", *scratch], timeout=60, cwd="/", env={}, user="0")
         found: list[bytes] = []
         ended = await self._run(job, lambda stream, data: found.append(data))
         text = b"".join(found).decode("utf-8", "replace").strip()
@@ -220,7 +220,7 @@ class DockerSandbox(WrappedSandbox):
         if self._broken:
             raise SandboxError(self._broken)
 
-    async def _run(self, job: SandboxCommand, emit: Emit) -> Exit:
+    async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         self._busy = True
         ended = await super()._run(job, emit)
         self.is_clean = self.is_clean and (not job.private or ended.code < _SIGNALLED)

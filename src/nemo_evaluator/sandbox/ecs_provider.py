@@ -19,7 +19,7 @@ from nemo_evaluator.core.errors import SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import Backend, Emit, SandboxCommand
+from nemo_evaluator.sandbox._backend import Backend, BackendCommand, Emit
 from nemo_evaluator.sandbox._ecs_tunnel import Tunnel, sidecar
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, Provider, Sandbox, refuse_volumes, volumes_of
 from nemo_evaluator.sandbox.ecs_fargate import EcsFargateConfig
@@ -79,7 +79,7 @@ class EcsSandbox(Backend):
         """The far end of the reverse tunnel."""
         return self._tunnel.inside(url) if self._tunnel is not None else url
 
-    async def _run(self, job: SandboxCommand, emit: Emit) -> Exit:
+    async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         stdin = job.stdin
         data = stdin if stdin is None or isinstance(stdin, bytes) else await asyncio.to_thread(stdin.read)
         request = {key: getattr(job, key) for key in ("argv", "cwd", "env", "timeout", "user", "background")}

@@ -19,7 +19,7 @@ from nemo_evaluator.config.fields import Above0, EnvMap, Positive, Size
 from nemo_evaluator.config.sandbox_base import SandboxBase
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.sandbox._backend import Backend, Emit, SandboxCommand
+from nemo_evaluator.sandbox._backend import Backend, BackendCommand, Emit
 from nemo_evaluator.sandbox._bwrap import HOME, PATH, arguments
 from nemo_evaluator.sandbox._forward import Forwards, listening
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, WardenConnection
@@ -107,7 +107,7 @@ class LocalSandbox(Backend):
         assert self._line is not None
         return listening(await self._line.ask({"op": "listen"}, []))
 
-    async def _run(self, job: SandboxCommand, emit: Emit) -> Exit:
+    async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         if job.user not in (None, "sandbox"):
             raise SandboxError(f"a local sandbox has no user {job.user!r}", hint="leave user out, or use docker")
         assert self._line is not None
@@ -151,7 +151,7 @@ class LocalSandbox(Backend):
         before, self._oom_kills = self._oom_kills, cgroups.oom_kills(self._groups)
         return self._oom_kills > before
 
-    def _request(self, job: SandboxCommand) -> dict[str, Any]:
+    def _request(self, job: BackendCommand) -> dict[str, Any]:
         rlimits = [(resource.RLIMIT_CORE, 0)]
         if "memory" not in self._keeper.controllers:
             rlimits.append((resource.RLIMIT_AS, self.settings.memory))
@@ -165,7 +165,7 @@ class LocalSandbox(Backend):
             request["private_size"] = min(_PRIVATE_SIZE, self.settings.memory // 2)
         return request
 
-    async def _await_end(self, job: SandboxCommand, pump: Pump, pidfd: int) -> dict[str, Any]:
+    async def _await_end(self, job: BackendCommand, pump: Pump, pidfd: int) -> dict[str, Any]:
         """Wait for the report; the command's own init enforces the deadline, and so do we."""
         # A home of background processes kills what is late itself, and all of them go when it is killed instead: on a
         # busy machine it may take its time, as long as it is not lost.

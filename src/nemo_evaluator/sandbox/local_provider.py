@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import Backend, Emit, Limits, SandboxCommand
+from nemo_evaluator.sandbox._backend import Backend, BackendCommand, Emit, Limits
 from nemo_evaluator.sandbox._keeper_client import KeeperClient
 from nemo_evaluator.sandbox._pump import Pump
 from nemo_evaluator.sandbox.base import Exit, ImageBuildRequest, OutsideEndpoint, Provider, Sandbox
@@ -54,7 +54,7 @@ class UnsafeSandbox(Backend):
             return f"{self._folder}{path[len(workdir) :]}"
         return path
 
-    async def _run(self, job: SandboxCommand, emit: Emit) -> Exit:
+    async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         if job.user is not None:
             raise SandboxError("a sandbox without isolation has no other user")
         if not job.private:
@@ -62,7 +62,7 @@ class UnsafeSandbox(Backend):
         with tempfile.TemporaryDirectory(prefix="nel-judge-") as folder:
             return await self._spawn(job, emit, folder)
 
-    async def _spawn(self, job: SandboxCommand, emit: Emit, cwd: str) -> Exit:
+    async def _spawn(self, job: BackendCommand, emit: Emit, cwd: str) -> Exit:
         with Pump(emit) as pump:
             try:
                 with pump.far_ends(job.stdin) as (stdin, out, err, _report):

@@ -15,7 +15,7 @@ from nemo_evaluator.config.sandbox_base import ImageSandbox
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.sandbox._backend import Limits, SandboxCommand, keepalive
+from nemo_evaluator.sandbox._backend import BackendCommand, Limits, keepalive
 from nemo_evaluator.sandbox._clients import Client, NodeSlots, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._wrapper import Rest, carried
@@ -89,7 +89,7 @@ class SlurmSandbox(ContainerSandbox):
         command += [f"--container-name={self.name}", *flags, *argv]
         return Client(command, {**os.environ, **variables})
 
-    def _rest(self, job: SandboxCommand) -> Rest:
+    def _rest(self, job: BackendCommand) -> Rest:
         return "hold" if job.background else "leave"
 
     async def _kill(self, token: str, keep: str) -> None:
