@@ -13,7 +13,12 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln
 
-from nemo_evaluator.statistics import mean_difference, mean_interval, pass_intervals, wilson_modified
+from nemo_evaluator.statistics import (
+    mean_difference,
+    mean_interval,
+    pass_intervals,
+    wilson_modified,
+)
 from nemo_evaluator.statistics.groups import Problems
 
 BAND = (0.93, 0.97)

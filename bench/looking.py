@@ -17,7 +17,16 @@ from nemo_evaluator.decisions.compare.verdict import Relation, relation_of
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, Status
 from nemo_evaluator.decisions.gate.thresholds import Measurement, measure, settle
 from nemo_evaluator.decisions.pairing import Pairing, Side
-from nemo_evaluator.statistics import ENDED, PLANNED, STOPPED, Baseline, MeanSequence, Spending, StopRule, sequential
+from nemo_evaluator.statistics import (
+    ENDED,
+    PLANNED,
+    STOPPED,
+    Baseline,
+    MeanSequence,
+    Spending,
+    StopRule,
+    sequential,
+)
 
 _LOOKS_FROM = 30
 

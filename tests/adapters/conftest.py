@@ -12,7 +12,14 @@ import pytest
 
 from nemo_evaluator.adapters import Door, Proxy
 from nemo_evaluator.core.errors import NelError
-from nemo_evaluator.models import CallScope, Endpoint, ModelRequest, RetryConfig, StageSpec, Timeouts
+from nemo_evaluator.models import (
+    CallScope,
+    Endpoint,
+    ModelRequest,
+    RetryConfig,
+    StageSpec,
+    Timeouts,
+)
 from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.testing import ScriptedServer
 

@@ -15,7 +15,13 @@ import pytest
 
 from nemo_evaluator.adapters import _json_bodies, _limits
 from nemo_evaluator.adapters import proxy as proxy_module
-from nemo_evaluator.adapters._json_bodies import MOST_LEVELS, MOST_VALUES, TooManyValuesError, count_values, parsed
+from nemo_evaluator.adapters._json_bodies import (
+    MOST_LEVELS,
+    MOST_VALUES,
+    TooManyValuesError,
+    count_values,
+    parsed,
+)
 from nemo_evaluator.adapters._limits import BodyBudget, ConnectionTable
 from nemo_evaluator.adapters.outside import AgentDoor
 from nemo_evaluator.core.broken_ways import note_broken

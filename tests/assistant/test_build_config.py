@@ -10,7 +10,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from nemo_evaluator.assistant.build_config import Answers, Question, ask_answers, ask_missing, build_config, questions
+from nemo_evaluator.assistant.build_config import (
+    Answers,
+    Question,
+    ask_answers,
+    ask_missing,
+    build_config,
+    questions,
+)
 from nemo_evaluator.assistant.recipes import recipes
 from nemo_evaluator.assistant.yaml_text import Missing, missing_values, set_value
 from nemo_evaluator.cli.main import nel

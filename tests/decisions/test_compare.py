@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.decisions import compare_results, compare_runs, gate_runs, load_paired_records, write_regression
+from nemo_evaluator.decisions import (
+    compare_results,
+    compare_runs,
+    gate_runs,
+    load_paired_records,
+    write_regression,
+)
 from nemo_evaluator.decisions.compare.verdict import Verdict, judge, worst
 from nemo_evaluator.reports.compare import paired
 from nemo_evaluator.statistics import Interval

@@ -18,7 +18,13 @@ from nemo_evaluator.cli.export import export, read_settings
 from nemo_evaluator.core.errors import MissingExtraError, UsageError
 from nemo_evaluator.core.kinds import Kinds
 from nemo_evaluator.core.secrets import Secret
-from nemo_evaluator.exporters import EXPORTERS, ExportBundle, ExportError, export_bundles, get_exporter
+from nemo_evaluator.exporters import (
+    EXPORTERS,
+    ExportBundle,
+    ExportError,
+    export_bundles,
+    get_exporter,
+)
 from nemo_evaluator.exporters import base as exporters_base
 
 

@@ -18,7 +18,14 @@ from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox import _forward
 from nemo_evaluator.sandbox._backend import Limits
 from nemo_evaluator.sandbox._docker_api import DockerApi
-from nemo_evaluator.sandbox._docker_network import POOL, ROOM, create_network, remove_network, rules, subnet_of
+from nemo_evaluator.sandbox._docker_network import (
+    POOL,
+    ROOM,
+    create_network,
+    remove_network,
+    rules,
+    subnet_of,
+)
 from nemo_evaluator.sandbox._forward import Forwards
 from nemo_evaluator.sandbox.docker import DockerSandbox
 

@@ -15,7 +15,13 @@ from nemo_evaluator.core.errors import TamperError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._carried import clean_archive
 from nemo_evaluator.sandbox.manager import SandboxManager
-from nemo_evaluator.sandbox.snapshot import Entry, Snapshot, changes_between, read_archive, take_snapshot
+from nemo_evaluator.sandbox.snapshot import (
+    Entry,
+    Snapshot,
+    changes_between,
+    read_archive,
+    take_snapshot,
+)
 from nemo_evaluator.sandbox.steering import steering_changes
 
 needs_bwrap = pytest.mark.needs("bwrap")

@@ -18,7 +18,14 @@ from nemo_evaluator.benchmarks._words import pick_word
 from nemo_evaluator.benchmarks.bfcl.calls import parse_calls
 from nemo_evaluator.benchmarks.ifbench import CHECKS as IFBENCH
 from nemo_evaluator.benchmarks.ifeval import CHECKS as IFEVAL
-from nemo_evaluator.scoring import ScorerInput, extract_code, extract_json, get_scorer, run_scorer, strip_reasoning
+from nemo_evaluator.scoring import (
+    ScorerInput,
+    extract_code,
+    extract_json,
+    get_scorer,
+    run_scorer,
+    strip_reasoning,
+)
 
 ALL: Final = bool(os.environ.get("NEL_TEST_ALL"))
 SIZE: Final = 1_000_000 if ALL else 300_000

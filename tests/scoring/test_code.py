@@ -13,7 +13,13 @@ from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.sandbox.manager import SandboxManager
-from nemo_evaluator.scoring import Score, ScorerInput, code_sandbox, code_sandbox_async, extract_code
+from nemo_evaluator.scoring import (
+    Score,
+    ScorerInput,
+    code_sandbox,
+    code_sandbox_async,
+    extract_code,
+)
 
 humaneval = load_object("nemo_evaluator.benchmarks.humaneval:prepare")
 mbpp = load_object("nemo_evaluator.benchmarks.mbpp:prepare")

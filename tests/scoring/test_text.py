@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.scoring import ScorerInput, answer_line, exact_match, f1, fuzzy_match, needs_judge, normalise
+from nemo_evaluator.scoring import (
+    ScorerInput,
+    answer_line,
+    exact_match,
+    f1,
+    fuzzy_match,
+    needs_judge,
+    normalise,
+)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from nemo_evaluator.servers.server_log import ServerLog
 
 from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.servers.server_log import ServerLog
 
 
 def _until(path: Path, text: bytes) -> bytes:

@@ -10,7 +10,14 @@ import pytest
 from plain_sandbox import PlainSandbox
 
 import nemo_evaluator as nel
-from nemo_evaluator import ChatSolver, CompletionSolver, ModelClient, SeedResult, SolveResult, VerifyResult
+from nemo_evaluator import (
+    ChatSolver,
+    CompletionSolver,
+    ModelClient,
+    SeedResult,
+    SolveResult,
+    VerifyResult,
+)
 from nemo_evaluator.engine import write_all
 from nemo_evaluator.environments.custom import benchmark, scorer
 from nemo_evaluator.errors import InfraError

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from nemo_evaluator.adapters.types import AdapterResponse as AdapterResponse
     from nemo_evaluator.adapters.types import InterceptorContext as InterceptorContext
     from nemo_evaluator.adapters.types import RequestInterceptor as RequestInterceptor
-    from nemo_evaluator.adapters.types import RequestToResponseInterceptor as RequestToResponseInterceptor
+    from nemo_evaluator.adapters.types import (
+        RequestToResponseInterceptor as RequestToResponseInterceptor,
+    )
     from nemo_evaluator.adapters.types import ResponseInterceptor as ResponseInterceptor
     from nemo_evaluator.adapters.types import Stage as Stage
 

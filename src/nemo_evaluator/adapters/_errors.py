@@ -2,7 +2,13 @@
 
 from typing import Final
 
-from nemo_evaluator.core.errors import BudgetError, ContextExceededError, NelError, RateLimitError, TransportError
+from nemo_evaluator.core.errors import (
+    BudgetError,
+    ContextExceededError,
+    NelError,
+    RateLimitError,
+    TransportError,
+)
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict

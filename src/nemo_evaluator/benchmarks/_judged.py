@@ -4,7 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.scoring import Canary, Score, ScorerInput, fenced, judge_grade, object_schema, strip_reasoning
+from nemo_evaluator.scoring import (
+    Canary,
+    Score,
+    ScorerInput,
+    fenced,
+    judge_grade,
+    object_schema,
+    strip_reasoning,
+)
 
 JudgePrompt = Callable[[SeedResult, str], list[Message]]
 ParseJudge = Callable[..., JsonDict]

@@ -8,7 +8,15 @@ from nemo_evaluator.benchmarks._rows import LETTERS, configs, kept
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import MappedRows, Rows, open_rows
-from nemo_evaluator.scoring import Score, ScorerInput, exact_match, found, multichoice_regex, numeric_match, readable
+from nemo_evaluator.scoring import (
+    Score,
+    ScorerInput,
+    exact_match,
+    found,
+    multichoice_regex,
+    numeric_match,
+    readable,
+)
 from nemo_evaluator.scoring.text import claimed_texts
 
 TASKS: Final = tuple(declared("bbh")["own"]["tasks"])

@@ -15,7 +15,12 @@ from nemo_evaluator.config._document import Document
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.config.overrides import parse_value
 from nemo_evaluator.config.schema import reference_markdown
-from nemo_evaluator.config.user_settings import check_settings, save_settings, setting_names, settings_path
+from nemo_evaluator.config.user_settings import (
+    check_settings,
+    save_settings,
+    setting_names,
+    settings_path,
+)
 from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.secrets import scrub

@@ -10,8 +10,19 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.decisions.calibrate.judged_rows import Method, draw_like, draw_rows, expected_widths, read_judged
-from nemo_evaluator.decisions.calibrate.report import CalibrationReport, calibrate, carry, check_draw
+from nemo_evaluator.decisions.calibrate.judged_rows import (
+    Method,
+    draw_like,
+    draw_rows,
+    expected_widths,
+    read_judged,
+)
+from nemo_evaluator.decisions.calibrate.report import (
+    CalibrationReport,
+    calibrate,
+    carry,
+    check_draw,
+)
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.find import find_runs

@@ -12,7 +12,11 @@ from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.core.terminal import terminal_width
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import wrapped
-from nemo_evaluator.environments.registry import builtin_modules, environment_class, list_environments
+from nemo_evaluator.environments.registry import (
+    builtin_modules,
+    environment_class,
+    list_environments,
+)
 from nemo_evaluator.environments.schemes import lm_eval
 
 _SOURCES: Final = ("all", "builtin", "skills", "lm-eval")

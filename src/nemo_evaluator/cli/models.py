@@ -7,7 +7,14 @@ import click
 
 from nemo_evaluator.cli._options import JSON, option, say
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.services.packaged import PACKAGED, PackagedModel, model_file, packaged_model, pull, remove
+from nemo_evaluator.services.packaged import (
+    PACKAGED,
+    PackagedModel,
+    model_file,
+    packaged_model,
+    pull,
+    remove,
+)
 
 
 @click.group()

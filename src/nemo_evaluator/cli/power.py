@@ -10,8 +10,19 @@ from click.core import ParameterSource
 from nemo_evaluator.cli._options import PATH, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.decisions.power.label_plan import LabelPlan, judge_rates, plan_labels, problems_of
-from nemo_evaluator.decisions.power.plan import PowerPlan, Price, Question, plan_from_runs, plan_from_score
+from nemo_evaluator.decisions.power.label_plan import (
+    LabelPlan,
+    judge_rates,
+    plan_labels,
+    problems_of,
+)
+from nemo_evaluator.decisions.power.plan import (
+    PowerPlan,
+    Price,
+    Question,
+    plan_from_runs,
+    plan_from_score,
+)
 from nemo_evaluator.reports.texts import label_plan_text, plans_text
 
 _PRICE = click.FloatRange(min=0, min_open=True)

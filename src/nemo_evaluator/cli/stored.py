@@ -17,7 +17,14 @@ from nemo_evaluator.core.terminal import harmless, one_line, terminal_width
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.preflight import find_problems
 from nemo_evaluator.store.lock import folder_lock
-from nemo_evaluator.store.run_registry import RunMeta, find_run, new_run_id, places, run_in, summary_of
+from nemo_evaluator.store.run_registry import (
+    RunMeta,
+    find_run,
+    new_run_id,
+    places,
+    run_in,
+    summary_of,
+)
 from nemo_evaluator.suite.console import Console
 from nemo_evaluator.suite.merge import merge_run
 from nemo_evaluator.suite.rescore import rescore as rescore_run

@@ -69,9 +69,13 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.none import NoneConfig
     from nemo_evaluator.sandbox.slurm import SlurmConfig
     from nemo_evaluator.scoring.metrics.custom import CustomMetric as CustomMetric
-    from nemo_evaluator.scoring.metrics.ensemble_judge import EnsembleJudgeMetric as EnsembleJudgeMetric
+    from nemo_evaluator.scoring.metrics.ensemble_judge import (
+        EnsembleJudgeMetric as EnsembleJudgeMetric,
+    )
     from nemo_evaluator.scoring.metrics.judge import JudgeMetric as JudgeMetric
-    from nemo_evaluator.scoring.metrics.pairwise_judge import PairwiseJudgeMetric as PairwiseJudgeMetric
+    from nemo_evaluator.scoring.metrics.pairwise_judge import (
+        PairwiseJudgeMetric as PairwiseJudgeMetric,
+    )
     from nemo_evaluator.scoring.metrics.reward_model import RewardModelMetric as RewardModelMetric
     from nemo_evaluator.scoring.metrics.sandbox import SandboxMetric as SandboxMetric
     from nemo_evaluator.scoring.metrics.scorer import ScorerMetricConfig
@@ -90,13 +94,17 @@ if TYPE_CHECKING:
     from nemo_evaluator.solvers.agent import AgentSolverConfig as AgentSolverConfig
     from nemo_evaluator.solvers.container import ContainerSolverConfig as ContainerSolverConfig
     from nemo_evaluator.solvers.custom import CustomSolverConfig as CustomSolverConfig
-    from nemo_evaluator.solvers.gym_delegation import GymDelegationSolverConfig as GymDelegationSolverConfig
+    from nemo_evaluator.solvers.gym_delegation import (
+        GymDelegationSolverConfig as GymDelegationSolverConfig,
+    )
     from nemo_evaluator.solvers.harbor import HarborSolverConfig as HarborSolverConfig
     from nemo_evaluator.solvers.nat import NatSolverConfig as NatSolverConfig
     from nemo_evaluator.solvers.openclaw import OpenClawSolverConfig as OpenClawSolverConfig
     from nemo_evaluator.solvers.oracle import OracleSolverConfig as OracleSolverConfig
     from nemo_evaluator.solvers.simple import SimpleSolverConfig as SimpleSolverConfig
-    from nemo_evaluator.solvers.tool_calling import ToolCallingSolverConfig as ToolCallingSolverConfig
+    from nemo_evaluator.solvers.tool_calling import (
+        ToolCallingSolverConfig as ToolCallingSolverConfig,
+    )
     from nemo_evaluator.solvers.tools.mcp import McpServer as McpServer
 
     ApptainerSandbox = ApptainerConfig

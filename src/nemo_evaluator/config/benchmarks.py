@@ -2,7 +2,14 @@
 
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from nemo_evaluator.config.fields import (
@@ -21,7 +28,13 @@ from nemo_evaluator.config.fields import (
     Share,
 )
 from nemo_evaluator.config.groups import SANDBOXES, SCHEMES
-from nemo_evaluator.config.kinds import KindOf, check_name, check_settings, default_kind, with_settings
+from nemo_evaluator.config.kinds import (
+    KindOf,
+    check_name,
+    check_settings,
+    default_kind,
+    with_settings,
+)
 from nemo_evaluator.config.sandbox_base import SandboxBase
 from nemo_evaluator.config.scoring import ScoringConfig
 from nemo_evaluator.config.solver_base import SolverConfig

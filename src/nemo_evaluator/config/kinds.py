@@ -3,7 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, TypeVar, Union, get_args
 
-from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import (
     CoreSchema,

@@ -16,7 +16,12 @@ from nemo_evaluator.config._document import Path as ConfigPath
 from nemo_evaluator.config._explain import explain
 from nemo_evaluator.config._references import expand_environment, resolve_self_references
 from nemo_evaluator.config._schema_walk import value_at
-from nemo_evaluator.config.compose import as_mapping, compose_document, drop_variables, expand_playbooks
+from nemo_evaluator.config.compose import (
+    as_mapping,
+    compose_document,
+    drop_variables,
+    expand_playbooks,
+)
 from nemo_evaluator.config.cross_check import cross_check
 from nemo_evaluator.config.eval_config import EvalConfig
 from nemo_evaluator.config.overrides import apply_overrides

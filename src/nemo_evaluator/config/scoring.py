@@ -8,7 +8,16 @@ from typing import Annotated, Self, TypeAlias
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from nemo_evaluator.config.fields import Above0, Count, Model, Name, Positive, Refers, Temperature, no_items
+from nemo_evaluator.config.fields import (
+    Above0,
+    Count,
+    Model,
+    Name,
+    Positive,
+    Refers,
+    Temperature,
+    no_items,
+)
 from nemo_evaluator.config.groups import METRICS
 from nemo_evaluator.config.kinds import KindOf, marks
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from nemo_evaluator.decisions.compare.compare_runs import PairedRecords as PairedRecords
     from nemo_evaluator.decisions.compare.compare_runs import compare_results as compare_results
     from nemo_evaluator.decisions.compare.compare_runs import compare_runs as compare_runs
-    from nemo_evaluator.decisions.compare.compare_runs import load_paired_records as load_paired_records
+    from nemo_evaluator.decisions.compare.compare_runs import (
+        load_paired_records as load_paired_records,
+    )
     from nemo_evaluator.decisions.compare.compare_set import ComparisonSet as ComparisonSet
     from nemo_evaluator.decisions.compare.compare_set import compare_paths as compare_paths
     from nemo_evaluator.decisions.compare.report import RegressionReport as RegressionReport

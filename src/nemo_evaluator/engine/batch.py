@@ -6,7 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from nemo_evaluator.core.errors import BoundaryError, InterruptedRunError, SeedError, UsageError, boundary
+from nemo_evaluator.core.errors import (
+    BoundaryError,
+    InterruptedRunError,
+    SeedError,
+    UsageError,
+    boundary,
+)
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import Step
 from nemo_evaluator.engine.agents import endpoints_of, real_cause

@@ -19,7 +19,15 @@ from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation, StepContext, open_steps
 from nemo_evaluator.engine.loop import Loop
 from nemo_evaluator.engine.ordered_stop import OrderedStop, unused_answers
-from nemo_evaluator.engine.plan import ASK, REUSE, VERIFY, Plan, ReusePlan, chosen_problems, make_plan
+from nemo_evaluator.engine.plan import (
+    ASK,
+    REUSE,
+    VERIFY,
+    Plan,
+    ReusePlan,
+    chosen_problems,
+    make_plan,
+)
 from nemo_evaluator.engine.pool import StepQueue, WorkerPool
 from nemo_evaluator.engine.resume import Reuse, adopt_answers
 from nemo_evaluator.engine.step import StepRunner
@@ -30,7 +38,13 @@ from nemo_evaluator.runs.bundle import kept_bundle
 from nemo_evaluator.runs.index import kept_index, settle_index
 from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.journal import Journal
-from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, archive_previous, mark_rows_old, previous_journals
+from nemo_evaluator.store.layout import (
+    PREVIOUS,
+    TaskPaths,
+    archive_previous,
+    mark_rows_old,
+    previous_journals,
+)
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.records import RUN
 

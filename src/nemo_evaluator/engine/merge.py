@@ -10,7 +10,13 @@ from nemo_evaluator.engine.bundle import BundleFacts, build_bundle, kept_calibra
 from nemo_evaluator.engine.columns import Columns, write_views
 from nemo_evaluator.engine.merge_journals import Gathering
 from nemo_evaluator.engine.plan import Plan, make_plan
-from nemo_evaluator.engine.shards import ShardResult, check_same, find_shards, missing_shards, stopped
+from nemo_evaluator.engine.shards import (
+    ShardResult,
+    check_same,
+    find_shards,
+    missing_shards,
+    stopped,
+)
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.scores import NOT_SCORES
 from nemo_evaluator.store.journal import Journal

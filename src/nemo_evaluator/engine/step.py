@@ -33,7 +33,15 @@ from nemo_evaluator.core.types import (
     VerifyResult,
 )
 from nemo_evaluator.core.values import dataclass, field
-from nemo_evaluator.engine.agents import TRIPWIRES, check_reached, endpoints_of, noted, real_cause, tripped, with_calls
+from nemo_evaluator.engine.agents import (
+    TRIPWIRES,
+    check_reached,
+    endpoints_of,
+    noted,
+    real_cause,
+    tripped,
+    with_calls,
+)
 from nemo_evaluator.engine.given import checked_answer
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.job import DRAIN, StepContext

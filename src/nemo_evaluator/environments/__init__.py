@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from nemo_evaluator.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from nemo_evaluator.environments._environment import BenchmarkEnvironment as BenchmarkEnvironment
+    from nemo_evaluator.environments._environment import (
+        BenchmarkEnvironment as BenchmarkEnvironment,
+    )
     from nemo_evaluator.environments.base import EvalEnvironment as EvalEnvironment
     from nemo_evaluator.environments.custom import benchmark as benchmark
     from nemo_evaluator.environments.custom import image_builder as image_builder

@@ -15,7 +15,11 @@ from nemo_evaluator.datasets import DatasetRef, MappedRows, Rows, as_rows, open_
 from nemo_evaluator.datasets.lock import one_write
 from nemo_evaluator.environments._verdict import ScorerRunner, fingerprint
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
-from nemo_evaluator.environments.definition import BenchmarkDefinition, DatasetSource, check_requirements
+from nemo_evaluator.environments.definition import (
+    BenchmarkDefinition,
+    DatasetSource,
+    check_requirements,
+)
 from nemo_evaluator.environments.prompt import FewShot, PromptTemplate, template_text
 from nemo_evaluator.sandbox.base import ImageBuildRequest, Sandbox
 from nemo_evaluator.scoring.types import ScorerInput

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from nemo_evaluator.core.code_words import class_file, code_words
 from nemo_evaluator.core.hashing import digest, digest_parts
 from nemo_evaluator.core.local_sources import imported_sources
-from nemo_evaluator.core.types import JsonDict, Outcome, SandboxSpec, SeedResult, SolveResult, Step, VerifyResult
+from nemo_evaluator.core.types import (
+    JsonDict,
+    Outcome,
+    SandboxSpec,
+    SeedResult,
+    SolveResult,
+    Step,
+    VerifyResult,
+)
 from nemo_evaluator.core.values import dataclass
 
 if TYPE_CHECKING:

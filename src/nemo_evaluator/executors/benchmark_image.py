@@ -11,7 +11,12 @@ from typing import Final
 from nemo_evaluator._version import __version__
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.executors.docker import docker
-from nemo_evaluator.executors.image_content import ImageContent, check_file, check_requirements, folder_content
+from nemo_evaluator.executors.image_content import (
+    ImageContent,
+    check_file,
+    check_requirements,
+    folder_content,
+)
 
 _BUILD: Final = 3600.0
 # The user inside; it owns the files, so that it can read those that nobody else may read.

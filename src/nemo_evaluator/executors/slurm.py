@@ -27,7 +27,13 @@ from nemo_evaluator.config.fields import (
 )
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import did_you_mean
-from nemo_evaluator.core.shell import control_character, is_flag_name, is_host_name, is_user_name, mount_problem
+from nemo_evaluator.core.shell import (
+    control_character,
+    is_flag_name,
+    is_host_name,
+    is_user_name,
+    mount_problem,
+)
 
 # GPUs of a server: their product.
 _SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")

@@ -18,7 +18,15 @@ from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.launch.quick import quick_config
 from nemo_evaluator.preflight import find_problems
 from nemo_evaluator.store.lock import ensure_free
-from nemo_evaluator.store.run_registry import RunMeta, load_run, new_run_id, places, registry_dir, run_in, summary_of
+from nemo_evaluator.store.run_registry import (
+    RunMeta,
+    load_run,
+    new_run_id,
+    places,
+    registry_dir,
+    run_in,
+    summary_of,
+)
 from nemo_evaluator.store.sums import altered
 
 _SHARD_VARIABLES: Final = {"NEL_SHARD_IDX": "NEL_TOTAL_SHARDS", "SLURM_ARRAY_TASK_ID": "SLURM_ARRAY_TASK_COUNT"}

@@ -4,7 +4,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from nemo_evaluator.core.secret_places import ConfigPath, SettingKind, member_path, place_of, secret_pieces
+from nemo_evaluator.core.secret_places import (
+    ConfigPath,
+    SettingKind,
+    member_path,
+    place_of,
+    secret_pieces,
+)
 from nemo_evaluator.core.types import JsonDict
 
 PREFIX: Final = "NEL_SECRET"

@@ -14,7 +14,13 @@ from nemo_evaluator.models.completions import parse_completion, prompt_of
 from nemo_evaluator.models.cost import cost_of, price_of
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
-from nemo_evaluator.models.loglikelihood import FORCING, GeneratedToken, echoed, generated, no_loglikelihoods
+from nemo_evaluator.models.loglikelihood import (
+    FORCING,
+    GeneratedToken,
+    echoed,
+    generated,
+    no_loglikelihoods,
+)
 from nemo_evaluator.models.open_transport import open_transport
 from nemo_evaluator.models.reasoning import cut_pattern
 from nemo_evaluator.models.responses import parse_response, to_responses

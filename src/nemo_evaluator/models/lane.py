@@ -10,8 +10,8 @@ from nemo_evaluator.core.open_files import raise_limit
 from nemo_evaluator.models.breaker import Breaker
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.http.http_proxy import HttpProxy
-from nemo_evaluator.models.limiter import Limiter
 from nemo_evaluator.models.http.pool import ConnectionPool
+from nemo_evaluator.models.limiter import Limiter
 
 # Without a number in the config the engine decides how many requests there are at once.
 _DEFAULT_CONCURRENT: Final = 1024

@@ -9,7 +9,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from nemo_evaluator.config import BenchmarkConfig, EvalConfig, LoadedConfig, OutputConfig, ScoringConfig
+from nemo_evaluator.config import (
+    BenchmarkConfig,
+    EvalConfig,
+    LoadedConfig,
+    OutputConfig,
+    ScoringConfig,
+)
 from nemo_evaluator.config.fields import NotYet
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.config.kinds import KindOf, marks
@@ -23,7 +29,12 @@ from nemo_evaluator.engine.plan import Shard, chosen_problems
 from nemo_evaluator.engine.template import InstructionTemplate, load_template
 from nemo_evaluator.engine.verify import JUDGES, NEEDS_JUDGE, judge_hint, lacks_judge
 from nemo_evaluator.environments.base import EnvironmentFacts
-from nemo_evaluator.environments.registry import as_uri, environment_class, get_environment, list_environments
+from nemo_evaluator.environments.registry import (
+    as_uri,
+    environment_class,
+    get_environment,
+    list_environments,
+)
 from nemo_evaluator.exporters import get_exporter
 from nemo_evaluator.models import endpoint_of
 from nemo_evaluator.models.cost import price_of

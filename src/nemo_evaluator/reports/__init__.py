@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from nemo_evaluator.reports.model import EvalReport as EvalReport
     from nemo_evaluator.reports.model import load_bundle as load_bundle
     from nemo_evaluator.reports.model import load_report as load_report
-    from nemo_evaluator.reports.trajectories import write_trajectories_report as write_trajectories_report
+    from nemo_evaluator.reports.trajectories import (
+        write_trajectories_report as write_trajectories_report,
+    )
     from nemo_evaluator.runs.find import find_bundles as find_bundles
     from nemo_evaluator.runs.scores import Score as Score
 

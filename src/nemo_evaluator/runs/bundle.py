@@ -14,7 +14,15 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import read_json, stored
 from nemo_evaluator.core.hashing import canonical, digest
-from nemo_evaluator.core.json_coerce import Field, as_dict, as_list, as_number, as_text, as_total, as_whole
+from nemo_evaluator.core.json_coerce import (
+    Field,
+    as_dict,
+    as_list,
+    as_number,
+    as_text,
+    as_total,
+    as_whole,
+)
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.calibration import PLACE, Calibration, measured_by, read_calibration

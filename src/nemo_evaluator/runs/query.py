@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.registry import did_you_mean
-from nemo_evaluator.runs.index_entry import REFUSED_FLAG, REPEAT_BITS, TRIPPED_FLAG, TRUNCATED_FLAG, UNPARSED_FLAG
+from nemo_evaluator.runs.index_entry import (
+    REFUSED_FLAG,
+    REPEAT_BITS,
+    TRIPPED_FLAG,
+    TRUNCATED_FLAG,
+    UNPARSED_FLAG,
+)
 from nemo_evaluator.runs.index_file import read_cells, read_words
 from nemo_evaluator.runs.index_piece import COLUMNS
 from nemo_evaluator.runs.row_filters import ORDERS, filter_names

@@ -3,7 +3,15 @@
 from typing import Any
 
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.json_coerce import Field, as_dict, as_list, as_number, as_text, as_total, as_whole
+from nemo_evaluator.core.json_coerce import (
+    Field,
+    as_dict,
+    as_list,
+    as_number,
+    as_text,
+    as_total,
+    as_whole,
+)
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal

@@ -22,7 +22,14 @@ from nemo_evaluator.sandbox._bwrap import HOME
 from nemo_evaluator.sandbox._clients import Client, NodeSlots, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._wrapper import carried
-from nemo_evaluator.sandbox.base import Exit, ImageBuildRequest, OutsideEndpoint, Provider, Sandbox, volumes_of
+from nemo_evaluator.sandbox.base import (
+    Exit,
+    ImageBuildRequest,
+    OutsideEndpoint,
+    Provider,
+    Sandbox,
+    volumes_of,
+)
 from nemo_evaluator.sandbox.jail import cgroups
 from nemo_evaluator.sandbox.slurm import SlurmConfig
 

@@ -21,7 +21,14 @@ from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import Backend, BackendCommand, Emit
 from nemo_evaluator.sandbox._ecs_tunnel import Tunnel, sidecar
-from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, Provider, Sandbox, refuse_volumes, volumes_of
+from nemo_evaluator.sandbox.base import (
+    Exit,
+    OutsideEndpoint,
+    Provider,
+    Sandbox,
+    refuse_volumes,
+    volumes_of,
+)
 from nemo_evaluator.sandbox.ecs_fargate import EcsFargateConfig
 
 T = TypeVar("T")

@@ -202,7 +202,9 @@ class AttemptSandboxes:
 
     _agent_class: ClassVar[type[LazySandbox]] = LazySandbox
 
-    def __init__(self, manager: SandboxOwner, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
+    def __init__(
+        self, manager: SandboxOwner, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()
+    ) -> None:
         self._manager, self._seed = manager, seed
         spec = self._completed(seed.sandbox_spec or seed.verify_sandbox_spec)
         # Where the solver works; it starts when it is first used.
@@ -235,7 +237,9 @@ class StatelessSession(AttemptSandboxes):
 
     _agent_class = AgentSandbox
 
-    def __init__(self, manager: SandboxOwner, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
+    def __init__(
+        self, manager: SandboxOwner, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()
+    ) -> None:
         super().__init__(manager, seed, outside_endpoints)
         self._capture_cmd: str | None = manager.config.capture_cmd or seed.capture_cmd
         self._verifier: VerifierSandbox | None = None

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from nemo_evaluator.scoring.metric import Metric as Metric
     from nemo_evaluator.scoring.metric import MetricInput as MetricInput
     from nemo_evaluator.scoring.metric import MetricResult as MetricResult
-    from nemo_evaluator.scoring.metrics.ensemble_judge import krippendorff_alpha as krippendorff_alpha
+    from nemo_evaluator.scoring.metrics.ensemble_judge import (
+        krippendorff_alpha as krippendorff_alpha,
+    )
     from nemo_evaluator.scoring.metrics.judge import JudgedEnvironment as JudgedEnvironment
     from nemo_evaluator.scoring.number import extract_number as extract_number
     from nemo_evaluator.scoring.number import numeric_match as numeric_match

@@ -9,7 +9,14 @@ from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import PLAINLY
 from nemo_evaluator.scoring._clauses import VOID, Commitments, Said, clauses
-from nemo_evaluator.scoring._numeral import NUMBER, Number, find_words, parse_number, read, whole_number
+from nemo_evaluator.scoring._numeral import (
+    NUMBER,
+    Number,
+    find_words,
+    parse_number,
+    read,
+    whole_number,
+)
 from nemo_evaluator.scoring._patterns import pattern, words
 from nemo_evaluator.scoring._settle import declines, plain_ending, settle
 from nemo_evaluator.scoring._text import readable, unlatex

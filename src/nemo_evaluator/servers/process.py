@@ -17,7 +17,12 @@ from typing import Final
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import replacing, safe_name
-from nemo_evaluator.core.processes import command_of, marked_processes, owner_label, processes_of_sessions
+from nemo_evaluator.core.processes import (
+    command_of,
+    marked_processes,
+    owner_label,
+    processes_of_sessions,
+)
 from nemo_evaluator.core.secrets import scrub, scrub_bytes
 from nemo_evaluator.servers._guard import MARK
 from nemo_evaluator.servers.forms import docker_argv, env_file_text

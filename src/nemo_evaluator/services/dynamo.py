@@ -13,7 +13,15 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.shell import joined
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.servers.launch import Launch
-from nemo_evaluator.services._model_server import NODE_LINES, ModelServer, Planned, filled, flags, in_shell, python_with
+from nemo_evaluator.services._model_server import (
+    NODE_LINES,
+    ModelServer,
+    Planned,
+    filled,
+    flags,
+    in_shell,
+    python_with,
+)
 
 _NATS, _ETCD, _RENDEZVOUS = 4222, 2379, 29500
 _IMAGE: Final = "nvcr.io/nvidia/ai-dynamo/sglang-runtime:1.1.1-cuda13"

@@ -28,7 +28,13 @@ from nemo_evaluator.servers.launch import Launch, Say
 from nemo_evaluator.servers.life import Server, log_file
 from nemo_evaluator.servers.process import ManagedServer, port_is_busy, sweep_leftovers
 from nemo_evaluator.services._model_server import filled
-from nemo_evaluator.services.base import RunningService, Site, all_or_first_error, named_plans, replicas_of
+from nemo_evaluator.services.base import (
+    RunningService,
+    Site,
+    all_or_first_error,
+    named_plans,
+    replicas_of,
+)
 
 RELAY: Final = "NEL_SERVICE_RELAY"
 NODES: Final = "NEL_POOL_NODES"

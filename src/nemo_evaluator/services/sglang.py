@@ -6,7 +6,13 @@ from nemo_evaluator.config.service_base import EngineService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.shell import joined
 from nemo_evaluator.servers.launch import Launch
-from nemo_evaluator.services._model_server import KEY_VARIABLE, NODE_LINES, ModelServer, Planned, in_shell
+from nemo_evaluator.services._model_server import (
+    KEY_VARIABLE,
+    NODE_LINES,
+    ModelServer,
+    Planned,
+    in_shell,
+)
 
 _FLAGS: Final = "--tp-size", "--pp-size", "--dp-size", "--reasoning-parser", "--tool-call-parser"
 

@@ -8,7 +8,14 @@ from typing import Any, Final
 from nemo_evaluator.core.errors import BudgetError, ContextExceededError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.turns import record_turn
-from nemo_evaluator.core.types import ErrorKind, JsonDict, Message, ModelResponse, SolveResult, ToolCallInfo
+from nemo_evaluator.core.types import (
+    ErrorKind,
+    JsonDict,
+    Message,
+    ModelResponse,
+    SolveResult,
+    ToolCallInfo,
+)
 from nemo_evaluator.models import Client
 from nemo_evaluator.models.usage import together
 from nemo_evaluator.solvers.tools.toolbox import Toolbox

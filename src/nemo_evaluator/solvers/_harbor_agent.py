@@ -14,7 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.core.errors import MissingExtraError, SandboxError, SolverError, UsageError, install_line
+from nemo_evaluator.core.errors import (
+    MissingExtraError,
+    SandboxError,
+    SolverError,
+    UsageError,
+    install_line,
+)
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.secrets import scrub

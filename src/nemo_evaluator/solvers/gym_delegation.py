@@ -13,9 +13,21 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import NotFoundError, OutageError, SolverError, TransportError
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import JsonDict, ModelAccess, ModelResponse, SeedResult, SolveResult, ToolCallInfo
+from nemo_evaluator.core.types import (
+    JsonDict,
+    ModelAccess,
+    ModelResponse,
+    SeedResult,
+    SolveResult,
+    ToolCallInfo,
+)
 from nemo_evaluator.environments.schemes.gym_client import GymClient, new_jar
-from nemo_evaluator.environments.schemes.gym_wire import assistant_text, content_text, native_row, verdict_of
+from nemo_evaluator.environments.schemes.gym_wire import (
+    assistant_text,
+    content_text,
+    native_row,
+    verdict_of,
+)
 from nemo_evaluator.models.chat import parse_arguments
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers.base import MODEL, SANDBOX, SolverContext

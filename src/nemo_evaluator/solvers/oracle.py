@@ -13,7 +13,14 @@ from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
 from nemo_evaluator.core.errors import SandboxError, SeedError
 from nemo_evaluator.core.json_coerce import as_number
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import ErrorKind, JsonDict, ModelResponse, SeedResult, SolveResult, ToolCallInfo
+from nemo_evaluator.core.types import (
+    ErrorKind,
+    JsonDict,
+    ModelResponse,
+    SeedResult,
+    SolveResult,
+    ToolCallInfo,
+)
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers.tools.sandbox import shown
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder

@@ -15,7 +15,14 @@ from nemo_evaluator.config.solver_base import SolverBase
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, PromptRequest, SeedResult, SolveResult
+from nemo_evaluator.core.types import (
+    JsonDict,
+    Message,
+    ModelResponse,
+    PromptRequest,
+    SeedResult,
+    SolveResult,
+)
 from nemo_evaluator.models import Client
 from nemo_evaluator.models.images import image_url
 from nemo_evaluator.models.usage import together

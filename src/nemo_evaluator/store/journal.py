@@ -16,7 +16,14 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.storage import storage_error
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.store.sealed import Damage, JournalError, open_line, read_record, scan_records, seal
+from nemo_evaluator.store.sealed import (
+    Damage,
+    JournalError,
+    open_line,
+    read_record,
+    scan_records,
+    seal,
+)
 
 if TYPE_CHECKING:
     import asyncio

@@ -6,7 +6,15 @@ from operator import attrgetter
 from typing import Any, Final
 
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.types import JsonDict, Message, Outcome, Scored, SeedResult, SolveResult, Step
+from nemo_evaluator.core.types import (
+    JsonDict,
+    Message,
+    Outcome,
+    Scored,
+    SeedResult,
+    SolveResult,
+    Step,
+)
 
 ANSWER: Final = "answer"
 OUTCOME: Final = "outcome"

@@ -6,7 +6,13 @@ from typing import Any, Final
 import orjson
 
 from nemo_evaluator.adapters._streams import named_event
-from nemo_evaluator.adapters.convert.base import Speech, Translator, error_in, first_choice, thought_of
+from nemo_evaluator.adapters.convert.base import (
+    Speech,
+    Translator,
+    error_in,
+    first_choice,
+    thought_of,
+)
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.chat import call_of, parse_arguments

@@ -16,7 +16,13 @@ from nemo_evaluator.runs.labels import Label, read_labels
 from nemo_evaluator.statistics import Difference, Interval, Spending, score, unpaired_difference
 from nemo_evaluator.statistics.groups import Floats
 from nemo_evaluator.statistics.judge_agreement import Agreement, agreement
-from nemo_evaluator.statistics.ppi import Corrected, Labelled, corrected_difference, corrected_mean, rogan_gladen
+from nemo_evaluator.statistics.ppi import (
+    Corrected,
+    Labelled,
+    corrected_difference,
+    corrected_mean,
+    rogan_gladen,
+)
 from nemo_evaluator.store.sums import update_sums
 
 LEAST = 10

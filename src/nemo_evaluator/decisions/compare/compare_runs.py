@@ -23,9 +23,22 @@ from nemo_evaluator.decisions.compare.changes import (
     shifts,
 )
 from nemo_evaluator.decisions.compare.comparability import WORDS, caveats, differences
-from nemo_evaluator.decisions.compare.report import N_PERMUTATIONS, Paired, RegressionReport, RunSide
+from nemo_evaluator.decisions.compare.report import (
+    N_PERMUTATIONS,
+    Paired,
+    RegressionReport,
+    RunSide,
+)
 from nemo_evaluator.decisions.compare.verdict import Judgement, Verdict, judge, mirrored, shifted
-from nemo_evaluator.decisions.pairing import PairBy, Pairing, hidden_loss, imagined, missing_range, missing_rows, pair
+from nemo_evaluator.decisions.pairing import (
+    PairBy,
+    Pairing,
+    hidden_loss,
+    imagined,
+    missing_range,
+    missing_rows,
+    pair,
+)
 from nemo_evaluator.decisions.usability import rows_of_run, tampered_too_much, unfit
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs

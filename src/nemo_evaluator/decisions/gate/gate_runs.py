@@ -9,15 +9,32 @@ from pathlib import Path
 
 import numpy as np
 
-from nemo_evaluator.config.gate_policy import GATED_METRICS, GatePolicy, PolicyDefaults, load_gate_policy
+from nemo_evaluator.config.gate_policy import (
+    GATED_METRICS,
+    GatePolicy,
+    PolicyDefaults,
+    load_gate_policy,
+)
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.compare.comparability import WORDS, caveats, unanswered_words
 from nemo_evaluator.decisions.compare.compare_runs import CompareOptions, Comparison
 from nemo_evaluator.decisions.gate.data_needed import remedy_for
-from nemo_evaluator.decisions.gate.report import BenchmarkGate, GateReport, GateVerdict, Remedy, Status
-from nemo_evaluator.decisions.gate.thresholds import Measured, Measurement, corrected, measure, settle
+from nemo_evaluator.decisions.gate.report import (
+    BenchmarkGate,
+    GateReport,
+    GateVerdict,
+    Remedy,
+    Status,
+)
+from nemo_evaluator.decisions.gate.thresholds import (
+    Measured,
+    Measurement,
+    corrected,
+    measure,
+    settle,
+)
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.decisions.pairing import Pairing, hidden_loss, imagined, missing_rows
 from nemo_evaluator.decisions.usability import rows_of_run, tampered_too_much, unfit

@@ -14,7 +14,15 @@ from nemo_evaluator.decisions.compare.verdict import shifted
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, Remedy, Status
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.runs.row_table import Floats, RowTable
-from nemo_evaluator.statistics import PLANNED, Correction, Interval, Reading, Spending, adjust, mean_difference
+from nemo_evaluator.statistics import (
+    PLANNED,
+    Correction,
+    Interval,
+    Reading,
+    Spending,
+    adjust,
+    mean_difference,
+)
 
 
 @dataclass(frozen=True, slots=True)

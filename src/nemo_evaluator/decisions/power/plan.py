@@ -12,7 +12,12 @@ from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.gate.data_needed import observed_spread
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.decisions.pairing import pair
-from nemo_evaluator.decisions.power.power_model import Differences, assumed, measured, measured_flips
+from nemo_evaluator.decisions.power.power_model import (
+    Differences,
+    assumed,
+    measured,
+    measured_flips,
+)
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.row_table import RowTable, read_table

@@ -23,7 +23,11 @@ from nemo_evaluator.core.errors import BoundaryError, SandboxError, ScorerError,
 from nemo_evaluator.core.types import JsonDict, VerifyResult
 from nemo_evaluator.environments.schemes._challenge import plant_failures, stop_tests, swap_rewards
 from nemo_evaluator.environments.schemes._harbor_task import INSTRUCTION, SOLUTION, HarborTask
-from nemo_evaluator.environments.schemes._harbor_tests import TaskTests, TestRun, UnusableRewardError
+from nemo_evaluator.environments.schemes._harbor_tests import (
+    TaskTests,
+    TestRun,
+    UnusableRewardError,
+)
 from nemo_evaluator.environments.schemes._workspace_changes import Workspaces
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.sandbox.lifecycle import VerifierSandbox

@@ -12,7 +12,13 @@ from typing import Final
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.sandbox.lifecycle import VerifierSandbox
-from nemo_evaluator.sandbox.snapshot import Change, Snapshot, changes_between, copy_entries, take_snapshot
+from nemo_evaluator.sandbox.snapshot import (
+    Change,
+    Snapshot,
+    changes_between,
+    copy_entries,
+    take_snapshot,
+)
 from nemo_evaluator.sandbox.steering import SteeringChange, sectioned_files, steering_changes
 
 _HOMES: Final = ("/tmp/nel-home", "/var/tmp/nel-home")  # noqa: S108 - inside the sandbox

@@ -21,8 +21,22 @@ from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import scrub
-from nemo_evaluator.core.types import Failed, JsonDict, SandboxSpec, Scored, SeedResult, SolveResult, VerifyResult
-from nemo_evaluator.environments.base import BatchJob, BatchRow, EnvironmentFacts, EvalEnvironment, WholeRun
+from nemo_evaluator.core.types import (
+    Failed,
+    JsonDict,
+    SandboxSpec,
+    Scored,
+    SeedResult,
+    SolveResult,
+    VerifyResult,
+)
+from nemo_evaluator.environments.base import (
+    BatchJob,
+    BatchRow,
+    EnvironmentFacts,
+    EvalEnvironment,
+    WholeRun,
+)
 from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 _VERSION: Final = "1"

@@ -18,7 +18,13 @@ from urllib.parse import parse_qs
 
 from aiohttp import CookieJar
 
-from nemo_evaluator.core.errors import MissingExtraError, NotFoundError, SeedError, TransportError, UsageError
+from nemo_evaluator.core.errors import (
+    MissingExtraError,
+    NotFoundError,
+    SeedError,
+    TransportError,
+    UsageError,
+)
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind

@@ -8,7 +8,13 @@ from typing import Any, Final, TypeAlias
 import aiohttp
 import orjson
 
-from nemo_evaluator.core.errors import AuthError, NotFoundError, OutageError, RequestRejectedError, TransportError
+from nemo_evaluator.core.errors import (
+    AuthError,
+    NotFoundError,
+    OutageError,
+    RequestRejectedError,
+    TransportError,
+)
 from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Timeouts

@@ -20,7 +20,12 @@ from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.environments.registry import harbor_names
 from nemo_evaluator.environments.schemes._harbor_registry import fetch, tasks_in
-from nemo_evaluator.environments.schemes._harbor_task import INSTRUCTION, SOLUTION, TESTS, HarborTask
+from nemo_evaluator.environments.schemes._harbor_task import (
+    INSTRUCTION,
+    SOLUTION,
+    TESTS,
+    HarborTask,
+)
 from nemo_evaluator.environments.schemes._harbor_tests import VERIFIER, TaskTests
 from nemo_evaluator.environments.schemes._harbor_verification import Verification
 from nemo_evaluator.sandbox import workspace

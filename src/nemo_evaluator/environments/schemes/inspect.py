@@ -22,7 +22,15 @@ from nemo_evaluator.core.errors import MissingExtraError, ScorerError, SolverErr
 from nemo_evaluator.core.failures import Cause, Failure
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.kinds import Kind
-from nemo_evaluator.core.types import Failed, JsonDict, ModelResponse, Scored, SeedResult, SolveResult, VerifyResult
+from nemo_evaluator.core.types import (
+    Failed,
+    JsonDict,
+    ModelResponse,
+    Scored,
+    SeedResult,
+    SolveResult,
+    VerifyResult,
+)
 from nemo_evaluator.datasets.settings import mirror_dir
 from nemo_evaluator.environments.base import BatchJob, BatchRow, EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.models import Client

@@ -12,14 +12,29 @@ from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.shell import joined, quoted
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.executors.base import EXIT_STATES, Executor, Job, Life, State, ended, not_running
+from nemo_evaluator.executors.base import (
+    EXIT_STATES,
+    Executor,
+    Job,
+    Life,
+    State,
+    ended,
+    not_running,
+)
 from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.description import describe
 from nemo_evaluator.executors.slurm_jobs.host import Host, Seen, look, script
 from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, plan_job
 from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle, files_of, submit
 from nemo_evaluator.store.layout import LOG
-from nemo_evaluator.store.run_registry import RunMeta, forget_run, list_runs, load_run, refreshed, registry_dir
+from nemo_evaluator.store.run_registry import (
+    RunMeta,
+    forget_run,
+    list_runs,
+    load_run,
+    refreshed,
+    registry_dir,
+)
 
 # Seconds between two looks at the scheduler while a run is followed or stopped; following, they become fewer.
 _LOOK: Final = 1.0

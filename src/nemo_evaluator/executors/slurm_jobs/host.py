@@ -16,7 +16,15 @@ from typing import Final
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.secrets import looks_secret
-from nemo_evaluator.core.shell import env_name, flag_name, is_host_name, is_user_name, joined, one_line, quoted
+from nemo_evaluator.core.shell import (
+    env_name,
+    flag_name,
+    is_host_name,
+    is_user_name,
+    joined,
+    one_line,
+    quoted,
+)
 
 _TIMEOUT: Final = 60.0
 _SSH_FAILED: Final = 255
