@@ -27,16 +27,24 @@ def run(words: list[str], *, env: dict[str, str] | None = None, cwd: Path | None
     """Run a command to its end; a failing command is an error."""
     started = time.monotonic()
     # An installed package has its bytecode: compiling it anew in every process would be measured as ours.
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    inherited = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
     with subprocess.Popen(
-        words, env=inherited | (env or {}), cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        words,
+        env=inherited | (env or {}),
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     ) as process:
         assert process.stdout is not None
         output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}:\n{output.decode()[-3000:]}")
+        raise RuntimeError(
+            f"{' '.join(words)} ended with {process.returncode}:\n{output.decode()[-3000:]}"
+        )
     return Cost(usage.ru_utime + usage.ru_stime, time.monotonic() - started, usage.ru_maxrss)
 
 
@@ -49,7 +57,9 @@ def best(times: int, words: list[str], **options: Any) -> Cost:
 def server(*flags: str) -> Iterator[str]:
     """The scripted server in a process of its own; gives its URL."""
     words = [sys.executable, "-m", "nemo_evaluator.testing.server", "--until-eof", *flags]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None and process.stdin is not None
         try:
             yield json.loads(process.stdout.readline())["url"]

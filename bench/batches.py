@@ -22,11 +22,23 @@ def waiting(size: int) -> Cost:
         folder = Path(place)
         (folder / "sums.py").write_text(SUMS.format(size=size))
         batch = {"provider": "openai", "max_requests": size}
-        model = {"type": "api", "url": f"{server.url}/chat/completions", "model": "m", "api_key": "k", "batch": batch}
+        model = {
+            "type": "api",
+            "url": f"{server.url}/chat/completions",
+            "model": "m",
+            "api_key": "k",
+            "batch": batch,
+        }
         bench = {"name": "sums.py", "solver": {"type": "simple", "service": "model"}}
-        config = {"services": {"model": model}, "benchmarks": [bench], "output": {"dir": "out", "report": []}}
+        config = {
+            "services": {"model": model},
+            "benchmarks": [bench],
+            "output": {"dir": "out", "report": []},
+        }
         (folder / "c.yaml").write_text(json.dumps(config))
-        cost = run([sys.executable, "-m", "nemo_evaluator.cli.main", "eval", "run", "c.yaml"], cwd=folder)
+        cost = run(
+            [sys.executable, "-m", "nemo_evaluator.cli.main", "eval", "run", "c.yaml"], cwd=folder
+        )
         assert [len(one.requests) for one in server.batches.values()] == [size]
     return cost
 
@@ -43,5 +55,9 @@ def rows() -> list[dict[str, object]]:
             "unit": "MB",
             "limit": 256.0,
         },
-        {"name": "batches: CPU a problem", "value": 1e3 * (many.cpu - few.cpu) / (MANY - FEW), "unit": "ms"},
+        {
+            "name": "batches: CPU a problem",
+            "value": 1e3 * (many.cpu - few.cpu) / (MANY - FEW),
+            "unit": "ms",
+        },
     ]

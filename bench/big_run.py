@@ -11,7 +11,23 @@ import sys
 from pathlib import Path
 
 _CATEGORIES = ("algebra", "geometry", "history", "law", "physics", "biology", "chemistry", "logic")
-_WORDS = ("the", "of", "and", "to", "in", "is", "that", "for", "it", "as", "was", "with", "be", "not", "which")
+_WORDS = (
+    "the",
+    "of",
+    "and",
+    "to",
+    "in",
+    "is",
+    "that",
+    "for",
+    "it",
+    "as",
+    "was",
+    "with",
+    "be",
+    "not",
+    "which",
+)
 _CHUNK = 5_000
 
 
@@ -23,7 +39,11 @@ def make_run(folder: Path, rows: int, size: int = 4096, seed: int = 1) -> Path:
     texts = [" ".join(chance.choices(_WORDS, k=1200))[: size - 620] for _ in range(64)]
     with (task / "results.jsonl").open("wb", buffering=1 << 22) as file:
         for start in range(0, rows, _CHUNK):
-            file.write("".join(_row(at, chance, texts) for at in range(start, min(rows, start + _CHUNK))).encode())
+            file.write(
+                "".join(
+                    _row(at, chance, texts) for at in range(start, min(rows, start + _CHUNK))
+                ).encode()
+            )
     _bundle(task, rows)
     return task
 
@@ -39,7 +59,9 @@ def make_journal(folder: Path, rows: int) -> Path:
                 if at % 100 == 99
                 else '"scored","reward":1.0'
             )
-            file.write(f'{{"kind":"outcome","problem_idx":{at},"repeat":0,"fp":"f","status":{verdict}}}\n')
+            file.write(
+                f'{{"kind":"outcome","problem_idx":{at},"repeat":0,"fp":"f","status":{verdict}}}\n'
+            )
     return task
 
 
@@ -50,7 +72,9 @@ def _row(at: int, chance: random.Random, texts: list[str]) -> str:
     finish = "length" if draw > 0.95 else "stop"
     failure = '{"cause": "transport", "message": "connection reset"}' if failed else "null"
     needle = f" needle-{at}" if at % 1000 == 999 else ""
-    details = '{"method": "exact", "unparsed": true}' if 0.9 < draw < 0.93 else '{"method": "exact"}'
+    details = (
+        '{"method": "exact", "unparsed": true}' if 0.9 < draw < 0.93 else '{"method": "exact"}'
+    )
     status, reward = ("failed", "null") if failed else ("scored", float(right))
     return (
         f'{{"problem_idx": {at}, "repeat": 0, "status": "{status}", "reward": {reward}, "scorer_rewards": {{}}, '
@@ -68,7 +92,12 @@ def _bundle(task: Path, rows: int) -> None:
         "name": "made_up",
         "samples": rows,
         "repeats": 1,
-        "coverage": {"planned": rows, "scored": int(rows * 0.99), "failed": int(rows * 0.01), "share": 0.99},
+        "coverage": {
+            "planned": rows,
+            "scored": int(rows * 0.99),
+            "failed": int(rows * 0.01),
+            "share": 0.99,
+        },
         "truncated_share": 0.05,
         "unparsed_share": 0.03,
         "scores": {"mean_reward": head},

@@ -25,11 +25,17 @@ def paired_tests(runs: int, seed: int = 4) -> Iterator[tuple[str, dict[str, floa
     for name, drop in (("no drop", 0.0), ("drop of 0.05", 0.05), ("drop of 0.10", 0.10)):
         rng = np.random.default_rng([seed, int(drop * 100)])
         left, right, _ = coverage.paired_sides(rng, runs, 300, 1, drop, alike=0.7)
-        found: dict[str, list[bool]] = {"mcnemar": [], "paired difference": [], "unpaired (Welch)": []}
+        found: dict[str, list[bool]] = {
+            "mcnemar": [],
+            "paired difference": [],
+            "unpaired (Welch)": [],
+        }
         for before, after in zip(left, right, strict=True):
             worse, better = int(((before - after) > 0).sum()), int(((after - before) > 0).sum())
             found["mcnemar"].append(mcnemar_test(worse, better, 300).p_value <= 0.05)
-            found["paired difference"].append(mean_difference(after - before, bounded=True).p_below(0.0) <= 0.05)
+            found["paired difference"].append(
+                mean_difference(after - before, bounded=True).p_below(0.0) <= 0.05
+            )
             upper = unpaired_difference(before, after, confidence=0.90).upper
             found["unpaired (Welch)"].append(upper is not None and upper < 0)
         yield name, {test: float(np.mean(hits)) for test, hits in found.items()}
@@ -47,13 +53,20 @@ def gate_errors(runs: int, seed: int = 5, benchmarks: int = 20) -> dict[str, flo
         rng = np.random.default_rng([seed, int(10 * alike)])
         false_go = false_no_go = 0
         for _ in range(runs):
-            false_go += _gate(rng, [limit] + [0.0] * (benchmarks - 1), n, limit, alike) is GateVerdict.GO
+            false_go += (
+                _gate(rng, [limit] + [0.0] * (benchmarks - 1), n, limit, alike) is GateVerdict.GO
+            )
             false_no_go += _gate(rng, [limit] * benchmarks, n, limit, alike) is GateVerdict.NO_GO
-        found |= {f"false GO, {flips}": false_go / runs, f"false NO-GO, {flips}": false_no_go / runs}
+        found |= {
+            f"false GO, {flips}": false_go / runs,
+            f"false NO-GO, {flips}": false_no_go / runs,
+        }
     return found
 
 
-def _gate(rng: np.random.Generator, drops: list[float], n: int, limit: float, alike: float) -> GateVerdict:
+def _gate(
+    rng: np.random.Generator, drops: list[float], n: int, limit: float, alike: float
+) -> GateVerdict:
     """The decision of the gate itself on made-up runs."""
     rules = PolicyDefaults(max_drop=limit)
     found = []
@@ -62,7 +75,9 @@ def _gate(rng: np.random.Generator, drops: list[float], n: int, limit: float, al
         keys, ones = np.arange(n), np.ones(n, dtype=np.int64)
         sides = [Side(keys, values[0], ones, keys, True, n, 0) for values in (left, right)]
         pairing = Pairing("content", sides[0], sides[1], 0, 0, ())
-        entry = BenchmarkGate(f"b{at}", "supporting", Status.INSUFFICIENT, "pass@1", "higher_is_better", limit, None)
+        entry = BenchmarkGate(
+            f"b{at}", "supporting", Status.INSUFFICIENT, "pass@1", "higher_is_better", limit, None
+        )
         found.append(Measurement(entry, measure(pairing, rules, confidence=0.95), pairing))
     settle(found, correction="holm", alpha=0.025)
     return aggregate([one.entry for one in found])[0]
@@ -76,7 +91,14 @@ def rows() -> list[dict[str, object]]:
         outside = 1 - coverage.summary([cell for cell in cells if not cell.few])["inside"]
         mean = coverage.summary(cells)["mean"]
         out.append({"name": f"{name}: mean coverage", "value": mean, "unit": "", "limit": None})
-        out.append({"name": f"{name}: cells outside 93-97 %", "value": outside, "unit": "share", "limit": 0.02})
+        out.append(
+            {
+                "name": f"{name}: cells outside 93-97 %",
+                "value": outside,
+                "unit": "share",
+                "limit": 0.02,
+            }
+        )
     out += [
         {"name": f"gate of 20: {name}", "value": rate, "unit": "", "limit": 0.035}
         for name, rate in gate_errors(2000).items()

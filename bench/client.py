@@ -18,7 +18,10 @@ from bench._measure import server
 from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.models import Endpoint
 
-PROMPT = "A train leaves at nine and travels for three hours at sixty miles an hour. How far does it go? " * 4
+PROMPT = (
+    "A train leaves at nine and travels for three hours at sixty miles an hour. How far does it go? "
+    * 4
+)
 
 
 async def spread(count: int, width: int, call: Callable[[int], Awaitable[Any]]) -> float:
@@ -40,9 +43,15 @@ async def bare(url: str, count: int, width: int) -> float:
     async with aiohttp.ClientSession(connector=connector) as session:
 
         async def call(number: int) -> None:
-            body = {"model": "m", "messages": [{"role": "user", "content": f"{number} {PROMPT}"}], "temperature": 0.0}
+            body = {
+                "model": "m",
+                "messages": [{"role": "user", "content": f"{number} {PROMPT}"}],
+                "temperature": 0.0,
+            }
             headers = {"Content-Type": "application/json"}
-            async with session.post(f"{url}/chat/completions", data=orjson.dumps(body), headers=headers) as response:
+            async with session.post(
+                f"{url}/chat/completions", data=orjson.dumps(body), headers=headers
+            ) as response:
                 orjson.loads(await response.read())["choices"][0]["message"]["content"]
 
         return await spread(count, width, call)
@@ -62,12 +71,30 @@ async def ours(url: str, count: int, width: int, **settings: Any) -> float:
 def rows(count: int = 5000, width: int = 256) -> list[dict[str, Any]]:
     """One row for the table of ``make bench``."""
     with server("--answer", "The answer is 42.") as url:
-        runs = [(uvloop.run(bare(url, count, width)), uvloop.run(ours(url, count, width))) for _ in range(3)]
+        runs = [
+            (uvloop.run(bare(url, count, width)), uvloop.run(ours(url, count, width)))
+            for _ in range(3)
+        ]
     base, own = min(run[0] for run in runs), min(run[1] for run in runs)
     return [
-        {"name": "client: CPU per chat call", "value": 1e6 * own / count, "unit": "µs", "limit": None},
-        {"name": "client: CPU per bare aiohttp call", "value": 1e6 * base / count, "unit": "µs", "limit": None},
-        {"name": "client: chat call against bare aiohttp", "value": own / base, "unit": "x", "limit": 0.6},
+        {
+            "name": "client: CPU per chat call",
+            "value": 1e6 * own / count,
+            "unit": "µs",
+            "limit": None,
+        },
+        {
+            "name": "client: CPU per bare aiohttp call",
+            "value": 1e6 * base / count,
+            "unit": "µs",
+            "limit": None,
+        },
+        {
+            "name": "client: chat call against bare aiohttp",
+            "value": own / base,
+            "unit": "x",
+            "limit": 0.6,
+        },
     ]
 
 

@@ -16,7 +16,19 @@ import orjson
 from bench._measure import best, run
 from nemo_evaluator.core.hashing import digest
 
-_WORDS = ("model", "apples", "basket", "counts", "them", "one", "while", "Natalia", "sells", "clips", "April")
+_WORDS = (
+    "model",
+    "apples",
+    "basket",
+    "counts",
+    "them",
+    "one",
+    "while",
+    "Natalia",
+    "sells",
+    "clips",
+    "April",
+)
 _PARSE = "import json, sys\nfor path in sys.argv[1:]:\n    for line in open(path, 'rb'): json.loads(line)\n"
 
 
@@ -29,7 +41,9 @@ def rows() -> list[dict[str, object]]:
 
 def _measure(count: int, *, peak_limit: float, times: int) -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
-        sides = [write_run(Path(folder) / side, count, seed) for side, seed in (("base", 1), ("cand", 2))]
+        sides = [
+            write_run(Path(folder) / side, count, seed) for side, seed in (("base", 1), ("cand", 2))
+        ]
         lines = [str(side / "results.jsonl") for side in sides]
         parse = best(times, [sys.executable, "-c", _PARSE, *lines])
         words = [sys.executable, "-m", "nemo_evaluator.cli.main", "compare", *map(str, sides)]
@@ -37,7 +51,12 @@ def _measure(count: int, *, peak_limit: float, times: int) -> list[dict[str, obj
         empty = run([sys.executable, "-c", "pass"])
     name = f"compare 2 x {count:,} rows"
     return [
-        {"name": f"{name}: CPU / json.loads", "value": cost.cpu / (parse.cpu - empty.cpu), "unit": "x", "limit": 2.5},
+        {
+            "name": f"{name}: CPU / json.loads",
+            "value": cost.cpu / (parse.cpu - empty.cpu),
+            "unit": "x",
+            "limit": 2.5,
+        },
         {"name": f"{name}: peak", "value": cost.peak_kb / 1024, "unit": "MB", "limit": peak_limit},
     ]
 
@@ -61,7 +80,11 @@ def write_run(folder: Path, count: int, seed: int) -> Path:
                 "model_response": " ".join(answers.choices(_WORDS, k=100)),
                 "extracted_answer": "42",
                 "expected_answer": "42" if reward else "41",
-                "scoring_details": {"method": "numeric_match", "correct": bool(reward), "extracted": "42"},
+                "scoring_details": {
+                    "method": "numeric_match",
+                    "correct": bool(reward),
+                    "extracted": "42",
+                },
                 "metadata": {"source": "byob", "benchmark": "gsm8k", "category": f"c{at % 20}"},
                 "tokens": 250,
                 "prompt_tokens": 100,
@@ -73,7 +96,13 @@ def write_run(folder: Path, count: int, seed: int) -> Path:
                 "problem_hash": digest(at),
             }
             file.write(orjson.dumps(row) + b"\n")
-    score = {"value": right / count, "ci_lower": None, "ci_upper": None, "ci_method": "wilson", "n": count}
+    score = {
+        "value": right / count,
+        "ci_lower": None,
+        "ci_upper": None,
+        "ci_method": "wilson",
+        "n": count,
+    }
     coverage = {"planned": count, "scored": count, "failed": 0, "share": 1.0}
     bundle = {
         "run_id": f"eval-20260101T000000Z-gsm8k-{seed}",

@@ -69,7 +69,13 @@ class Sizes:
 
 
 QUICK = Sizes((10, 50, 300), (0.05, 0.5, 0.9), (2, 8), (0.0, 0.3, 1.0), 400)
-LONG = Sizes((10, 30, 100, 300, 1000, 2000), (0.01, 0.05, 0.2, 0.5, 0.8, 0.99), (2, 4, 16), (0.0, 0.3, 0.8), 1500)
+LONG = Sizes(
+    (10, 30, 100, 300, 1000, 2000),
+    (0.01, 0.05, 0.2, 0.5, 0.8, 0.99),
+    (2, 4, 16),
+    (0.0, 0.3, 0.8),
+    1500,
+)
 
 
 def single_answer(sizes: Sizes) -> list[Cell]:
@@ -100,7 +106,9 @@ def ease(rng: np.random.Generator, p: float, alike: float, size: tuple[int, ...]
 def repeated_answers(sizes: Sizes, seed: int = 0) -> list[Cell]:
     """Coverage of pass@1 with repeats, over problems that are alike to a degree."""
     cells = []
-    for at, (n, p, m, alike) in enumerate(itertools.product(sizes.n, sizes.p, sizes.repeats, sizes.alike)):
+    for at, (n, p, m, alike) in enumerate(
+        itertools.product(sizes.n, sizes.p, sizes.repeats, sizes.alike)
+    ):
         rng = np.random.default_rng([seed, at])
         values = rng.binomial(m, ease(rng, p, alike, (sizes.runs, n))) / m
         covered = np.mean([_covers(row, p, binary=True, answers=n * m) for row in values])
@@ -121,8 +129,14 @@ def several_answers(sizes: Sizes, seed: int = 8) -> list[Cell]:
         ids, counts, runs = np.arange(n), np.full(n, 8), sizes.runs // 3
         hits = 0
         for right in rng.binomial(8, rng.beta(a, b, (runs, n))):
-            found, _ = pass_intervals(Problems(ids, counts, right.astype(float), ids), k, every=every)
-            hits += found.lower is not None and found.upper is not None and found.lower <= truth <= found.upper
+            found, _ = pass_intervals(
+                Problems(ids, counts, right.astype(float), ids), k, every=every
+            )
+            hits += (
+                found.lower is not None
+                and found.upper is not None
+                and found.lower <= truth <= found.upper
+            )
         where = {"n": n, "p": p, "k": k, "alike": alike, "every": every}
         cells.append(Cell(where, hits / runs, runs, n * min(truth, 1 - truth)))
     return cells
@@ -130,7 +144,9 @@ def several_answers(sizes: Sizes, seed: int = 8) -> list[Cell]:
 
 def _covers(values: np.ndarray, truth: float, **options: object) -> bool:
     found = mean_interval(values, **options)  # type: ignore[arg-type]
-    return found.lower is not None and found.upper is not None and found.lower <= truth <= found.upper
+    return (
+        found.lower is not None and found.upper is not None and found.lower <= truth <= found.upper
+    )
 
 
 def clustered_problems(sizes: Sizes, seed: int = 1) -> list[Cell]:
@@ -141,7 +157,9 @@ def clustered_problems(sizes: Sizes, seed: int = 1) -> list[Cell]:
         clusters = np.repeat(np.arange(groups), 10)
         hits = 0
         for _ in range(sizes.runs):
-            reward = (rng.random(groups * 10) < ease(rng, p, alike, (groups,))[clusters]).astype(float)
+            reward = (rng.random(groups * 10) < ease(rng, p, alike, (groups,))[clusters]).astype(
+                float
+            )
             hits += _covers(reward, p, binary=True, answers=len(reward), clusters=clusters)
         where = {"clusters": groups, "p": p, "alike": alike}
         cells.append(Cell(where, hits / sizes.runs, sizes.runs, groups * min(p, 1 - p)))
@@ -150,7 +168,9 @@ def clustered_problems(sizes: Sizes, seed: int = 1) -> list[Cell]:
 
 def fractional_rewards(sizes: Sizes, seed: int = 2) -> list[Cell]:
     """Coverage of mean_reward for partial credit: beta-distributed, and mostly-all-or-nothing."""
-    shapes: dict[str, tuple[Callable[[np.random.Generator, tuple[int, int]], np.ndarray], float]] = {
+    shapes: dict[
+        str, tuple[Callable[[np.random.Generator, tuple[int, int]], np.ndarray], float]
+    ] = {
         "beta(2,1)": (lambda rng, size: rng.beta(2, 1, size), 2 / 3),
         "beta(.5,.5)": (lambda rng, size: rng.beta(0.5, 0.5, size), 0.5),
         "thirds": (lambda rng, size: rng.binomial(3, 0.7, size) / 3, 0.7),
@@ -159,7 +179,14 @@ def fractional_rewards(sizes: Sizes, seed: int = 2) -> list[Cell]:
     for at, (n, (draw, truth)) in enumerate(itertools.product(sizes.n, shapes.values())):
         values = draw(np.random.default_rng([seed, at]), (sizes.runs, n))
         covered = np.mean([_covers(row, truth) for row in values])
-        cells.append(Cell({"n": n, "shape": at % len(shapes)}, float(covered), sizes.runs, n * min(truth, 1 - truth)))
+        cells.append(
+            Cell(
+                {"n": n, "shape": at % len(shapes)},
+                float(covered),
+                sizes.runs,
+                n * min(truth, 1 - truth),
+            )
+        )
     return cells
 
 
@@ -181,7 +208,9 @@ def paired_intervals(sizes: Sizes, seed: int = 3) -> list[Cell]:
     cells = []
     grid = itertools.product(sizes.n, (1, *sizes.repeats[:2]), (0.0, 0.05, 0.2), (0.3, 0.8, 1.0))
     for at, (n, m, drop, alike) in enumerate(grid):
-        left, right, truth = paired_sides(np.random.default_rng([seed, at]), sizes.runs, n, m, drop, alike)
+        left, right, truth = paired_sides(
+            np.random.default_rng([seed, at]), sizes.runs, n, m, drop, alike
+        )
         hits = 0
         for values in right - left:
             found = mean_difference(values, bounded=True).interval()
@@ -219,7 +248,9 @@ GRIDS: dict[str, Callable[[Sizes], list[Cell]]] = {
 
 def print_table(sizes: Sizes) -> None:
     """The coverage table of docs/statistics.md, and the cells outside the band."""
-    print("| interval | rarer kind | cells | mean coverage | lowest | highest | inside 93-97 % | below |")
+    print(
+        "| interval | rarer kind | cells | mean coverage | lowest | highest | inside 93-97 % | below |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     outside = []
     for name, grid in GRIDS.items():

@@ -33,7 +33,9 @@ class Judged:
     alone: float
 
 
-def drawn(rng: np.random.Generator, labels: int, truth: float, judge: tuple[float, float], draw: str) -> Labelled:
+def drawn(
+    rng: np.random.Generator, labels: int, truth: float, judge: tuple[float, float], draw: str
+) -> Labelled:
     """A made-up run with its labels. Half of the problems are hard: there the judge is unsure, and errs more."""
     right = (rng.random(ROWS) < truth).astype(float)
     hard = rng.random(ROWS) < 0.5
@@ -112,7 +114,11 @@ def comparisons(
 
 
 def _two(
-    rng: np.random.Generator, judges: tuple[tuple[float, float], ...], labels: int, same: bool, gain: float
+    rng: np.random.Generator,
+    judges: tuple[tuple[float, float], ...],
+    labels: int,
+    same: bool,
+    gain: float,
 ) -> tuple[Labelled, Labelled]:
     n = 1000
     ease = rng.beta(1.4, 0.6, n)
@@ -120,7 +126,9 @@ def _two(
     sides = []
     for judge, more in zip(judges, (0.0, gain), strict=True):
         right = (rng.random(n) < np.clip(ease + more, 0, 1)).astype(float)
-        said = np.where(right == 1, rng.random(n) < judge[0], rng.random(n) >= judge[1]).astype(float)
+        said = np.where(right == 1, rng.random(n) < judge[0], rng.random(n) >= judge[1]).astype(
+            float
+        )
         human = np.full(n, np.nan)
         human[at] = right[at]
         sides.append(Labelled(said, human))
@@ -136,11 +144,30 @@ def rows() -> list[dict[str, object]]:
         outside = 1 - summary(usual)["inside"]
         low = sum(one.cell.low for one in cells) / len(cells)
         out.append(
-            {"name": f"corrected score, {draw}: outside 93-97 %", "value": outside, "unit": "share", "limit": 0.02}
+            {
+                "name": f"corrected score, {draw}: outside 93-97 %",
+                "value": outside,
+                "unit": "share",
+                "limit": 0.02,
+            }
         )
-        out.append({"name": f"corrected score, {draw}: below", "value": low, "unit": "share", "limit": 0.02})
+        out.append(
+            {
+                "name": f"corrected score, {draw}: below",
+                "value": low,
+                "unit": "share",
+                "limit": 0.02,
+            }
+        )
     for name, _, corrected, _ in comparisons(1000):
-        out.append({"name": f"corrected comparison: {name}", "value": corrected, "unit": "", "limit": 0.071})
+        out.append(
+            {
+                "name": f"corrected comparison: {name}",
+                "value": corrected,
+                "unit": "",
+                "limit": 0.071,
+            }
+        )
     return out
 
 
@@ -149,21 +176,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.judges", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000, help="simulated runs a cell")
     runs = parser.parse_args().runs
-    print("| draw | labels | cells | mean coverage | lowest | highest | inside 93–97 % | below | half-width | alone |")
+    print(
+        "| draw | labels | cells | mean coverage | lowest | highest | inside 93–97 % | below | half-width | alone |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for draw, cells in scores(runs).items():
         for labels, few in itertools.product(LABELS, (False, True)):
-            part = [one for one in cells if one.cell.where["labels"] == labels and one.cell.few is few]
+            part = [
+                one for one in cells if one.cell.where["labels"] == labels and one.cell.few is few
+            ]
             if part:
                 told = summary([one.cell for one in part])
-                half, alone = (float(np.mean([getattr(one, name) for one in part])) for name in ("half", "alone"))
+                half, alone = (
+                    float(np.mean([getattr(one, name) for one in part]))
+                    for name in ("half", "alone")
+                )
                 print(
                     f"| {draw} | {labels}{', rare' if few else ''} | {len(part)} | {told['mean']:.3f} | "
                     f"{told['lowest']:.3f} | {told['highest']:.3f} | {told['inside']:.0%} | {told['below']:.0%} | "
                     f"{half:.3f} | {alone:.3f} |",
                     flush=True,
                 )
-    print("\n| no true difference | raw errs | corrected errs | corrected finds 10 points |\n|---|---|---|---|")
+    print(
+        "\n| no true difference | raw errs | corrected errs | corrected finds 10 points |\n|---|---|---|---|"
+    )
     for name, raw, corrected, power in comparisons(runs):
         print(f"| {name} | {raw:.3f} | {corrected:.3f} | {power:.3f} |", flush=True)
 

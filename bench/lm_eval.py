@@ -43,12 +43,18 @@ def theirs(url: str, protocol: str, count: int, width: int) -> float:
     from lm_eval.models.openai_completions import LocalChatCompletion, LocalCompletionsAPI
 
     kind: Any = LocalCompletionsAPI if protocol == "completions" else LocalChatCompletion
-    model = kind(base_url=f"{url}/{PATHS[protocol]}", model="m", tokenizer_backend=None, num_concurrent=width)
+    model = kind(
+        base_url=f"{url}/{PATHS[protocol]}", model="m", tokenizer_backend=None, num_concurrent=width
+    )
     prompts: list[Any] = [f"{number} {PROMPT}" for number in range(count)]
     if protocol != "completions":
-        prompts = [JsonChatStr(json.dumps([{"role": "user", "content": prompt}])) for prompt in prompts]
+        prompts = [
+            JsonChatStr(json.dumps([{"role": "user", "content": prompt}])) for prompt in prompts
+        ]
     settings = {"until": ["\n\n"], "max_gen_toks": 16, "temperature": 0.0}
-    asked = [Instance("generate_until", {}, (prompt, settings), at) for at, prompt in enumerate(prompts)]
+    asked = [
+        Instance("generate_until", {}, (prompt, settings), at) for at, prompt in enumerate(prompts)
+    ]
     started = time.process_time()
     assert len(model.generate_until(asked, disable_tqdm=True)) == count
     return time.process_time() - started
@@ -72,7 +78,12 @@ def rows(count: int = 2000, width: int = 128, rounds: int = 5) -> list[dict[str,
             name = f"lm-eval: CPU per request, local-{protocol.replace('_', '-')}"
             found += [
                 {"name": f"{name}, ours", "value": 1e6 * min(own), "unit": "µs", "limit": None},
-                {"name": f"{name}, its own client", "value": 1e6 * min(other), "unit": "µs", "limit": None},
+                {
+                    "name": f"{name}, its own client",
+                    "value": 1e6 * min(other),
+                    "unit": "µs",
+                    "limit": None,
+                },
                 {
                     "name": f"{name}, its own / ours",
                     "value": min(other) / min(own),

@@ -44,26 +44,38 @@ class Governed:
         """The two sides as a comparison sees them."""
         n = len(self.before)
         keys, ones = np.arange(n), np.ones(n, dtype=np.int64)
-        left, right = (Side(keys, values, ones, keys, True, n, 0) for values in (self.before, self.after))
+        left, right = (
+            Side(keys, values, ones, keys, True, n, 0) for values in (self.before, self.after)
+        )
         return Pairing("content", left, right, 0, 0, ())
 
     def compared(self, limit: float) -> Relation:
         """What ``nel compare`` says is proved."""
         pairing = self.pairing
-        return relation_of(pairing.reading(pairing.differences, self.spending).interval(0.95), limit)
+        return relation_of(
+            pairing.reading(pairing.differences, self.spending).interval(0.95), limit
+        )
 
     def gated(self, limit: float) -> Status:
         """The status of the benchmark in ``nel gate``."""
-        entry = BenchmarkGate("b", "critical", Status.INSUFFICIENT, "pass@1", "higher_is_better", limit, None)
-        measured = measure(self.pairing, PolicyDefaults(max_drop=limit), confidence=0.95, spending=self.spending)
+        entry = BenchmarkGate(
+            "b", "critical", Status.INSUFFICIENT, "pass@1", "higher_is_better", limit, None
+        )
+        measured = measure(
+            self.pairing, PolicyDefaults(max_drop=limit), confidence=0.95, spending=self.spending
+        )
         settle([Measurement(entry, measured, self.pairing)], correction="holm", alpha=0.025)
         return entry.status
 
 
-def govern(before: np.ndarray, after: np.ndarray, limit: float | None, width: float | None = None) -> Governed:
+def govern(
+    before: np.ndarray, after: np.ndarray, limit: float | None, width: float | None = None
+) -> Governed:
     """Run a rule over one made-up run."""
     names = [str(number) for number in range(len(before))]
-    baseline = None if limit is None else Baseline(dict(zip(names, before.tolist(), strict=True)), limit)
+    baseline = (
+        None if limit is None else Baseline(dict(zip(names, before.tolist(), strict=True)), limit)
+    )
     rule = StopRule(baseline=baseline, interval_width=width)
     for used, (name, reward) in enumerate(zip(names, after.tolist(), strict=True), 1):
         if rule.add(name, [reward]) is not None:
@@ -95,13 +107,21 @@ def decision_errors(runs: int, seed: int = 9) -> Iterator[tuple[str, dict[str, f
             wrong["usual interval"] += naive.gated(limit) in (Status.PASS, Status.BREACH)
         rule = "decided_against" if width is None else f"interval_width {width:g}"
         flips = "few flips" if alike > 0.5 else "many flips"
-        yield f"{rule}, {most:,} problems, limit {limit:g}, {flips}", {k: v / runs for k, v in wrong.items()}
+        yield (
+            f"{rule}, {most:,} problems, limit {limit:g}, {flips}",
+            {k: v / runs for k, v in wrong.items()},
+        )
 
 
 def peeking(runs: int, seed: int = 6, most: int = 1500) -> dict[str, float]:
     """How often the truth is ever outside, looking after every problem: confidence sequences and a fixed interval."""
     missed = dict.fromkeys(
-        ("mean, confidence sequence", "paired difference, confidence sequence", "mean, fixed 95 % interval"), 0
+        (
+            "mean, confidence sequence",
+            "paired difference, confidence sequence",
+            "mean, fixed 95 % interval",
+        ),
+        0,
     )
     n = np.arange(1, most + 1)
     for at in range(runs):
@@ -109,10 +129,14 @@ def peeking(runs: int, seed: int = 6, most: int = 1500) -> dict[str, float]:
         values = (rng.random(most) < 0.7).astype(float)
         missed["mean, confidence sequence"] += _ever_outside(values, 0.0, 0.7)
         left, right, truth = paired_sides(rng, 1, most, 1, 0.05, alike=0.7)
-        missed["paired difference, confidence sequence"] += _ever_outside((right - left)[0], -1.0, -truth)
+        missed["paired difference, confidence sequence"] += _ever_outside(
+            (right - left)[0], -1.0, -truth
+        )
         share = np.cumsum(values) / n
         half = 1.96 * np.sqrt(np.maximum(share * (1 - share), 1e-12) / n)
-        missed["mean, fixed 95 % interval"] += bool((np.abs(share - 0.7) > half)[_LOOKS_FROM - 1 :].any())
+        missed["mean, fixed 95 % interval"] += bool(
+            (np.abs(share - 0.7) > half)[_LOOKS_FROM - 1 :].any()
+        )
     return {name: count / runs for name, count in missed.items()}
 
 
@@ -156,7 +180,12 @@ def savings(runs: int, seed: int = 7, most: int = 1319) -> Iterator[tuple[str, d
             fixed += whole.gated(limit) in (Status.PASS, Status.BREACH)
         yield (
             name,
-            {"used": float(np.mean(used)), "decided": decided / runs, "wrong": wrong / runs, "fixed": fixed / runs},
+            {
+                "used": float(np.mean(used)),
+                "decided": decided / runs,
+                "wrong": wrong / runs,
+                "fixed": fixed / runs,
+            },
         )
 
 
@@ -165,11 +194,17 @@ def print_tables(runs: int) -> None:
     print("\n| looking after every problem | ever wrong |\n|---|---|")
     for name, rate in peeking(runs // 4).items():
         print(f"| {name} | {rate:.3f} |")
-    print("\n| drop on the limit, run with a rule | compare | gate | usual interval |\n|---|---|---|---|")
+    print(
+        "\n| drop on the limit, run with a rule | compare | gate | usual interval |\n|---|---|---|---|"
+    )
     for name, rates in decision_errors(runs // 2):
-        print(f"| {name} | {rates['compare']:.3f} | {rates['gate']:.3f} | {rates['usual interval']:.3f} |")
+        print(
+            f"| {name} | {rates['compare']:.3f} | {rates['gate']:.3f} | {rates['usual interval']:.3f} |"
+        )
     for most in (1319, 500):
-        print(f"\n| {most:,} problems | used | decided | decided without a rule | wrong |\n|---|---|---|---|---|")
+        print(
+            f"\n| {most:,} problems | used | decided | decided without a rule | wrong |\n|---|---|---|---|---|"
+        )
         for name, found in savings(runs // 10, most=most):
             shares = " | ".join(f"{found[key]:.0%}" for key in ("used", "decided", "fixed"))
             print(f"| {name} | {shares} | {found['wrong']:.3f} |")

@@ -39,7 +39,11 @@ def rows() -> list[dict[str, object]]:
 def _engine() -> bool:
     # The engine of the test parts, where no other is named.
     own = f"/tmp/nel-docker-{os.getuid()}/docker.sock"
-    if "DOCKER_HOST" not in os.environ and not Path("/var/run/docker.sock").exists() and Path(own).exists():
+    if (
+        "DOCKER_HOST" not in os.environ
+        and not Path("/var/run/docker.sock").exists()
+        and Path(own).exists()
+    ):
         os.environ["DOCKER_HOST"] = f"unix://{own}"
     return "DOCKER_HOST" in os.environ or Path("/var/run/docker.sock").exists()
 
@@ -82,9 +86,25 @@ async def _local() -> list[dict[str, object]]:
     speed, ceiling = await _problems_per_second(), await _bare_per_second()
     return [
         {"name": "sandbox: bare python", "value": bare, "unit": "ms"},
-        {"name": "sandbox: local, fresh", "value": cost["fresh"] / bare, "unit": "x bare", "limit": 1.8},
-        {"name": "sandbox: local, warm", "value": cost["warm"] / bare, "unit": "x bare", "limit": 1.2},
-        {"name": "sandbox: code, local", "value": speed, "unit": "problems/s", "limit": 40, "at_least": True},
+        {
+            "name": "sandbox: local, fresh",
+            "value": cost["fresh"] / bare,
+            "unit": "x bare",
+            "limit": 1.8,
+        },
+        {
+            "name": "sandbox: local, warm",
+            "value": cost["warm"] / bare,
+            "unit": "x bare",
+            "limit": 1.2,
+        },
+        {
+            "name": "sandbox: code, local",
+            "value": speed,
+            "unit": "problems/s",
+            "limit": 40,
+            "at_least": True,
+        },
         {"name": "sandbox: bare python, four at once", "value": ceiling, "unit": "runs/s"},
     ]
 
@@ -94,7 +114,9 @@ async def _problems_per_second() -> float:
 
     async def one(_: int) -> None:
         async with manager.session(SeedResult("", "")) as session:
-            score = await code_sandbox_async(ScorerInput(PROGRAM, "add", META), await session.for_verify())
+            score = await code_sandbox_async(
+                ScorerInput(PROGRAM, "add", META), await session.for_verify()
+            )
             assert score["correct"], score
 
     try:

@@ -42,7 +42,9 @@ def score(sample: ScorerInput) -> dict:
 
 def rows() -> Iterator[dict[str, object]]:
     if shutil.which("sbatch") is None or "SLURM_CONF" not in os.environ:
-        raise SystemExit("there is no cluster: bash scripts/slurm.sh run .venv/bin/python -m bench scaling")
+        raise SystemExit(
+            "there is no cluster: bash scripts/slurm.sh run .venv/bin/python -m bench scaling"
+        )
     with server("--delay", str(_DELAY), "--answer", "6") as url:
         for nodes in NODES:
             with tempfile.TemporaryDirectory(prefix="nel-scaling-") as folder:
@@ -53,27 +55,56 @@ def _measured(folder: Path, url: str, nodes: int) -> Iterator[dict[str, object]]
     (folder / "sums.py").write_text(SUMS.format(size=PROBLEMS))
     config = {
         "services": {"model": {"type": "api", "url": f"{url}/chat/completions", "model": "m"}},
-        "benchmarks": [{"name": "sums.py", "max_concurrent": _CONCURRENCY, "solver": {"service": "model"}}],
-        "cluster": {"type": "slurm", "walltime": "01:00:00", "shards": nodes, "node_pools": {"main": _POOL}},
+        "benchmarks": [
+            {"name": "sums.py", "max_concurrent": _CONCURRENCY, "solver": {"service": "model"}}
+        ],
+        "cluster": {
+            "type": "slurm",
+            "walltime": "01:00:00",
+            "shards": nodes,
+            "node_pools": {"main": _POOL},
+        },
         "output": {"dir": "o"},
     }
     (folder / "c.json").write_text(json.dumps(config))
     nel = str(Path(sys.executable).with_name("nel"))
-    cost = run([nel, "eval", "run", "c.json"], cwd=folder, env={"PATH": _counted(folder), "XDG_DATA_HOME": str(folder)})
+    cost = run(
+        [nel, "eval", "run", "c.json"],
+        cwd=folder,
+        env={"PATH": _counted(folder), "XDG_DATA_HOME": str(folder)},
+    )
     bundle = json.loads(next((folder / "o" / "sums").glob("eval-*.json")).read_text())
-    seconds = [_seconds(path) for path in sorted((folder / "o").glob("shard_*/sums/runtime_stats.json"))]
+    seconds = [
+        _seconds(path) for path in sorted((folder / "o").glob("shard_*/sums/runtime_stats.json"))
+    ]
     merge = run([nel, "eval", "merge", "o"], cwd=folder)
     calls = [line.split() for line in (folder / "calls").read_text().splitlines()]
-    written = {path.name: path.stat().st_size for path in (folder / "o" / "sums").iterdir() if path.is_file()}
+    written = {
+        path.name: path.stat().st_size
+        for path in (folder / "o" / "sums").iterdir()
+        if path.is_file()
+    }
     assert bundle["benchmark"]["coverage"]["scored"] == PROBLEMS
     name = f"scaling, {nodes} node(s)"
     yield {"name": f"{name}: throughput", "value": PROBLEMS / max(seconds), "unit": "problems/s"}
     yield {"name": f"{name}: command to end", "value": cost.wall, "unit": "s"}
     yield {"name": f"{name}: merge, with the command's start", "value": merge.cpu, "unit": "s CPU"}
-    yield {"name": f"{name}: journal", "value": written["journal.jsonl"] / PROBLEMS, "unit": "bytes per problem"}
-    yield {"name": f"{name}: all files", "value": sum(written.values()) / PROBLEMS, "unit": "bytes per problem"}
+    yield {
+        "name": f"{name}: journal",
+        "value": written["journal.jsonl"] / PROBLEMS,
+        "unit": "bytes per problem",
+    }
+    yield {
+        "name": f"{name}: all files",
+        "value": sum(written.values()) / PROBLEMS,
+        "unit": "bytes per problem",
+    }
     asked = sum(1 for call in calls if call[0] in ("squeue", "sacct") and call[1] == "outside")
-    yield {"name": f"{name}: calls of the follower", "value": asked / cost.wall * 60, "unit": "calls/min"}
+    yield {
+        "name": f"{name}: calls of the follower",
+        "value": asked / cost.wall * 60,
+        "unit": "calls/min",
+    }
     inside = sum(1 for call in calls if call[1] == "job")
     yield {"name": f"{name}: calls of the jobs", "value": inside / nodes, "unit": "calls per job"}
 

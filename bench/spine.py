@@ -97,7 +97,12 @@ def _speed(folder: Path) -> list[dict[str, object]]:
             "unit": "x",
             "limit": 2.5,
         },
-        {"name": "bytes on disk per problem", "value": size / _PROBLEMS / 1000, "unit": "KB", "limit": 5.1},
+        {
+            "name": "bytes on disk per problem",
+            "value": size / _PROBLEMS / 1000,
+            "unit": "KB",
+            "limit": 5.1,
+        },
     ]
 
 
@@ -155,14 +160,27 @@ def _memory(folder: Path) -> list[dict[str, object]]:
 def _bare(folder: Path, url: str) -> list[str]:
     script = folder / "bare.py"
     script.write_text(_BARE)
-    return [sys.executable, str(script), f"{url}/chat/completions", str(folder / "bodies.jsonl"), "256"]
+    return [
+        sys.executable,
+        str(script),
+        f"{url}/chat/completions",
+        str(folder / "bodies.jsonl"),
+        "256",
+    ]
 
 
-def evaluate(folder: Path, url: str, concurrency: int, *more: str, nel: list[str] | None = None) -> Cost:
+def evaluate(
+    folder: Path, url: str, concurrency: int, *more: str, nel: list[str] | None = None
+) -> Cost:
     shutil.rmtree(folder / "out", ignore_errors=True)
     config = {
         "services": {
-            "model": {"type": "api", "url": f"{url}/chat/completions", "protocol": "chat_completions", "model": "m"}
+            "model": {
+                "type": "api",
+                "url": f"{url}/chat/completions",
+                "protocol": "chat_completions",
+                "model": "m",
+            }
         },
         "benchmarks": [
             {
@@ -175,21 +193,31 @@ def evaluate(folder: Path, url: str, concurrency: int, *more: str, nel: list[str
     }
     (folder / "config.yaml").write_text(json.dumps(config))
     nel = nel or [str(Path(sys.executable).with_name("nel"))]
-    return run([*nel, "eval", "run", str(folder / "config.yaml"), *more], env={"XDG_DATA_HOME": str(folder / "home")})
+    return run(
+        [*nel, "eval", "run", str(folder / "config.yaml"), *more],
+        env={"XDG_DATA_HOME": str(folder / "home")},
+    )
 
 
 def prepare(folder: Path, problems: int) -> None:
     """GSM8K-shaped rows, a benchmark file for them, and the request bodies for the bare client."""
     rng = random.Random(1)
     words = _WORDS.split()
-    with (folder / "rows.jsonl").open("w") as rows_file, (folder / "bodies.jsonl").open("w") as bodies:
+    with (
+        (folder / "rows.jsonl").open("w") as rows_file,
+        (folder / "bodies.jsonl").open("w") as bodies,
+    ):
         for number in range(problems):
             question = f"Problem {number}: " + " ".join(rng.choices(words, k=45)) + "?"
             answer = " ".join(rng.choices(words, k=55))
-            rows_file.write(json.dumps({"question": question, "answer": answer, "target": "42"}) + "\n")
+            rows_file.write(
+                json.dumps({"question": question, "answer": answer, "target": "42"}) + "\n"
+            )
             prompt = (
                 "Solve the following math problem step by step. End with a line that gives the final number after "
                 f"'The answer is'.\n\nProblem: {question}"
             )
-            bodies.write(json.dumps({"model": "m", "messages": [{"role": "user", "content": prompt}]}) + "\n")
+            bodies.write(
+                json.dumps({"model": "m", "messages": [{"role": "user", "content": prompt}]}) + "\n"
+            )
     (folder / "bench.py").write_text(_BENCHMARK.format(data=folder / "rows.jsonl"))

@@ -19,8 +19,18 @@ def rows() -> list[dict[str, object]]:
     click = best(_TIMES, [sys.executable, "-c", "import click"]).cpu
     helped = best(_TIMES, [nel, "--help"]).cpu
     return [
-        {"name": "nel --help / import click", "value": helped / click, "unit": "x CPU", "limit": 3.0},
-        {"name": "nel eval run, nothing to do", "value": _nothing_to_do(nel), "unit": "s CPU", "limit": 0.35},
+        {
+            "name": "nel --help / import click",
+            "value": helped / click,
+            "unit": "x CPU",
+            "limit": 3.0,
+        },
+        {
+            "name": "nel eval run, nothing to do",
+            "value": _nothing_to_do(nel),
+            "unit": "s CPU",
+            "limit": 0.35,
+        },
     ]
 
 

@@ -66,22 +66,43 @@ class Standing:
 
     def rss_mb(self) -> float:
         """Resident memory."""
-        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+        return (
+            int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+            * os.sysconf("SC_PAGE_SIZE")
+            / 1e6
+        )
 
 
 @contextmanager
 def proxy(upstream: str) -> Iterator[Standing]:
     """``nel proxy`` before a service."""
-    service = {"type": "api", "url": upstream, "protocol": "chat_completions", "model": "m", "max_concurrent": 1024}
+    service = {
+        "type": "api",
+        "url": upstream,
+        "protocol": "chat_completions",
+        "model": "m",
+        "max_concurrent": 1024,
+    }
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config.json"
         config.write_text(json.dumps({"services": {"m": service}}))
-        words = [sys.executable, "-m", "nemo_evaluator.cli.main", "proxy", str(config), "--port", "0", "--json"]
+        words = [
+            sys.executable,
+            "-m",
+            "nemo_evaluator.cli.main",
+            "proxy",
+            str(config),
+            "--port",
+            "0",
+            "--json",
+        ]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             said = json.loads(process.stdout.readline())
             try:
-                yield Standing(said["url"], process.pid, {"Authorization": f"Bearer {said['token']}"})
+                yield Standing(
+                    said["url"], process.pid, {"Authorization": f"Bearer {said['token']}"}
+                )
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait(20)
@@ -117,10 +138,15 @@ async def load(target: Standing, count: int, width: int) -> tuple[float, float]:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=width)) as session:
 
         async def call(number: int) -> None:
-            body = {"model": "m", "messages": [{"role": "user", "content": f"{number} {client.PROMPT}"}]}
+            body = {
+                "model": "m",
+                "messages": [{"role": "user", "content": f"{number} {client.PROMPT}"}],
+            }
             headers = {"Content-Type": "application/json", **target.headers}
             data = orjson.dumps(body)
-            async with session.post(f"{target.url}/chat/completions", data=data, headers=headers) as response:
+            async with session.post(
+                f"{target.url}/chat/completions", data=data, headers=headers
+            ) as response:
                 orjson.loads(await response.read())["choices"][0]["message"]["content"]
 
         await client.spread(width, width, call)
@@ -134,12 +160,20 @@ async def streams(target: Standing, count: int, tokens: int) -> int:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def one() -> bool:
-            body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "count"}]}
+            body = {
+                "model": "m",
+                "stream": True,
+                "messages": [{"role": "user", "content": "count"}],
+            }
             url = f"{target.url}/chat/completions"
             async with session.post(url, json=body, headers=target.headers) as response:
                 text = (await response.read()).decode()
-            pieces = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
-            said = "".join(p["choices"][0]["delta"].get("content") or "" for p in pieces if p["choices"])
+            pieces = [
+                json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")
+            ]
+            said = "".join(
+                p["choices"][0]["delta"].get("content") or "" for p in pieces if p["choices"]
+            )
             return said.split() == ["token"] * tokens and text.endswith("data: [DONE]\n\n")
 
         return sum(await asyncio.gather(*(one() for _ in range(count))))
@@ -155,7 +189,9 @@ async def _seconds(url: str, count: int, width: int) -> float:
     async with Client(Endpoint("m", url, max_concurrent=width)) as asked:
         started = time.monotonic()
         # More callers than places: as in the engine, one that waits gives its place away.
-        await client.spread(count, 4 * width, lambda number: asked.chat([{"role": "user", "content": f"{number}"}]))
+        await client.spread(
+            count, 4 * width, lambda number: asked.chat([{"role": "user", "content": f"{number}"}])
+        )
         return time.monotonic() - started
 
 
@@ -196,7 +232,14 @@ async def _pairs(url: str, rounds: int, count: int, width: int) -> float:
 def _pipeline(rounds: int = 31, count: int = 300, width: int = 64) -> list[dict[str, Any]]:
     with server("--answer", "The answer is 42.") as url:
         ratio = uvloop.run(_pairs(url, rounds, count, width))
-    return [{"name": "pipeline: five interceptors against none", "value": ratio, "unit": "x", "limit": 1.3}]
+    return [
+        {
+            "name": "pipeline: five interceptors against none",
+            "value": ratio,
+            "unit": "x",
+            "limit": 1.3,
+        }
+    ]
 
 
 def _hop(count: int = 3000, width: int = 64) -> list[dict[str, Any]]:
@@ -207,7 +250,12 @@ def _hop(count: int = 3000, width: int = 64) -> list[dict[str, Any]]:
         hop = min(uvloop.run(load(between, count, width))[1] for _ in range(ROUNDS))
     return [
         {"name": "proxy: CPU of one hop", "value": 1e6 * hop, "unit": "µs", "limit": None},
-        {"name": "proxy: CPU of a minimal uvicorn answer", "value": 1e6 * serving, "unit": "µs", "limit": None},
+        {
+            "name": "proxy: CPU of a minimal uvicorn answer",
+            "value": 1e6 * serving,
+            "unit": "µs",
+            "limit": None,
+        },
         {
             "name": "proxy: one hop against bare client plus minimal server",
             "value": hop / (bare + serving),
@@ -234,5 +282,10 @@ def _streams(count: int = 500, tokens: int = 200) -> list[dict[str, Any]]:
             "unit": "",
             "limit": 0,
         },
-        {"name": "proxy: memory after three more waves of streams", "value": growth, "unit": "x", "limit": 1.15},
+        {
+            "name": "proxy: memory after three more waves of streams",
+            "value": growth,
+            "unit": "x",
+            "limit": 1.15,
+        },
     ]

@@ -32,7 +32,13 @@ from nemo_evaluator.store.lock import folder_lock
 
 _ROWS = int(os.environ.get("NEL_BENCH_ROWS", "1000000"))
 _BESIDE = min(_ROWS, 10_000)
-_FILTERS = ({"status": "failed"}, {"category": "law"}, {"truncated": "1"}, {"min_tokens": "1900"}, {"max_reward": "0"})
+_FILTERS = (
+    {"status": "failed"},
+    {"category": "law"},
+    {"truncated": "1"},
+    {"min_tokens": "1900"},
+    {"max_reward": "0"},
+)
 _NEL = (sys.executable, "-m", "nemo_evaluator.cli.main")
 
 
@@ -44,7 +50,15 @@ def rows() -> list[dict[str, object]]:
         started = time.perf_counter()
         with RunFolder(folder / "run").benchmarks[task.name].reading():
             built = time.perf_counter() - started
-        found = [_row("index built where it was missing", _ROWS / built / 1000, "1,000 rows/s", 100, at_least=True)]
+        found = [
+            _row(
+                "index built where it was missing",
+                _ROWS / built / 1000,
+                "1,000 rows/s",
+                100,
+                at_least=True,
+            )
+        ]
         found.append(_row("nel eval status while it runs", _status(folder / "running"), "s", 0.5))
         found += _served(folder / "run")
         shutil.rmtree(folder / "run")
@@ -53,17 +67,35 @@ def rows() -> list[dict[str, object]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _row(name: str, value: float, unit: str, limit: float | None, **more: object) -> dict[str, object]:
+def _row(
+    name: str, value: float, unit: str, limit: float | None, **more: object
+) -> dict[str, object]:
     rows = more.pop("rows", _ROWS)
-    return {"name": f"view, {rows:,} rows: {name}", "value": value, "unit": unit, "limit": limit, **more}
+    return {
+        "name": f"view, {rows:,} rows: {name}",
+        "value": value,
+        "unit": unit,
+        "limit": limit,
+        **more,
+    }
 
 
 def _status(run: Path) -> float:
     """The time of ``nel eval status`` on a run that has a journal and its index, while somebody holds its folder."""
     task = make_journal(run, _ROWS)
-    facts = {"run_id": "20261117_000000_00000000", "executor": "local", "output_dir": str(run), "config_summary": ""}
-    write_json(run / "nel_run.json", facts | {"started_at": "2026-11-17T00:00:00+00:00", "details": {}})
-    write_json(run / "checkpoint.json", {"sessions": {task.name: {"planned": 2 * _ROWS, "done": 0, "at": time.time()}}})
+    facts = {
+        "run_id": "20261117_000000_00000000",
+        "executor": "local",
+        "output_dir": str(run),
+        "config_summary": "",
+    }
+    write_json(
+        run / "nel_run.json", facts | {"started_at": "2026-11-17T00:00:00+00:00", "details": {}}
+    )
+    write_json(
+        run / "checkpoint.json",
+        {"sessions": {task.name: {"planned": 2 * _ROWS, "done": 0, "at": time.time()}}},
+    )
     with folder_lock(run), RunFolder(run).benchmarks[task.name].reading():
         words = [*_NEL, "eval", "status", "-o", str(run)]
         started = time.perf_counter()
@@ -133,9 +165,13 @@ def _painted(url: SplitResult, key: str) -> list[dict[str, object]]:
 
 @functools.cache
 def _browser() -> str | None:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     if found is None or importlib.util.find_spec("playwright") is None:
-        print("left out: what a browser paints, since Chromium or playwright is absent (`make parts` gets both)")
+        print(
+            "left out: what a browser paints, since Chromium or playwright is absent (`make parts` gets both)"
+        )
         return None
     return found
 
@@ -151,7 +187,10 @@ def _first_paint(address: str, content: str) -> float | None:
         page: Any = window.new_page(viewport={"width": 1280, "height": 900})
         page.goto("about:blank")
         taken = _timed(
-            lambda: (page.goto(address, wait_until="commit"), page.wait_for_selector(content, timeout=120_000))
+            lambda: (
+                page.goto(address, wait_until="commit"),
+                page.wait_for_selector(content, timeout=120_000),
+            )
         )
         window.close()
     return taken
@@ -159,14 +198,17 @@ def _first_paint(address: str, content: str) -> float | None:
 
 def _beside_inspect(folder: Path) -> list[dict[str, object]]:
     """The rows of a smaller run on their pages: ours, and that of Inspect's viewer on a log of the same rows."""
-    command = shutil.which("inspect", path=str(Path(sys.executable).parent)) or shutil.which("inspect")
+    command = shutil.which("inspect", path=str(Path(sys.executable).parent)) or shutil.which(
+        "inspect"
+    )
     if command is None:
         print("left out: Inspect's viewer on the same rows, since inspect_ai is absent")
         return []
     run = make_run(folder / "beside", _BESIDE).parent
     with _viewer(run) as (_, url):
         ours = _first_paint(
-            f"{url.scheme}://{url.netloc}{url.path}#/rows/{url.fragment.rpartition('/')[2]}/made_up", ".chip"
+            f"{url.scheme}://{url.netloc}{url.path}#/rows/{url.fragment.rpartition('/')[2]}/made_up",
+            ".chip",
         )
     if ours is None:
         return []
@@ -181,7 +223,9 @@ def _beside_inspect(folder: Path) -> list[dict[str, object]]:
     with subprocess.Popen(view, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
         try:
             _answers(port)
-            theirs = _first_paint(f"http://127.0.0.1:{port}/#/logs/{log.name}/samples", "text=Question")
+            theirs = _first_paint(
+                f"http://127.0.0.1:{port}/#/logs/{log.name}/samples", "text=Question"
+            )
         finally:
             child.terminate()
     assert theirs is not None

@@ -24,12 +24,16 @@ TEXTS = {"docs": "docs", "README.md": "docs", "CHANGELOG.md": "docs", "examples"
 
 def git(*words: str) -> list[str]:
     """The lines that a git command prints."""
-    return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.run(
+        ["git", *words], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
 
 
 def start_of_branch() -> str:
     """The commit at which the current branch left the main one."""
-    branches = git("for-each-ref", "--format=%(refname:short)", "refs/remotes/origin/main", "refs/heads/main")
+    branches = git(
+        "for-each-ref", "--format=%(refname:short)", "refs/remotes/origin/main", "refs/heads/main"
+    )
     if not branches:
         return "HEAD"
     return git("merge-base", "HEAD", branches[0])[0]

@@ -51,8 +51,17 @@ def page(definition: BenchmarkDefinition) -> str:
         lines += ["## Parameters (`params:`)", "", "| parameter | meaning |", "|---|---|"]
         lines += [f"| `{key}` | {meaning} |" for key, meaning in info.params.items()] + [""]
     if info.published is not None:
-        lines += ["## Comparable with published scores?", "", f"{_sentence(info.published.comparable)}", ""]
-        lines += [f"- Published: {info.published.protocol}", f"- Here: {info.published.differs}", ""]
+        lines += [
+            "## Comparable with published scores?",
+            "",
+            f"{_sentence(info.published.comparable)}",
+            "",
+        ]
+        lines += [
+            f"- Published: {info.published.protocol}",
+            f"- Here: {info.published.differs}",
+            "",
+        ]
     lines += ["## How it is asked", ""]
     if definition.prompt:
         text = definition.prompt.replace("{fewshot}", "")
@@ -80,7 +89,11 @@ def _sentence(text: str) -> str:
 def _fewshot(definition: BenchmarkDefinition) -> str:
     if not (definition.fewshot_split or definition.fewshot_dataset):
         return "no (the dataset has no split to take examples from)"
-    where = f"from the split `{definition.fewshot_split}`" if definition.fewshot_split else "from the worked examples"
+    where = (
+        f"from the split `{definition.fewshot_split}`"
+        if definition.fewshot_split
+        else "from the worked examples"
+    )
     same = f", of the same {definition.fewshot_by}" if definition.fewshot_by else ""
     default = f"; {definition.fewshot} by default" if definition.fewshot else ""
     return f"`fewshot: n` takes examples {where}{same}{default}"
@@ -100,7 +113,13 @@ def index(definitions: list[BenchmarkDefinition]) -> str:
         info = definition.info
         what = definition.description.partition(": ")[2].split("\n")[0].rstrip(".") or info.title
         size = f"{info.size:,}" if info.size else ""
-        cells = (f"[{definition.name}]({definition.name}.md)", what, size, info.scorer, ", ".join(info.needs))
+        cells = (
+            f"[{definition.name}]({definition.name}.md)",
+            what,
+            size,
+            info.scorer,
+            ", ".join(info.needs),
+        )
         cells = (*cells, re.split("[,;: ]", info.published.comparable)[0] if info.published else "")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])

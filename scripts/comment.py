@@ -60,8 +60,12 @@ def main(number: str, report: Path, key: str) -> int:
             ask("PATCH", f"issues/comments/{known}", mark + text)
     except urllib.error.HTTPError as error:
         if error.code not in (401, 403):
-            raise SystemExit(f"error: the pull request could not be commented: HTTP {error.code}") from error
-        print(f"::warning::not commented (HTTP {error.code}): the token needs the permission pull-requests: write")
+            raise SystemExit(
+                f"error: the pull request could not be commented: HTTP {error.code}"
+            ) from error
+        print(
+            f"::warning::not commented (HTTP {error.code}): the token needs the permission pull-requests: write"
+        )
     return 0
 
 

@@ -57,14 +57,18 @@ def problem_text(part: ElementTree.Element) -> str:
     return (part.text or part.get("message") or "no traceback").strip()
 
 
-def report(results: Results, *, lanes_ran: bool, seconds: str, limit: int) -> tuple[list[str], bool]:
+def report(
+    results: Results, *, lanes_ran: bool, seconds: str, limit: int
+) -> tuple[list[str], bool]:
     """The lines to print, and whether the test run is a success."""
     lines = []
     for name in results.unsteady:
         lines.append(f"=== unsteady (failed beside others, passed by itself): {name}")
         lines.append(results.tracebacks[name])
         lines.append("")
-    lines += [f"unsteady (failed beside others, passed by itself): {name}" for name in results.unsteady]
+    lines += [
+        f"unsteady (failed beside others, passed by itself): {name}" for name in results.unsteady
+    ]
     failed = len(results.failed)
     unsteady = len(results.unsteady)
     fine = lanes_ran and not failed and unsteady <= limit
@@ -78,7 +82,9 @@ def report(results: Results, *, lanes_ran: bool, seconds: str, limit: int) -> tu
 def main() -> None:
     """Print the report; the exit code is 0 for a success."""
     code, folder, seconds, limit = sys.argv[1:5]
-    lines, fine = report(read_results(Path(folder)), lanes_ran=code == "0", seconds=seconds, limit=int(limit))
+    lines, fine = report(
+        read_results(Path(folder)), lanes_ran=code == "0", seconds=seconds, limit=int(limit)
+    )
     print("\n".join(lines))
     sys.exit(not fine)
 

@@ -30,12 +30,18 @@ def main() -> None:
     VENDOR.mkdir(parents=True, exist_ok=True)
     entries, licences = [], {}
     with tempfile.TemporaryDirectory() as folder:
-        for package, version in dict.fromkeys((name, version) for _, name, version, _, _ in MODULES):
+        for package, version in dict.fromkeys(
+            (name, version) for _, name, version, _, _ in MODULES
+        ):
             command = ["npm", "pack", "--silent", f"{package}@{version}"]
-            archive = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+            archive = subprocess.run(
+                command, cwd=folder, check=True, capture_output=True, text=True
+            ).stdout.strip()
             with tarfile.open(Path(folder, archive)) as found:
                 found.extractall(Path(folder, package), filter="data")
-            licences[f"{package} {version}"] = Path(folder, package, "package/LICENSE").read_text().strip()
+            licences[f"{package} {version}"] = (
+                Path(folder, package, "package/LICENSE").read_text().strip()
+            )
         for name, package, version, path, licence in MODULES:
             text = Path(folder, package, "package", path).read_text()
             # Source maps are not served, and a browser knows no packages.
@@ -43,7 +49,13 @@ def main() -> None:
             text = text.replace('from"preact"', 'from"./preact.js"')
             (VENDOR / name).write_text(text)
             sums = hashlib.sha256(text.encode()).hexdigest()
-            about = {"file": name, "package": package, "version": version, "path": path, "licence": licence}
+            about = {
+                "file": name,
+                "package": package,
+                "version": version,
+                "path": path,
+                "licence": licence,
+            }
             entries.append(about | {"sha256": sums})
     (VENDOR / "VENDORED.json").write_text(json.dumps(entries, indent=2) + "\n")
     texts = [f"# {name}\n\n{text}\n" for name, text in licences.items()]

@@ -39,7 +39,11 @@ FOREIGN_SETTINGS = (
     "OPENAI_API_KEY",
     "MODEL_BASE_URL",
     "SLURM_ARRAY_TASK_ID",
-    *(name for base in ("http", "https", "all", "no") for name in (f"{base}_proxy", f"{base}_PROXY".upper())),
+    *(
+        name
+        for base in ("http", "https", "all", "no")
+        for name in (f"{base}_proxy", f"{base}_PROXY".upper())
+    ),
 )
 _homes = itertools.count()
 
@@ -81,7 +85,9 @@ def _harbor_python() -> str:
 
 
 PARTS: dict[str, Callable[[], bool]] = {
-    "apptainer": lambda: _ran("apptainer", "--version") and (PARTS_DIR / "images" / "python-bookworm.sif").is_file(),
+    "apptainer": lambda: (
+        _ran("apptainer", "--version") and (PARTS_DIR / "images" / "python-bookworm.sif").is_file()
+    ),
     "biome": lambda: any(PARTS_DIR.glob("node/biome-*/node_modules/@biomejs/cli-*/biome")),
     "bwrap": lambda: _ran("bwrap", "--ro-bind", "/", "/", "true"),
     "chromium": _chromium,
@@ -108,8 +114,12 @@ PARTS: dict[str, Callable[[], bool]] = {
     "sshd": _command("sshd", "ssh"),
     "transformers": _library("transformers"),
     "nemo_gym": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "nemo-gym"),
-    "mini_swe_agent": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "mini-swe-agent"),
-    "inspect_evals": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "inspect-evals"),
+    "mini_swe_agent": lambda: _ran(
+        "bash", str(ROOT / "scripts" / "agents.sh"), "check", "mini-swe-agent"
+    ),
+    "inspect_evals": lambda: _ran(
+        "bash", str(ROOT / "scripts" / "agents.sh"), "check", "inspect-evals"
+    ),
     "nat": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "nat"),
     "openclaw": lambda: _ran("bash", str(ROOT / "scripts" / "agents.sh"), "check", "openclaw"),
     "vllm": lambda: _ran("bash", str(ROOT / "scripts" / "vllm.sh"), "check"),
@@ -130,7 +140,10 @@ def has_part(part: str) -> bool:
 
 
 def _parts_required() -> bool:
-    return os.environ.get("CI", "").lower() in ("1", "true") or os.environ.get("NEL_REQUIRE_PARTS") == "1"
+    return (
+        os.environ.get("CI", "").lower() in ("1", "true")
+        or os.environ.get("NEL_REQUIRE_PARTS") == "1"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -148,7 +161,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if tools.is_dir():
         os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
     engine = Path(f"/tmp/nel-docker-{os.getuid()}/docker.sock")
-    if "DOCKER_HOST" not in os.environ and engine.is_socket() and not Path("/var/run/docker.sock").is_socket():
+    if (
+        "DOCKER_HOST" not in os.environ
+        and engine.is_socket()
+        and not Path("/var/run/docker.sock").is_socket()
+    ):
         os.environ["DOCKER_HOST"] = f"unix://{engine}"
     cluster = Path(f"/tmp/nel-slurm-{os.getuid()}/slurm.conf")
     if "SLURM_CONF" not in os.environ and cluster.is_file():

@@ -10,4 +10,12 @@ from nemo_evaluator.core.errors import (
     UsageError,
 )
 
-__all__ = ["BoundaryError", "ConfigError", "GracefulError", "InfraError", "NelError", "SandboxError", "UsageError"]
+__all__ = [
+    "BoundaryError",
+    "ConfigError",
+    "GracefulError",
+    "InfraError",
+    "NelError",
+    "SandboxError",
+    "UsageError",
+]

@@ -60,7 +60,10 @@ class Both:
             return Answered(reply.status, reply.body, error)
         url = self.proxy.session(scope) if scope else self.proxy.url
         headers = {"Authorization": f"Bearer {self.proxy.token.reveal()}"}
-        async with aiohttp.ClientSession() as client, client.post(url + path, json=body, headers=headers) as response:
+        async with (
+            aiohttp.ClientSession() as client,
+            client.post(url + path, json=body, headers=headers) as response,
+        ):
             return Answered(response.status, await response.json(content_type=None))
 
     def stats(self) -> dict[str, Any]:
@@ -79,7 +82,9 @@ def endpoint_for(server: ScriptedServer, *stages: StageSpec, **settings: Any) ->
 
 
 @asynccontextmanager
-async def _opened(kind: str, script: Any, *stages: StageSpec, **settings: Any) -> AsyncIterator[Both]:
+async def _opened(
+    kind: str, script: Any, *stages: StageSpec, **settings: Any
+) -> AsyncIterator[Both]:
     async with ScriptedServer(script, **settings.pop("server", {})) as server:
         endpoint = endpoint_for(server, *stages, **settings)
         both = Both(kind, server, endpoint)
@@ -96,7 +101,9 @@ async def _opened(kind: str, script: Any, *stages: StageSpec, **settings: Any) -
 
 
 @asynccontextmanager
-async def _proxied(script: Any, *stages: StageSpec, **settings: Any) -> AsyncIterator[tuple[Proxy, ScriptedServer]]:
+async def _proxied(
+    script: Any, *stages: StageSpec, **settings: Any
+) -> AsyncIterator[tuple[Proxy, ScriptedServer]]:
     async with _opened("proxy", script, *stages, **settings) as both:
         assert both.proxy is not None
         yield both.proxy, both.server

@@ -23,12 +23,19 @@ text = st.text(max_size=8)
 number = st.one_of(st.integers(-5, 5), st.floats(-2, 2, allow_nan=False))
 part = st.one_of(
     st.fixed_dictionaries({"type": st.just("text"), "text": text}),
-    st.fixed_dictionaries({"type": st.just("image_url"), "image_url": st.fixed_dictionaries({"url": text})}),
+    st.fixed_dictionaries(
+        {"type": st.just("image_url"), "image_url": st.fixed_dictionaries({"url": text})}
+    ),
 )
 message = st.fixed_dictionaries(
-    {"role": st.sampled_from(["system", "user", "assistant"]), "content": st.one_of(text, st.lists(part, max_size=2))}
+    {
+        "role": st.sampled_from(["system", "user", "assistant"]),
+        "content": st.one_of(text, st.lists(part, max_size=2)),
+    }
 )
-tool = st.fixed_dictionaries({"type": st.just("function"), "function": st.fixed_dictionaries({"name": text})})
+tool = st.fixed_dictionaries(
+    {"type": st.just("function"), "function": st.fixed_dictionaries({"name": text})}
+)
 body = st.fixed_dictionaries(
     {"model": text, "messages": st.lists(message, min_size=1, max_size=3)},
     optional={
@@ -77,7 +84,9 @@ def test_requests_share_a_key_only_if_they_mean_the_same(one, two):
 def test_any_one_change_changes_the_key(one, data):
     changed = copy.deepcopy(one)
     field = data.draw(st.sampled_from(sorted(changed)))
-    changed[field] = data.draw(st.sampled_from([{"other": 1}, "another value", ["x", "y", "z"], 12345]))
+    changed[field] = data.draw(
+        st.sampled_from([{"other": 1}, "another value", ["x", "y", "z"], 12345])
+    )
     key = cache_key("/chat/completions", one)
     assert cache_key("/chat/completions", changed) != key
     assert cache_key("/completions", one) != key
@@ -91,7 +100,12 @@ def test_order_nulls_and_delivery_do_not_change_the_key(one, random):
     keys = list(one)
     random.shuffle(keys)
     same = {key: one[key] for key in keys}
-    same |= {"stream": True, "stream_options": {"include_usage": True}, "user": "u", "logit_bias": None}
+    same |= {
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "user": "u",
+        "logit_bias": None,
+    }
     assert cache_key("/chat/completions", same) == cache_key("/chat/completions", one)
 
 
@@ -103,7 +117,11 @@ async def test_a_cached_run_repeated_sends_nothing(opened, tmp_path):
         async with opened(lambda seen: f"answer {next(numbers)}", spec) as both:
             answers = [
                 (
-                    await both.ask({**HELLO, "messages": [{"role": "user", "content": q}]}, session=f"s{q}", repeat=r)
+                    await both.ask(
+                        {**HELLO, "messages": [{"role": "user", "content": q}]},
+                        session=f"s{q}",
+                        repeat=r,
+                    )
                 ).body
                 for q in ("a", "b")
                 for r in (0, 1)
@@ -122,7 +140,9 @@ async def test_the_same_question_twice_in_a_session_is_asked_twice(opened, tmp_p
     seen = []
     for session in ("one", "two"):
         async with opened(lambda _: f"{next(numbers)}", spec) as both:
-            seen.append([(await both.ask(HELLO, session=session)).message["content"] for _ in range(3)])
+            seen.append(
+                [(await both.ask(HELLO, session=session)).message["content"] for _ in range(3)]
+            )
     assert seen == [["0", "1", "2"]] * 2
 
 
@@ -130,14 +150,18 @@ async def test_other_stages_come_before_the_cache_whatever_the_order(opened, tmp
     caching = StageSpec("caching", {"cache_dir": str(tmp_path)})
     for text_ in ("be kind", "be brief"):
         system = StageSpec("system_message", {"system_message": text_})
-        async with opened("ok", caching, system, finish_reason_fixup=True, generation={"seed": 1}) as both:
+        async with opened(
+            "ok", caching, system, finish_reason_fixup=True, generation={"seed": 1}
+        ) as both:
             await both.ask(HELLO)
             assert both.server.count == 1
 
 
 async def test_modes(opened, tmp_path):
     async def misses(**config):
-        async with opened("ok", StageSpec("caching", {"cache_dir": str(tmp_path), **config})) as both:
+        async with opened(
+            "ok", StageSpec("caching", {"cache_dir": str(tmp_path), **config})
+        ) as both:
             await both.ask(HELLO)
         return both.server.count
 
@@ -166,11 +190,16 @@ async def test_errors_are_not_stored(opened, tmp_path):
 async def test_streams_are_stored_and_replayed(proxied, tmp_path):
     spec = StageSpec("caching", {"cache_dir": str(tmp_path)})
     texts = []
-    async with proxied(Say("one two", reasoning="r"), spec) as (proxy, server), aiohttp.ClientSession() as client:
+    async with (
+        proxied(Say("one two", reasoning="r"), spec) as (proxy, server),
+        aiohttp.ClientSession() as client,
+    ):
         headers = {"Authorization": f"Bearer {proxy.token.reveal()}"}
         for stream in (True, True, False):
             request = {**HELLO, "stream": stream}
-            async with client.post(f"{proxy.url}/chat/completions", json=request, headers=headers) as response:
+            async with client.post(
+                f"{proxy.url}/chat/completions", json=request, headers=headers
+            ) as response:
                 texts.append(await response.text())
         assert server.count == 1
     assert '"content":"one two"' in texts[1]

@@ -67,8 +67,13 @@ def test_the_proxy_examples_work(tmp_path, text):
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             said = json.loads(process.stdout.readline())
-            body = json.dumps({"messages": [{"role": "user", "content": "hello"}], "max_tokens": 5}).encode()
-            headers = {"Authorization": f"Bearer {said['token']}", "Content-Type": "application/json"}
+            body = json.dumps(
+                {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 5}
+            ).encode()
+            headers = {
+                "Authorization": f"Bearer {said['token']}",
+                "Content-Type": "application/json",
+            }
             request = urllib.request.Request(f"{said['url']}/chat/completions", body, headers)
             with urllib.request.urlopen(request, timeout=10) as response:
                 answer = json.load(response)
@@ -90,7 +95,10 @@ def test_the_proxy_examples_work(tmp_path, text):
     [
         (["--service", "nemotrn"], "did you mean 'nemotron'"),
         (["--host", "0.0.0.0"], "does not listen on every network"),
-        (["-O", "services.nemotron.proxy.interceptors.0.config.max_turn=3"], "no setting 'max_turn'"),
+        (
+            ["-O", "services.nemotron.proxy.interceptors.0.config.max_turn=3"],
+            "no setting 'max_turn'",
+        ),
     ],
 )
 def test_mistakes_are_told(tmp_path, options, words):

@@ -17,7 +17,10 @@ CHAT = {
         {"role": "user", "content": "Why?"},
     ],
     "tools": [
-        {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {}}}}}
+        {
+            "type": "function",
+            "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {}}}},
+        }
     ],
     "temperature": 0.5,
     "user": "u",
@@ -43,8 +46,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 OWN = {"user-agent", "accept", "accept-encoding", "connection", "host", "content-length"}
 
 
-@pytest.mark.parametrize(("path", "body"), [("/chat/completions", CHAT), ("/completions", TEXT)], ids=["chat", "text"])
-@pytest.mark.parametrize("name", [name for name in interceptor_registry.names() if "_in_tests" not in name])
+@pytest.mark.parametrize(
+    ("path", "body"), [("/chat/completions", CHAT), ("/completions", TEXT)], ids=["chat", "text"]
+)
+@pytest.mark.parametrize(
+    "name", [name for name in interceptor_registry.names() if "_in_tests" not in name]
+)
 async def test_both_doors_send_the_same(
     open_door: Any, tmp_path: Path, name: str, path: str, body: dict[str, Any]
 ) -> None:
@@ -59,6 +66,8 @@ async def test_both_doors_send_the_same(
             answered = await both.ask(body, path=path, session="0123456789abcdef")
             assert answered.status == 200, answered
             (seen,) = both.server.requests
-            headers = {key.lower(): value for key, value in seen.headers.items() if key.lower() not in OWN}
+            headers = {
+                key.lower(): value for key, value in seen.headers.items() if key.lower() not in OWN
+            }
             upstream.append((seen.path, seen.body, headers))
     assert upstream[0] == upstream[1]

@@ -55,7 +55,9 @@ def _reachable(network: str, ports: list[int]) -> list[int]:
 
 def _listening(pid: int) -> list[int]:
     """The ports a process listens on."""
-    sockets = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    sockets = {
+        str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()
+    }
     ports = []
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
@@ -69,10 +71,26 @@ def _listening(pid: int) -> list[int]:
 def test_no_port_is_open_to_another_network(other_network, tmp_path):
     with ScriptedServer("ok", api_key=KEY) as server:
         config = tmp_path / "config.yaml"
-        service = {"type": "api", "url": server.url, "protocol": "chat_completions", "api_key": "${THE_KEY}"}
+        service = {
+            "type": "api",
+            "url": server.url,
+            "protocol": "chat_completions",
+            "api_key": "${THE_KEY}",
+        }
         config.write_text(json.dumps({"services": {"m": service}}))
-        words = [sys.executable, "-m", "nemo_evaluator.cli.main", "proxy", str(config), "--port", "0", "--json"]
-        with subprocess.Popen(words, env={**os.environ, "THE_KEY": KEY}, stdout=subprocess.PIPE, text=True) as process:
+        words = [
+            sys.executable,
+            "-m",
+            "nemo_evaluator.cli.main",
+            "proxy",
+            str(config),
+            "--port",
+            "0",
+            "--json",
+        ]
+        with subprocess.Popen(
+            words, env={**os.environ, "THE_KEY": KEY}, stdout=subprocess.PIPE, text=True
+        ) as process:
             said = json.loads(process.stdout.readline())
             ports = _listening(process.pid)
             shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
@@ -101,9 +119,13 @@ def test_no_port_of_a_whole_run_is_open_to_another_network(other_network, tmp_pa
     """A run that starts its own model server: the server listens, and only on loopback."""
     service = {"type": "llama_cpp", "model": "smollm2-135m", "threads": 1}
     bench = {"name": "quickstart", "solver": {"type": "simple", "service": "m"}}
-    (tmp_path / "c.yaml").write_text(json.dumps({"services": {"m": service}, "benchmarks": [bench]}))
+    (tmp_path / "c.yaml").write_text(
+        json.dumps({"services": {"m": service}, "benchmarks": [bench]})
+    )
     words = [sys.executable, "-m", "nemo_evaluator.cli.main", "eval", "run", "c.yaml"]
-    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if "samples to run" in line:

@@ -19,7 +19,11 @@ async def _echo(scope, receive, respond) -> None:
     body = b"no" if scope["path"] == "/early" else await read_body(receive)
     status = 401 if scope["path"] == "/early" else 200
     await respond(
-        {"type": "http.response.start", "status": status, "headers": [(b"content-length", b"%d" % len(body))]}
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(b"content-length", b"%d" % len(body))],
+        }
     )
     await respond({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -41,7 +45,8 @@ async def _ask(port: int, head: str, body: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]:9", "127.0.0.2", "allowed.example:7"]
+    "host",
+    ["localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]:9", "127.0.0.2", "allowed.example:7"],
 )
 async def test_known_hosts_are_answered(port: int, host: str) -> None:
     assert b" 200 " in await _ask(port, f"GET / HTTP/1.1\nHost: {host}")
@@ -79,7 +84,9 @@ async def test_a_page_of_the_server_itself_is_answered(port: int) -> None:
 
 @pytest.mark.parametrize("coding", ["Content-Length: 100", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("path", ["/", "/early"])
-async def test_a_body_that_does_not_come_is_not_waited_for(port: int, coding: str, path: str) -> None:
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    port: int, coding: str, path: str
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{coding}\r\n\r\n".encode())
     async with asyncio.timeout(30):
@@ -103,7 +110,9 @@ async def test_a_slow_body_is_timed_as_a_whole(port: int) -> None:
 
 async def test_an_ordinary_body_is_read_whole(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+    writer.write(
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+    )
     async with asyncio.timeout(30):
         assert (await reader.read()).endswith(b"hello")
     writer.close()
@@ -124,7 +133,10 @@ async def test_serve_without_a_token_answers_this_machine_alone(nel: Nel, sums: 
         port = int(json.loads(line)["url"].rpartition(":")[2])
         assert b" 200 " in await _ask(port, f"GET /dataset_size HTTP/1.1\nHost: 127.0.0.1:{port}")
         for head in ("Host: evil.example", f"Host: 127.0.0.1:{port}\nOrigin: https://evil.example"):
-            assert (await _ask(port, f"GET /dataset_size HTTP/1.1\n{head}")).split()[1] in (b"403", b"421")
+            assert (await _ask(port, f"GET /dataset_size HTTP/1.1\n{head}")).split()[1] in (
+                b"403",
+                b"421",
+            )
     finally:
         process.terminate()
         process.communicate(timeout=60)

@@ -42,14 +42,18 @@ async def test_both_doors_send_the_same(open_door):
     """Body and headers upstream are equal, byte for byte, whichever door a request takes."""
     stages = [
         StageSpec("system_message", {"system_message": "be kind"}),
-        StageSpec("payload_modifier", {"params_to_add": {"top_k": 4}, "headers_to_add": {"X-Run": "1"}}),
+        StageSpec(
+            "payload_modifier", {"params_to_add": {"top_k": 4}, "headers_to_add": {"X-Run": "1"}}
+        ),
         StageSpec("drop_params", {"params": ["seed"]}),
         StageSpec("turn_counter", {"max_turns": 1}),
         StageSpec("consolidate_system"),
     ]
     seen = []
     for kind in ("process", "proxy"):
-        async with open_door(kind, "ok", *stages, extra_body={"min_p": 0.1}, extra_headers={"X-Team": "t"}) as both:
+        async with open_door(
+            kind, "ok", *stages, extra_body={"min_p": 0.1}, extra_headers={"X-Team": "t"}
+        ) as both:
             await both.ask({**HELLO, "seed": 1}, session="abc")
         request = both.server.requests[0]
         request.headers.pop("host")
@@ -66,14 +70,20 @@ async def test_drop_params(opened):
 
 
 async def test_modify_tools(opened):
-    config = {"strip_properties": ["secret"], "add_properties": {"why": {"type": "string"}, "a": {"type": "number"}}}
+    config = {
+        "strip_properties": ["secret"],
+        "add_properties": {"why": {"type": "string"}, "a": {"type": "number"}},
+    }
     plain = {"type": "function", "name": "g", "parameters": {"properties": {"secret": {}}}}
     async with opened("ok", StageSpec("modify_tools", config)) as both:
         await both.ask({**HELLO, "tools": [TOOL, plain]})
     parameters = sent(both)["tools"][0]["function"]["parameters"]
     assert parameters["properties"] == {"a": {"type": "string"}, "why": {"type": "string"}}
     assert parameters["required"] == ["a"]
-    assert sent(both)["tools"][1]["parameters"]["properties"] == {"a": {"type": "number"}, "why": {"type": "string"}}
+    assert sent(both)["tools"][1]["parameters"]["properties"] == {
+        "a": {"type": "number"},
+        "why": {"type": "string"},
+    }
     assert "secret" in TOOL["function"]["parameters"]["properties"]
 
 
@@ -87,7 +97,9 @@ async def test_modify_tools(opened):
 )
 async def test_system_message(opened, strategy, roles):
     messages = [{"role": "system", "content": "old"}, {"role": "user", "content": "q"}]
-    async with opened("ok", StageSpec("system_message", {"system_message": "NEW", "strategy": strategy})) as both:
+    async with opened(
+        "ok", StageSpec("system_message", {"system_message": "NEW", "strategy": strategy})
+    ) as both:
         await both.ask({"model": "m", "messages": messages})
         await both.ask({"model": "m", "prompt": "q"}, path="/completions")
         await both.ask({"model": "m", "input": "q"}, path="/embeddings")
@@ -102,7 +114,10 @@ async def test_system_message(opened, strategy, roles):
 async def test_consolidate_system(opened):
     messages = [
         {"role": "user", "content": "q"},
-        {"role": "system", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
+        {
+            "role": "system",
+            "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}],
+        },
         {"role": "assistant", "content": "a"},
         {"role": "system", "content": "three"},
         {"role": "system", "content": ""},
@@ -110,7 +125,10 @@ async def test_consolidate_system(opened):
     async with opened("ok", StageSpec("consolidate_system", {"separator": " | "})) as both:
         await both.ask({"model": "m", "messages": messages})
         await both.ask(
-            {"model": "m", "messages": [{"role": "user", "content": "q"}, {"role": "system", "content": ""}]}
+            {
+                "model": "m",
+                "messages": [{"role": "user", "content": "q"}, {"role": "system", "content": ""}],
+            }
         )
         await both.ask(HELLO)
     assert [m["content"] for m in sent(both, 0)["messages"]] == ["one\ntwo | three", "q", "a"]
@@ -125,7 +143,14 @@ async def test_payload_modifier(opened):
         "params_to_rename": {"max_tokens": "max_completion_tokens", "name": "title"},
         "headers_to_add": {"X-New": "1"},
     }
-    body = {**HELLO, "user": "u", "temperature": 1, "max_tokens": 5, "extra": {"a": 1, "user": 2}, "tools": [TOOL]}
+    body = {
+        **HELLO,
+        "user": "u",
+        "temperature": 1,
+        "max_tokens": 5,
+        "extra": {"a": 1, "user": 2},
+        "tools": [TOOL],
+    }
     async with opened("ok", StageSpec("payload_modifier", config)) as both:
         await both.ask(body)
     assert sent(both) == {
@@ -184,10 +209,16 @@ async def test_turn_counter_reminds(opened, position):
 
 
 async def test_turn_counter_periodic_and_without_sessions(opened):
-    spec = StageSpec("turn_counter", {"max_turns": 9, "trigger": "periodic", "interval": 2, "position": "user_message"})
+    spec = StageSpec(
+        "turn_counter",
+        {"max_turns": 9, "trigger": "periodic", "interval": 2, "position": "user_message"},
+    )
     async with opened("ok", spec) as both:
         await both.ask(HELLO)
-        parts = [{"type": "text", "text": "hello"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+        parts = [
+            {"type": "text", "text": "hello"},
+            {"type": "image_url", "image_url": {"url": "data:,"}},
+        ]
         await both.ask({"model": "m", "messages": [{"role": "user", "content": parts}]})
     assert sent(both, 0) == HELLO
     assert "ENVIRONMENT REMINDER" in sent(both, 1)["messages"][0]["content"][0]["text"]
@@ -195,7 +226,9 @@ async def test_turn_counter_periodic_and_without_sessions(opened):
 
 
 async def test_raise_client_errors(opened):
-    async with opened(Say(status=400, message="bad thing"), StageSpec("raise_client_errors")) as both:
+    async with opened(
+        Say(status=400, message="bad thing"), StageSpec("raise_client_errors")
+    ) as both:
         answer = await both.ask(HELLO)
     assert answer.status == 400
     assert both.server.count == 1
@@ -207,7 +240,9 @@ async def test_raise_client_errors(opened):
 
 async def test_log_tokens(opened, caplog):
     caplog.set_level(logging.INFO, "nemo_evaluator.traffic")
-    async with opened(Say("x", usage={"prompt_tokens": 7, "completion_tokens": 5}), StageSpec("log_tokens")) as both:
+    async with opened(
+        Say("x", usage={"prompt_tokens": 7, "completion_tokens": 5}), StageSpec("log_tokens")
+    ) as both:
         await both.ask(HELLO)
         assert both.stats()["log_tokens"] == {"prompt_tokens": 7, "completion_tokens": 5}
     assert "prompt 7, completion 5, total 12 tokens" in caplog.text
@@ -309,7 +344,9 @@ async def test_reasoning_replay(opened, mode):
 
 
 async def test_reasoning_replay_by_text_and_its_size(opened):
-    spec = StageSpec("reasoning_replay", {"cache_max_entries": 1, "tag_open": "<r>", "tag_close": "</r>"})
+    spec = StageSpec(
+        "reasoning_replay", {"cache_max_entries": 1, "tag_open": "<r>", "tag_close": "</r>"}
+    )
     script = [Say("one", reasoning="r1"), Say("two", reasoning="r2"), "ok"]
     history = [{"role": "assistant", "content": "one"}, {"role": "assistant", "content": "two"}]
     async with opened(script, spec) as both:
@@ -331,10 +368,16 @@ async def test_finish_reason(opened):
 
 
 async def test_streaming_asks_for_a_stream_and_gathers_it(opened):
-    say = Say("one two", reasoning="r", tool_calls=[{"id": "c", "name": "f", "arguments": {"a": [1, 2]}}])
+    say = Say(
+        "one two", reasoning="r", tool_calls=[{"id": "c", "name": "f", "arguments": {"a": [1, 2]}}]
+    )
     async with opened(say, StageSpec("streaming", {"request": True})) as both:
         answer = await both.ask(HELLO)
-        text = await both.ask({"model": "m", "prompt": "q"}, path="/completions") if both.kind == "process" else None
+        text = (
+            await both.ask({"model": "m", "prompt": "q"}, path="/completions")
+            if both.kind == "process"
+            else None
+        )
     assert sent(both, 0)["stream"] is True
     assert sent(both, 0)["stream_options"] == {"include_usage": True}
     assert answer.message["content"] == "one two"
@@ -346,7 +389,9 @@ async def test_streaming_asks_for_a_stream_and_gathers_it(opened):
 
 
 async def test_streaming_errors_are_errors(opened):
-    async with opened([Say("a b c d", fault=Fault.STREAM_ERROR)], StageSpec("streaming", {"request": True})) as both:
+    async with opened(
+        [Say("a b c d", fault=Fault.STREAM_ERROR)], StageSpec("streaming", {"request": True})
+    ) as both:
         answer = await both.ask(HELLO)
     assert answer.status == 502
     assert both.server.count == 2
@@ -363,8 +408,14 @@ async def test_http_pairs_dump(opened, tmp_path):
 
     Secret("sk-dump-me-not")
     path = tmp_path / "pairs.json"
-    script = ["one", "two", Say(status=400, message="three sk-dump-me-not", headers={"Set-Cookie": "c=1"})]
-    async with opened(script, StageSpec("http_pairs_dump", {"dump_path": str(path), "first_n": 1})) as both:
+    script = [
+        "one",
+        "two",
+        Say(status=400, message="three sk-dump-me-not", headers={"Set-Cookie": "c=1"}),
+    ]
+    async with opened(
+        script, StageSpec("http_pairs_dump", {"dump_path": str(path), "first_n": 1})
+    ) as both:
         for _ in range(3):
             await both.ask(HELLO, session="aa")
     dumped = json.loads(path.read_text())
@@ -389,7 +440,12 @@ async def test_http_pairs_dump_is_bounded(opened, tmp_path):
 
 
 async def test_endpoint_settings(opened):
-    config = {"max_retries": 0, "extra_body": {"top_k": 1}, "extra_headers": {"X-E": "1"}, "request_timeout": 1}
+    config = {
+        "max_retries": 0,
+        "extra_body": {"top_k": 1},
+        "extra_headers": {"X-E": "1"},
+        "request_timeout": 1,
+    }
     async with opened([Say(status=500), "ok"], StageSpec("endpoint", config)) as both:
         answer = await both.ask(HELLO)
     assert answer.status == 500

@@ -37,7 +37,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "turn_counter": {"max_turns": 2, "position": "user_message", "trigger": "periodic"},
     "system_message": {"system_message": "be brief"},
     "modify_tools": {"strip_properties": ["a"], "add_properties": {"b": {"type": "string"}}},
-    "payload_modifier": {"params_to_remove": ["a"], "params_to_rename": {"b": "c"}, "params_to_add": {"d": {"e": 1}}},
+    "payload_modifier": {
+        "params_to_remove": ["a"],
+        "params_to_rename": {"b": "c"},
+        "params_to_add": {"d": {"e": 1}},
+    },
     "drop_params": {"params": ["seed"]},
     "http_pairs_dump": {"dump_path": "pairs.json"},
     "caching": {"cache_dir": "cache"},
@@ -64,24 +68,36 @@ def _request(text: str) -> ModelRequest:
         {"role": "assistant", "content": text, "reasoning_content": text},
         {"role": "system", "content": text},
     ]
-    return ModelRequest("/chat/completions", {"model": "m", "messages": messages, "max_tokens": 4, "b": {"a": text}})
+    return ModelRequest(
+        "/chat/completions", {"model": "m", "messages": messages, "max_tokens": 4, "b": {"a": text}}
+    )
 
 
 def _reply(text: str) -> ModelReply:
     message = {"role": "assistant", "content": text, "tool_calls": []}
     usage = {"prompt_tokens": 1, "completion_tokens": 4, "total_tokens": 5}
-    return ModelReply(200, {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage})
+    return ModelReply(
+        200,
+        {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage},
+    )
 
 
 def _events(text: str) -> list[dict[str, Any]]:
     """The text as a stream of 2,000 pieces."""
     size = len(text) // 2000 + 1
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
-    events = [{"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]} for piece in pieces]
+    events = [
+        {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]}
+        for piece in pieces
+    ]
     return [*events, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
 
 
-OURS = [name for name in registry.interceptor_registry.names() if not name.endswith("_in_tests") and name != "endpoint"]
+OURS = [
+    name
+    for name in registry.interceptor_registry.names()
+    if not name.endswith("_in_tests") and name != "endpoint"
+]
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)

@@ -14,7 +14,9 @@ from nemo_evaluator.testing import Say, ScriptedServer
 
 async def test_chat_prompt_system_and_messages():
     async with ScriptedServer("hi") as server:
-        async with ModelClient(f"{server.url}/chat/completions/", "m", temperature=0.0, max_tokens=5) as client:
+        async with ModelClient(
+            f"{server.url}/chat/completions/", "m", temperature=0.0, max_tokens=5
+        ) as client:
             response = await client.chat("q", system="s")
             await client.chat(messages=[{"role": "user", "content": "as is"}], system="ignored")
         assert client.base_url == server.url
@@ -38,15 +40,25 @@ async def test_images_go_as_data_uris(tmp_path):
             await client.vlm_chat("what?", [tmp_path / "absent.png"])
     content = server.requests[0].body["messages"][0]["content"]
     data = base64.b64encode(b"\xff\xd8").decode()
-    assert content[0] == {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}", "detail": "low"}}
+    assert content[0] == {
+        "type": "image_url",
+        "image_url": {"url": f"data:image/jpeg;base64,{data}", "detail": "low"},
+    }
     assert content[1]["image_url"]["url"] == "https://example.org/x.png"
     assert content[2] == {"type": "text", "text": "what?"}
 
 
 async def test_tools_and_overrides():
-    say = Say("", tool_calls=[{"id": "1", "name": "f", "arguments": {"a": 1}}], finish_reason="tool_calls")
-    async with ScriptedServer(say) as server, ModelClient(server.url, "m", temperature=1.0) as client:
-        response = await client.chat_with_tools([], [{"type": "function"}], temperature=0.2, tool_choice="auto")
+    say = Say(
+        "", tool_calls=[{"id": "1", "name": "f", "arguments": {"a": 1}}], finish_reason="tool_calls"
+    )
+    async with (
+        ScriptedServer(say) as server,
+        ModelClient(server.url, "m", temperature=1.0) as client,
+    ):
+        response = await client.chat_with_tools(
+            [], [{"type": "function"}], temperature=0.2, tool_choice="auto"
+        )
     assert server.requests[0].body["temperature"] == 0.2
     assert server.requests[0].body["tool_choice"] == "auto"
     assert response.tool_calls[0].arguments == {"a": 1}
@@ -69,7 +81,10 @@ async def test_answers_are_kept_in_a_cache_folder(tmp_path):
 
 async def test_failure_is_an_infra_error():
     retry = RetryConfig(max_retries=1, base_delay=0.01)
-    async with ScriptedServer(Say(status=500)) as server, ModelClient(server.url, "m", retry=retry) as client:
+    async with (
+        ScriptedServer(Say(status=500)) as server,
+        ModelClient(server.url, "m", retry=retry) as client,
+    ):
         with pytest.raises(InfraError):
             await client.chat("q")
     assert server.count == 2

@@ -13,7 +13,11 @@ from nemo_evaluator.testing import Say
 
 HELLO = [{"role": "user", "content": "hello"}]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-CALL = Say("", tool_calls=[{"id": "c1", "name": "add", "arguments": {"a": 1, "b": 2}}], finish_reason="tool_calls")
+CALL = Say(
+    "",
+    tool_calls=[{"id": "c1", "name": "add", "arguments": {"a": 1, "b": 2}}],
+    finish_reason="tool_calls",
+)
 ADD = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "number"}}}}
 SERVICES = ["chat_completions", "responses"]
 
@@ -39,7 +43,9 @@ def clients(proxied):
 @pytest.mark.parametrize("protocol", SERVICES)
 async def test_chat(clients, protocol):
     async with clients(Say("hi", reasoning="why"), protocol=protocol) as (client, _, server):
-        answer = await client.chat.completions.create(model="m", messages=HELLO, temperature=0.5, max_tokens=7)
+        answer = await client.chat.completions.create(
+            model="m", messages=HELLO, temperature=0.5, max_tokens=7
+        )
     assert answer.choices[0].message.content == "hi"
     assert answer.choices[0].finish_reason == "stop"
     assert answer.choices[0].message.reasoning_content == "why"
@@ -69,7 +75,9 @@ async def test_completions(clients, protocol):
 @pytest.mark.parametrize("protocol", SERVICES)
 async def test_responses(clients, protocol):
     async with clients("one two", protocol=protocol) as (client, _, server):
-        answer = await client.responses.create(model="m", input="hello", instructions="be brief", max_output_tokens=9)
+        answer = await client.responses.create(
+            model="m", input="hello", instructions="be brief", max_output_tokens=9
+        )
     assert answer.output_text == "one two"
     assert answer.status == "completed"
     assert answer.usage.total_tokens > 0
@@ -97,16 +105,22 @@ async def test_tool_calls(clients, protocol, stream):
         if stream:
             chunks = [
                 c
-                async for c in await first.chat.completions.create(model="m", messages=HELLO, tools=tools, stream=True)
+                async for c in await first.chat.completions.create(
+                    model="m", messages=HELLO, tools=tools, stream=True
+                )
             ]
-            calls = [call for c in chunks if c.choices for call in c.choices[0].delta.tool_calls or ()]
+            calls = [
+                call for c in chunks if c.choices for call in c.choices[0].delta.tool_calls or ()
+            ]
             assert calls[0].function.name == "add"
             assert "".join(call.function.arguments or "" for call in calls) == '{"a":1,"b":2}'
         else:
             answer = await first.chat.completions.create(model="m", messages=HELLO, tools=tools)
             assert answer.choices[0].message.tool_calls[0].function.arguments == '{"a":1,"b":2}'
             assert answer.choices[0].finish_reason == "tool_calls"
-            flat = await first.responses.create(model="m", input="x", tools=[{"type": "function", **ADD}])
+            flat = await first.responses.create(
+                model="m", input="x", tools=[{"type": "function", **ADD}]
+            )
             assert flat.output[-1].arguments == '{"a":1,"b":2}'
         anthropic_tool = {"name": "add", "input_schema": ADD["parameters"]}
         asked = {"model": "m", "max_tokens": 9, "messages": HELLO, "tools": [anthropic_tool]}
@@ -126,7 +140,10 @@ async def test_tool_calls(clients, protocol, stream):
 async def test_anthropic_messages(clients, protocol):
     history = [
         {"role": "user", "content": "add"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}}],
+        },
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "3"}]},
     ]
     async with clients(Say("three", reasoning="sum"), protocol=protocol) as (_, client, server):
@@ -152,15 +169,29 @@ async def test_anthropic_messages(clients, protocol):
 async def test_images(clients):
     url = f"data:image/png;base64,{PIXEL}"
     async with clients("a dot") as (first, second, server):
-        parts = [{"type": "text", "text": "what?"}, {"type": "image_url", "image_url": {"url": url}}]
-        await first.chat.completions.create(model="m", messages=[{"role": "user", "content": parts}])
+        parts = [
+            {"type": "text", "text": "what?"},
+            {"type": "image_url", "image_url": {"url": url}},
+        ]
+        await first.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": parts}]
+        )
         source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
         blocks = [{"type": "image", "source": source}, {"type": "text", "text": "what?"}]
-        await second.messages.create(model="m", max_tokens=5, messages=[{"role": "user", "content": blocks}])
-        given = [{"type": "input_image", "image_url": url, "detail": "auto"}, {"type": "input_text", "text": "what?"}]
+        await second.messages.create(
+            model="m", max_tokens=5, messages=[{"role": "user", "content": blocks}]
+        )
+        given = [
+            {"type": "input_image", "image_url": url, "detail": "auto"},
+            {"type": "input_text", "text": "what?"},
+        ]
         await first.responses.create(model="m", input=[{"role": "user", "content": given}])
     for seen in server.requests:
-        urls = [p["image_url"]["url"] for p in seen.body["messages"][0]["content"] if p["type"] == "image_url"]
+        urls = [
+            p["image_url"]["url"]
+            for p in seen.body["messages"][0]["content"]
+            if p["type"] == "image_url"
+        ]
         assert urls == [url]
 
 

@@ -48,7 +48,11 @@ async def test_the_usage_of_a_session_is_the_sum_of_its_calls_and_its_budget_end
                 assert [await ask(one.access) for _ in range(3)] == [200, 200, 429]
                 usage = one.usage()
                 assert usage is not None and usage.content == "hello"
-                assert usage.prompt_tokens == sum(reply.prompt_tokens or 0 for _, reply in one.calls) > 0
+                assert (
+                    usage.prompt_tokens
+                    == sum(reply.prompt_tokens or 0 for _, reply in one.calls)
+                    > 0
+                )
                 assert one.spent == "2 requests"
         finally:
             await door.close()

@@ -47,7 +47,10 @@ async def test_without_the_token_nothing_is_said(proxied):
 
 
 async def test_the_upstream_key_is_used_and_not_shown(proxied):
-    settings = {"api_key": Secret("sk-upstream-123456"), "server": {"api_key": "sk-upstream-123456"}}
+    settings = {
+        "api_key": Secret("sk-upstream-123456"),
+        "server": {"api_key": "sk-upstream-123456"},
+    }
     async with proxied("ok", **settings) as (proxy, server):
         status, body, headers = await _post(proxy, HELLO)
         assert status == 200
@@ -58,7 +61,9 @@ async def test_the_upstream_key_is_used_and_not_shown(proxied):
 
 async def test_it_listens_on_loopback_only(proxied):
     async with proxied("ok") as (proxy, _):
-        outside = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+        outside = {
+            info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)
+        }
         for address in outside - {"127.0.0.1"}:
             with pytest.raises(OSError):
                 socket.create_connection((address, proxy.port), timeout=0.5)
@@ -144,10 +149,15 @@ async def test_a_broken_interceptor_is_named(proxied, tmp_path):
 
 async def test_streams_pass_as_they_come(proxied):
     say = Say("one two three four", chunk_delay=0.1)
-    async with proxied(say, timeouts=Timeouts(1, 1, 1, 9)) as (proxy, _), aiohttp.ClientSession() as client:
+    async with (
+        proxied(say, timeouts=Timeouts(1, 1, 1, 9)) as (proxy, _),
+        aiohttp.ClientSession() as client,
+    ):
         loop = asyncio.get_running_loop()
         times, text = [], b""
-        async with client.post(proxy.url + CHAT, json={**HELLO, "stream": True}, headers=_headers(proxy)) as response:
+        async with client.post(
+            proxy.url + CHAT, json={**HELLO, "stream": True}, headers=_headers(proxy)
+        ) as response:
             assert response.content_type == "text/event-stream"
             async for data in response.content.iter_any():
                 times.append(loop.time())
@@ -163,7 +173,9 @@ async def test_when_the_agent_leaves_so_do_we(proxied, stream):
     async with proxied(say, timeouts=Timeouts(1, 9, 9, 9)) as (proxy, server):
         async with aiohttp.ClientSession() as client:
             body = {**HELLO, "stream": stream}
-            request = asyncio.create_task(client.post(proxy.url + CHAT, json=body, headers=_headers(proxy)))
+            request = asyncio.create_task(
+                client.post(proxy.url + CHAT, json=body, headers=_headers(proxy))
+            )
             while not server.in_flight:
                 await asyncio.sleep(0.01)
             if stream:
@@ -216,9 +228,14 @@ async def test_a_slow_agent_slows_the_service(proxied):
 
 async def test_stages_see_streams(proxied, tmp_path):
     seen = []
-    say = Say("<think>why</think>the answer", chunks=9, usage={"prompt_tokens": 3, "completion_tokens": 4})
+    say = Say(
+        "<think>why</think>the answer", chunks=9, usage={"prompt_tokens": 3, "completion_tokens": 4}
+    )
     stages = [StageSpec("reasoning"), StageSpec("log_tokens"), StageSpec("response_stats")]
-    async with proxied(say, *stages, finish_reason_fixup=True) as (proxy, _), aiohttp.ClientSession() as client:
+    async with (
+        proxied(say, *stages, finish_reason_fixup=True) as (proxy, _),
+        aiohttp.ClientSession() as client,
+    ):
         body = {**HELLO, "stream": True, "max_tokens": 4}
         async with client.post(proxy.url + CHAT, json=body, headers=_headers(proxy)) as response:
             text = (await response.read()).decode()
@@ -237,12 +254,20 @@ async def test_stages_see_streams(proxied, tmp_path):
 
 async def test_a_thousand_sessions_at_once(proxied):
     count = 1000
-    settings = {"max_concurrent": 1000, "timeouts": Timeouts(10, 30, 30, 60), "retry": RetryConfig(0)}
-    async with proxied(Say("ok", delay=0.05), StageSpec("turn_counter", {"max_turns": 1}), **settings) as (
+    settings = {
+        "max_concurrent": 1000,
+        "timeouts": Timeouts(10, 30, 30, 60),
+        "retry": RetryConfig(0),
+    }
+    async with proxied(
+        Say("ok", delay=0.05), StageSpec("turn_counter", {"max_turns": 1}), **settings
+    ) as (
         proxy,
         server,
     ):
-        urls = [proxy.session(CallScope(f"s{number}", problem_idx=number)) for number in range(count)]
+        urls = [
+            proxy.session(CallScope(f"s{number}", problem_idx=number)) for number in range(count)
+        ]
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
 
             async def ask(url):
@@ -259,7 +284,9 @@ async def test_a_thousand_sessions_at_once(proxied):
 async def test_stopping_leaves_what_is_under_way(proxied):
     async with proxied(Say("ok", delay=9), timeouts=Timeouts(1, 20, 20, 20)) as (proxy, server):
         async with aiohttp.ClientSession() as client:
-            request = asyncio.create_task(client.post(proxy.url + CHAT, json=HELLO, headers=_headers(proxy)))
+            request = asyncio.create_task(
+                client.post(proxy.url + CHAT, json=HELLO, headers=_headers(proxy))
+            )
             while not server.in_flight:
                 await asyncio.sleep(0.01)
             await asyncio.wait_for(proxy.stop(), 4)

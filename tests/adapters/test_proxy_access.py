@@ -26,7 +26,9 @@ KEY = "sk-lent-0123456789"
 async def _ask(url, key, body=None, **headers):
     async with (
         aiohttp.ClientSession() as client,
-        client.post(url, json=body or HELLO, headers={"Authorization": f"Bearer {key}", **headers}) as response,
+        client.post(
+            url, json=body or HELLO, headers={"Authorization": f"Bearer {key}", **headers}
+        ) as response,
     ):
         return response.status, await response.json(content_type=None)
 
@@ -35,7 +37,9 @@ async def _raw(proxy, target, method="POST"):
     """A request whose target no client library has tidied up."""
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
     body = json.dumps(HELLO)
-    head = f"{method} {target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {proxy.token.reveal()}\r\n"
+    head = (
+        f"{method} {target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {proxy.token.reveal()}\r\n"
+    )
     writer.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode())
     said = await reader.read()
     writer.close()
@@ -77,7 +81,12 @@ async def test_other_routes_do_not_reach_the_service(proxied, target):
 
 async def test_the_query_and_the_headers_of_an_agent_stay_behind(proxied):
     async with proxied("ok", api_key=Secret(KEY)) as (proxy, server):
-        more = {"X-Original-URL": "/admin", "OpenAI-Organization": "o", "api-key": "k", "X-Request-Id": "r1"}
+        more = {
+            "X-Original-URL": "/admin",
+            "OpenAI-Organization": "o",
+            "api-key": "k",
+            "X-Request-Id": "r1",
+        }
         status, _ = await _ask(f"{proxy.url}{CHAT}?key=mine&admin=1", proxy.token.reveal(), **more)
         assert status == 200
         seen = server.requests[0]
@@ -90,14 +99,23 @@ async def test_the_query_and_the_headers_of_an_agent_stay_behind(proxied):
 @pytest.mark.parametrize("path", [CHAT, "/completions", "/responses", "/messages", "/embeddings"])
 async def test_the_model_is_pinned(proxied, path):
     async with proxied("ok", allowed_models=("m-mini",)) as (proxy, server):
-        for change in ({"model": "gpt-dear"}, {"model": ["m"]}, {"model": {"a": 1}}, {"models": ["m", "gpt-dear"]}):
+        for change in (
+            {"model": "gpt-dear"},
+            {"model": ["m"]},
+            {"model": {"a": 1}},
+            {"models": ["m", "gpt-dear"]},
+        ):
             status, body = await _ask(proxy.url + path, proxy.token.reveal(), {**HELLO, **change})
             assert status == 404, change
             assert "'m', 'm-mini'" in body["error"]["message"]
         assert server.count == 0
         prompt = {"prompt": "q", "input": "q", "max_tokens": 5}
         for model in ("m", "m-mini", None, ""):
-            assert (await _ask(proxy.url + path, proxy.token.reveal(), {**HELLO, **prompt, "model": model}))[0] == 200
+            assert (
+                await _ask(
+                    proxy.url + path, proxy.token.reveal(), {**HELLO, **prompt, "model": model}
+                )
+            )[0] == 200
     assert [seen.body["model"] for seen in server.requests] == ["m", "m-mini", "m", "m"]
 
 
@@ -124,7 +142,9 @@ async def test_a_session_key_opens_its_session_and_no_other(proxied):
         assert (await _ask(f"{proxy.root}/s/new/v1{CHAT}", key))[0] == 403
         assert (await _ask(proxy.url + CHAT, key))[0] == 429
         assert (await _ask(one + CHAT, key, other))[0] == 429
-        assert (await _ask(one + CHAT, key, **{"X-Session-Id": "two", "session_id": "two"}))[0] == 429
+        assert (await _ask(one + CHAT, key, **{"X-Session-Id": "two", "session_id": "two"}))[
+            0
+        ] == 429
         assert (await _ask(one + CHAT, "two" + key[3:]))[0] == 401
         assert server.count == 2
         assert (await _ask(two + CHAT, proxy.key_of("two").reveal()))[0] == 200
@@ -143,7 +163,12 @@ async def test_without_sessions_the_turns_of_all_calls_count_together(proxied):
     async with proxied("ok", StageSpec("turn_counter", {"max_turns": 2})) as (proxy, server):
         key = proxy.token.reveal()
         bodies = [{"messages": [{"role": "user", "content": f"beginning {n}"}]} for n in range(4)]
-        assert [(await _ask(proxy.url + CHAT, key, body))[0] for body in bodies] == [200, 200, 429, 429]
+        assert [(await _ask(proxy.url + CHAT, key, body))[0] for body in bodies] == [
+            200,
+            200,
+            429,
+            429,
+        ]
         assert (await _ask(f"{proxy.root}/s/other/v1{CHAT}", key))[0] == 404
         assert server.count == 2
 
@@ -168,7 +193,10 @@ async def test_a_key_that_the_service_says_back_does_not_reach_the_agent(proxied
         Say(f"it is {KEY}", chunks=30),
         Say(status=200, body=f"plain {KEY}"),
     ]
-    async with proxied(script, api_key=Secret(KEY)) as (proxy, server), aiohttp.ClientSession() as client:
+    async with (
+        proxied(script, api_key=Secret(KEY)) as (proxy, server),
+        aiohttp.ClientSession() as client,
+    ):
         headers = {"Authorization": f"Bearer {proxy.token.reveal()}"}
         said = []
         while server.count < len(script):
@@ -176,8 +204,16 @@ async def test_a_key_that_the_service_says_back_does_not_reach_the_agent(proxied
             async with client.post(proxy.url + CHAT, json=body, headers=headers) as response:
                 text = await response.text()
                 pieces = [line[6:] for line in text.splitlines() if line.startswith("data: {")]
-                deltas = [choice["delta"] for piece in pieces for choice in json.loads(piece).get("choices", [])]
-                said += [text, str(response.headers), "".join(delta.get("content") or "" for delta in deltas)]
+                deltas = [
+                    choice["delta"]
+                    for piece in pieces
+                    for choice in json.loads(piece).get("choices", [])
+                ]
+                said += [
+                    text,
+                    str(response.headers),
+                    "".join(delta.get("content") or "" for delta in deltas),
+                ]
     assert "it is " in "".join(said)
     assert not [text for text in said if KEY[4:] in text]
 
@@ -192,7 +228,9 @@ async def _closed_within(reader, seconds):
     return True
 
 
-@pytest.mark.parametrize("sent", [b"", b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-slow: "])
+@pytest.mark.parametrize(
+    "sent", [b"", b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-slow: "]
+)
 async def test_a_connection_whose_headers_do_not_come_is_closed(proxied, monkeypatch, sent):
     monkeypatch.setattr(http_server, "HEADERS_BOUND", 0.3)
     async with proxied("ok") as (proxy, _):
@@ -226,7 +264,9 @@ async def test_a_connection_whose_body_does_not_come_is_closed(proxied, monkeypa
 async def test_endless_headers_are_cut_off(proxied):
     async with proxied("ok") as (proxy, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
-        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n" + b"x-more: " + b"a" * 2_000_000)
+        writer.write(
+            b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n" + b"x-more: " + b"a" * 2_000_000
+        )
         assert await _closed_within(reader, 5)
         writer.close()
 

@@ -66,7 +66,10 @@ async def _ask(url, key, body=None, data=None):
     headers = {"Authorization": f"Bearer {key}", "content-type": "application/json"}
     # A file: aiohttp warns of large bytes.
     sent = io.BytesIO(json.dumps(body).encode() if data is None else data)
-    async with aiohttp.ClientSession() as client, client.post(url + CHAT, data=sent, headers=headers) as got:
+    async with (
+        aiohttp.ClientSession() as client,
+        client.post(url + CHAT, data=sent, headers=headers) as got,
+    ):
         return got.status, await got.json(content_type=None)
 
 
@@ -108,7 +111,13 @@ async def test_who_is_refused_in_the_middle_of_a_body_still_hears_why(proxied, k
         (b"1;a=", b"b" * 65536),
         (b"", b"1;" + b"a" * 3000 + b"\r\nx\r\n"),
     ],
-    ids=["trailers", "a long trailer", "short trailers", "a chunk extension", "many chunk extensions"],
+    ids=[
+        "trailers",
+        "a long trailer",
+        "short trailers",
+        "a chunk extension",
+        "many chunk extensions",
+    ],
 )
 async def test_what_is_neither_headers_nor_body_is_bounded(proxied, start, more, known):
     async with proxied("ok") as (proxy, server):
@@ -127,7 +136,9 @@ async def test_what_is_neither_headers_nor_body_is_bounded(proxied, start, more,
 
 async def test_too_many_headers_are_cut_off(proxied):
     async with proxied("ok") as (proxy, _):
-        reader, writer = await _raw(proxy, "", "\r\n".join(f"x-{number}: 1" for number in range(1000)))
+        reader, writer = await _raw(
+            proxy, "", "\r\n".join(f"x-{number}: 1" for number in range(1000))
+        )
         async with asyncio.timeout(10):
             try:
                 assert b" 200 " not in await reader.read()
@@ -255,7 +266,9 @@ def test_the_holder_of_most_connections_loses_one():
 
 async def test_a_session_has_so_many_connections_and_others_have_theirs(proxied, monkeypatch):
     monkeypatch.setattr(proxy_module, "SESSION_CONNECTIONS", 3)
-    async with proxied(lambda request: Say("ok", delay=30 if "slow" in str(request.body) else 0)) as (proxy, server):
+    async with proxied(
+        lambda request: Say("ok", delay=30 if "slow" in str(request.body) else 0)
+    ) as (proxy, server):
         url, key = _session(proxy, "greedy")
         slow = {"messages": [{"role": "user", "content": "slow"}]}
         tasks = [asyncio.ensure_future(_ask(url, key, slow)) for _ in range(8)]

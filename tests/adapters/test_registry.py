@@ -53,14 +53,24 @@ def test_all_names_build():
         ("turn_counter", {"interval": 0}, "wrong interval: .* greater than or equal to 1", None),
         ("turn_counter", {"position": "top"}, "wrong position: .*user_message", None),
         ("turn_counter", {"trigger": "never"}, "wrong trigger: .*periodic", None),
-        ("system_message", {"system_message": "x", "strategy": "mix"}, "wrong strategy: .*prepend", None),
+        (
+            "system_message",
+            {"system_message": "x", "strategy": "mix"},
+            "wrong strategy: .*prepend",
+            None,
+        ),
         ("reasoning_replay", {"mode": "x"}, "wrong mode: .*native", None),
         ("reasoning_replay", {"tag_open": ""}, "wrong tag_open: .* at least 1 character", None),
         ("caching", {"mode": "sometimes"}, "wrong mode: .*read", None),
         ("modify_tools", {}, "does nothing", "strip_properties"),
         ("response_stats", {"every": 0}, "wrong every: .* equal to 1", None),
         ("progress_tracking", {"every": 0}, "wrong every: .* equal to 1", None),
-        ("http_pairs_dump", {"dump_path": "x", "first_n": -1}, "wrong first_n: .* equal to 0", None),
+        (
+            "http_pairs_dump",
+            {"dump_path": "x", "first_n": -1},
+            "wrong first_n: .* equal to 0",
+            None,
+        ),
         ("no.such.module:Thing", {}, "cannot import", "PYTHONPATH"),
         ("absent.py", {}, "there is no file", "looked in"),
         ("builtins:dict", {}, "not an interceptor", "derive"),
@@ -103,7 +113,9 @@ async def test_a_class_by_name_and_by_entry_point(opened, monkeypatch, tmp_path)
     info = tmp_path / "third_party_shout-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party-shout\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[nemo_evaluator.interceptors]\nshout = third_party_shout:Shout\n")
+    (info / "entry_points.txt").write_text(
+        "[nemo_evaluator.interceptors]\nshout = third_party_shout:Shout\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(interceptor_registry, "_scanned", False)
     monkeypatch.setattr(interceptor_registry, "_targets", dict(interceptor_registry._targets))

@@ -45,7 +45,9 @@ class Signed(RequestInterceptor, ResponseInterceptor):
 class Canned(RequestToResponseInterceptor):
     async def intercept_request(self, req: AdapterRequest) -> AdapterRequest | AdapterResponse:
         message = {"role": "assistant", "content": "from the shelf"}
-        return AdapterResponse(200, {}, {"choices": [{"message": message, "finish_reason": "stop"}]})
+        return AdapterResponse(
+            200, {}, {"choices": [{"message": message, "finish_reason": "stop"}]}
+        )
 
 
 class Broken(RequestInterceptor):
@@ -64,7 +66,9 @@ for kind in (Canned, Broken, Wrong):
     InterceptorRegistry.register(f"{kind.__name__.lower()}_in_tests")(kind)
 
 
-async def asked(server: ScriptedServer, *stages: tuple[str, dict[str, Any]], base_dir: Path | None = None) -> Any:
+async def asked(
+    server: ScriptedServer, *stages: tuple[str, dict[str, Any]], base_dir: Path | None = None
+) -> Any:
     specs = [StageSpec(name, config) for name, config in stages]
     async with open_client(Endpoint("m", server.url, stages=specs, base_dir=base_dir)) as client:
         return await client.chat(ASK, generation={"seed": 7})
@@ -114,7 +118,10 @@ async def test_stages_that_change_requests_run_as_they_are_listed() -> None:
 
 def test_the_order_of_stages_is_part_of_the_fingerprint() -> None:
     one, other = StageSpec("drop_params", {"params": ["a"]}), StageSpec("modify_tools", {})
-    described = [Endpoint("m", "http://x/v1", stages=stages).describe() for stages in ([one, other], [other, one])]
+    described = [
+        Endpoint("m", "http://x/v1", stages=stages).describe()
+        for stages in ([one, other], [other, one])
+    ]
     assert described[0] != described[1]
     assert described[0]["interceptor_order"] == "as listed"
     assert "interceptor_order" not in Endpoint("m", "http://x/v1", stages=[one]).describe()

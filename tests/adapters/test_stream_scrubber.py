@@ -25,8 +25,12 @@ def _through(data, size):
 
 
 def _said(data, field="content", index=0):
-    events = [json.loads(line[6:]) for line in data.decode().splitlines() if line.startswith("data: {")]
-    choices = [choice for event in events for choice in event["choices"] if choice["index"] == index]
+    events = [
+        json.loads(line[6:]) for line in data.decode().splitlines() if line.startswith("data: {")
+    ]
+    choices = [
+        choice for event in events for choice in event["choices"] if choice["index"] == index
+    ]
     return "".join(choice["delta"].get(field, "") for choice in choices)
 
 
@@ -59,7 +63,9 @@ def test_choices_and_fields_do_not_hide_each_other():
 
 def test_what_is_no_secret_passes_byte_for_byte():
     text = f'zq-stream/ is {KEY[:-1]}! \u00e4 "quoted" ' + KEY[:9]
-    data = b": comment\r\n\r\n" + b"".join(map(_event, _pieces(text, 4))) + b"data: not json\n\nlast"
+    data = (
+        b": comment\r\n\r\n" + b"".join(map(_event, _pieces(text, 4))) + b"data: not json\n\nlast"
+    )
     for size in (1, 50, 100_000):
         assert _through(data, size) == data
 

@@ -22,7 +22,13 @@ KEY = "sk-traffic-0123456789"
 
 
 def _endpoint(server, **settings):
-    return Endpoint("svc", server.url, model="m", retry=RetryConfig(0), **{"traffic": ModelTrafficConfig(), **settings})
+    return Endpoint(
+        "svc",
+        server.url,
+        model="m",
+        retry=RetryConfig(0),
+        **{"traffic": ModelTrafficConfig(), **settings},
+    )
 
 
 async def test_a_record_has_the_documented_fields(tmp_path):
@@ -30,7 +36,11 @@ async def test_a_record_has_the_documented_fields(tmp_path):
         "forty-two",
         reasoning="six by seven",
         tool_calls=[{"id": "c", "name": "add", "arguments": {"a": 1}}],
-        usage={"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}},
+        usage={
+            "prompt_tokens": 10,
+            "completion_tokens": 5,
+            "prompt_tokens_details": {"cached_tokens": 4},
+        },
     )
     log = TrafficLog(tmp_path / "model_traffic.jsonl")
     async with ScriptedServer(say) as server:
@@ -57,7 +67,12 @@ async def test_a_record_has_the_documented_fields(tmp_path):
         "model": "m",
         "finish_reason": "stop",
         "attempts": 1,
-        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "cached_tokens": 4},
+        "usage": {
+            "prompt_tokens": 10,
+            "completion_tokens": 5,
+            "total_tokens": 15,
+            "cached_tokens": 4,
+        },
         "token_provenance": "provider_reported",
         "tool_calls": {"count": 1, "names": {"add": 1}},
         "tool_calls_full": [{"id": "c", "name": "add", "arguments": '{"a":1}'}],
@@ -71,7 +86,10 @@ async def test_capture_settings(tmp_path):
     records = []
     async with ScriptedServer(say) as server:
         none = ModelTrafficConfig(
-            capture_tool_calls=False, capture_reasoning=False, capture_messages=False, capture_request_body=True
+            capture_tool_calls=False,
+            capture_reasoning=False,
+            capture_messages=False,
+            capture_request_body=True,
         )
         for capture in (none, ModelTrafficConfig(max_content_chars=6)):
             door = Door(_endpoint(server, traffic=capture))
@@ -109,8 +127,14 @@ async def test_errors_are_recorded_without_secrets(tmp_path):
 
 async def test_streams_through_the_proxy_are_recorded_with_their_times(tmp_path):
     records = []
-    say = Say("one two three", chunk_delay=0.03, usage={"prompt_tokens": 1, "completion_tokens": 30})
-    async with ScriptedServer(say) as server, Proxy(_endpoint(server)) as proxy, aiohttp.ClientSession() as client:
+    say = Say(
+        "one two three", chunk_delay=0.03, usage={"prompt_tokens": 1, "completion_tokens": 30}
+    )
+    async with (
+        ScriptedServer(say) as server,
+        Proxy(_endpoint(server)) as proxy,
+        aiohttp.ClientSession() as client,
+    ):
         url = proxy.session(CallScope("abc", "b", 1, 0, traffic=records.append))
         headers = {"Authorization": f"Bearer {proxy.token.reveal()}"}
         body = {"model": "m", "messages": HELLO, "stream": True}

@@ -68,8 +68,12 @@ def combinations() -> tuple[list[dict[str, str]], list[str]]:
     """Every answer to the first four questions, and every set of bundles."""
     words = {name: [*one.words] for name, one in questions().items()}
     bundles = words.pop("benchmarks")
-    sets = [",".join(some) for size in range(1, 6) for some in itertools.combinations(bundles, size)]
-    return [dict(zip(words, values, strict=True)) for values in itertools.product(*words.values())], sets
+    sets = [
+        ",".join(some) for size in range(1, 6) for some in itertools.combinations(bundles, size)
+    ]
+    return [
+        dict(zip(words, values, strict=True)) for values in itertools.product(*words.values())
+    ], sets
 
 
 def drive(answers: dict[str, str], folder: Path) -> None:
@@ -99,7 +103,12 @@ def test_all_combinations_of_answers_give_configs_that_load(tmp_path: Path) -> N
 def test_the_other_bundles_and_every_recipe_load(model_type: str, tmp_path: Path) -> None:
     names = [*questions()["benchmarks"].hidden, *recipes()]
     fitting = tuple(name for name in names if (name, model_type) != ("agentic", "base"))
-    loads(ask_missing(Script().value, build_config(Answers(model_type=model_type, benchmarks=fitting))), tmp_path)
+    loads(
+        ask_missing(
+            Script().value, build_config(Answers(model_type=model_type, benchmarks=fitting))
+        ),
+        tmp_path,
+    )
 
 
 def build(*words: str, code: int = 0) -> str:
@@ -108,7 +117,9 @@ def build(*words: str, code: int = 0) -> str:
     return done.output if code == 0 else str(done.exception)
 
 
-def test_both_vocabularies_and_names_that_are_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_vocabularies_and_names_that_are_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     old = ["--execution", "slurm", "--deployment", "vllm", "--model-type", "reasoning"]
     assert "Config written to: slurm_vllm_reasoning_math_reasoning_standard.yaml" in build(
@@ -150,7 +161,9 @@ def test_wrong_words_are_named_with_those_that_are_right() -> None:
     assert "agentic has no benchmarks for a base model" in said
 
 
-def test_yes_lists_what_is_missing_and_set_gives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yes_lists_what_is_missing_and_set_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(nel, ["init", "--yes"])
     assert "values are missing" in str(done.exception)
@@ -188,10 +201,25 @@ def test_yes_lists_what_is_missing_and_set_gives_it(tmp_path: Path, monkeypatch:
     assert "# `nel canary` measures what the endpoint takes" in text
 
 
-def test_a_key_in_the_place_of_its_variable_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_the_place_of_its_variable_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     typed = ["http://h/v1/chat/completions", "m", "sk-live-0123456789", "MY_KEY", "y"]
-    flags = ["-e", "local", "-d", "none", "-x", "none", "-m", "chat", "-b", "safety", "-o", "c.yaml"]
+    flags = [
+        "-e",
+        "local",
+        "-d",
+        "none",
+        "-x",
+        "none",
+        "-m",
+        "chat",
+        "-b",
+        "safety",
+        "-o",
+        "c.yaml",
+    ]
     done = CliRunner().invoke(nel, ["init", *flags], input="\n".join(typed) + "\n")
     assert "not the key" in done.output
     assert yaml.safe_load(Path("c.yaml").read_text())["services"]["model"]["api_key"] == "${MY_KEY}"
@@ -227,7 +255,9 @@ h:
         (["b", "new"], None, "  new: null"),
     ],
 )
-def test_one_value_changes_and_every_comment_stays(path: list[str | int], value: object, line: str) -> None:
+def test_one_value_changes_and_every_comment_stays(
+    path: list[str | int], value: object, line: str
+) -> None:
     text = set_value(YAML, path, value)
     assert line in text.splitlines()
     place = yaml.safe_load(text)
@@ -235,7 +265,9 @@ def test_one_value_changes_and_every_comment_stays(path: list[str | int], value:
         place = place[int(key) if isinstance(place, list) else key]
     assert place == value
     assert [
-        word for word in ("# head", "# one", "# a block", "# two", "# what e is", "# end of d") if word not in text
+        word
+        for word in ("# head", "# one", "# a block", "# two", "# what e is", "# end of d")
+        if word not in text
     ] == []
 
 

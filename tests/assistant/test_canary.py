@@ -39,7 +39,9 @@ def adds(seen: Any) -> str:
 
 def config(nel: Nel, server: ScriptedServer, name: str, **more: Any) -> str:
     services = {"model": api(server.url, **more.pop("service", {})), **more.pop("services", {})}
-    return nel.config("c.yaml", services=services, benchmarks=[bench(name, **more)], output={"dir": "out"})
+    return nel.config(
+        "c.yaml", services=services, benchmarks=[bench(name, **more)], output={"dir": "out"}
+    )
 
 
 def gated(nel: Nel, file: str, code: int = 3) -> str:
@@ -49,14 +51,19 @@ def gated(nel: Nel, file: str, code: int = 3) -> str:
     return said
 
 
-def test_a_canary_that_passes_measures_and_touches_nothing_else(nel: Nel, serve: Serve, sums: Sums) -> None:
+def test_a_canary_that_passes_measures_and_touches_nothing_else(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
     server = serve(adds)
     file = config(nel, server, sums(40), repeats=3)
     report = json.loads(nel("canary", file, "--limit", "6", "--json").stdout)
     assert (report["verdict"], report["causes"], report["folder"]) == ("PASS", [], "out-canary")
     assert server.count == 6
     assert not (nel.folder / "out").exists()
-    assert re.search(r"no retries: max_concurrent 32 can stay .*was not tried\); 120 answers", report["advice"][0])
+    assert re.search(
+        r"no retries: max_concurrent 32 can stay .*was not tried\); 120 answers",
+        report["advice"][0],
+    )
     assert report["settings"] == []
 
 
@@ -64,7 +71,9 @@ def test_gated_runs_dry_run_canary_and_the_whole(nel: Nel, serve: Serve, sums: S
     server = serve(adds)
     done = nel("eval", "run", config(nel, server, sums(20)), "--gated", "--no-progress")
     order = ["Gate 1 of 2: dry run", "Gate 2 of 2: canary", "canary: PASS"]
-    assert [done.stderr.index(words) for words in order] == sorted(done.stderr.index(words) for words in order)
+    assert [done.stderr.index(words) for words in order] == sorted(
+        done.stderr.index(words) for words in order
+    )
     assert server.count == 30
     (results,) = (nel.folder / "out").rglob("results.jsonl")
     assert len(results.read_text().splitlines()) == 20
@@ -80,7 +89,9 @@ def test_a_wrong_key_stops_it(nel: Nel, serve: Serve, sums: Sums) -> None:
 def test_a_judge_that_is_down_stops_it(nel: Nel, serve: Serve) -> None:
     (nel.folder / "judged.py").write_text(JUDGED)
     judge = api("http://127.0.0.1:9/v1", retry={"max_retries": 0})
-    scoring = {"metrics": [{"type": "judge", "name": "correct", "service": "judge", "max_retries": 0}]}
+    scoring = {
+        "metrics": [{"type": "judge", "name": "correct", "service": "judge", "max_retries": 0}]
+    }
     file = config(nel, serve("x"), "judged.py", services={"judge": judge}, scoring=scoring)
     assert "the judge does not answer" in gated(nel, file)
 
@@ -121,10 +132,18 @@ def test_the_advice_stays_within_the_limit_of_the_service(
 
 @pytest.mark.needs("model", "xllamacpp")
 def test_the_advice_counts_the_slots_of_a_server(nel: Nel, sums: Sums) -> None:
-    model = {"type": "llama_cpp", "model": "smollm2-135m", "context_size": 512, "slots": 2, "threads": 1}
+    model = {
+        "type": "llama_cpp",
+        "model": "smollm2-135m",
+        "context_size": 512,
+        "slots": 2,
+        "threads": 1,
+    }
     solver = {"type": "simple", "service": "model", "generation": {"max_tokens": 8}}
     benchmarks = [bench(sums(8)) | {"solver": solver}]
-    file = nel.config("c.yaml", services={"model": model}, benchmarks=benchmarks, output={"dir": "out"})
+    file = nel.config(
+        "c.yaml", services={"model": model}, benchmarks=benchmarks, output={"dir": "out"}
+    )
     report = json.loads(nel("canary", file, "--limit", "4", "--json", code=None).stdout)
     assert "max_concurrent 2 can stay" in " ".join(report["advice"])
 
@@ -155,7 +174,12 @@ def test_retries_lower_the_concurrency_until_there_are_none_and_the_whole_run_ke
     level = setting.rpartition("=")[2]
     assert f"start the whole run with max_concurrent: {level} (--gated does)" in report["advice"][0]
     nel("eval", "run", file, "--gated", "--no-progress")
-    assert yaml.safe_load((nel.folder / "out" / "full_config.yaml").read_text())["benchmarks"][0]["max_concurrent"] <= 2
+    assert (
+        yaml.safe_load((nel.folder / "out" / "full_config.yaml").read_text())["benchmarks"][0][
+            "max_concurrent"
+        ]
+        <= 2
+    )
 
 
 def test_a_broken_config_is_told_whole_as_by_a_run(nel: Nel) -> None:

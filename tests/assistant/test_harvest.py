@@ -19,16 +19,39 @@ from nemo_evaluator.cli.main import nel as cli
 
 def bundle(folder: Path, key: str, scores: dict[str, Any], **more: Any) -> None:
     (folder / key).mkdir(parents=True)
-    document = {"run_id": f"eval-20260101T000000Z-{key}", "config": {"model": "m"}, "validity": {"status": "VALID"}}
-    document["benchmark"] = {"name": more.pop("name", key), "samples": 10, "repeats": 4, "scores": scores}
+    document = {
+        "run_id": f"eval-20260101T000000Z-{key}",
+        "config": {"model": "m"},
+        "validity": {"status": "VALID"},
+    }
+    document["benchmark"] = {
+        "name": more.pop("name", key),
+        "samples": 10,
+        "repeats": 4,
+        "scores": scores,
+    }
     (folder / key / f"{document['run_id']}.json").write_text(json.dumps(document | more))
 
 
 @pytest.mark.parametrize(
     ("key", "scores", "metric", "value", "scale", "percent"),
     [
-        ("ifbench", {"mean_reward": {"value": 0.5}, "prompt_loose": {"value": 0.6}}, "prompt_loose", 0.6, 1, 60.0),
-        ("gpqa", {"mean_reward": {"value": 0.5}, "pass@4": {"value": 0.9}}, "mean_reward", 0.5, 1, 50.0),
+        (
+            "ifbench",
+            {"mean_reward": {"value": 0.5}, "prompt_loose": {"value": 0.6}},
+            "prompt_loose",
+            0.6,
+            1,
+            60.0,
+        ),
+        (
+            "gpqa",
+            {"mean_reward": {"value": 0.5}, "pass@4": {"value": 0.9}},
+            "mean_reward",
+            0.5,
+            1,
+            50.0,
+        ),
         ("other", {"mean_reward": {"value": 0.25}}, "mean_reward", 0.25, 1, 25.0),
         (
             "livecodebench",
@@ -48,24 +71,44 @@ def bundle(folder: Path, key: str, scores: dict[str, Any], **more: Any) -> None:
     ],
 )
 def test_the_canonical_score_and_its_scale(
-    key: str, scores: dict[str, Any], metric: Any, value: Any, scale: Any, percent: Any, tmp_path: Path
+    key: str,
+    scores: dict[str, Any],
+    metric: Any,
+    value: Any,
+    scale: Any,
+    percent: Any,
+    tmp_path: Path,
 ) -> None:
     bundle(tmp_path, key, scores)
     (found,) = harvest(tmp_path)
-    assert (found.metric, found.score, found.scale, found.percent) == (metric, value, scale, percent)
+    assert (found.metric, found.score, found.scale, found.percent) == (
+        metric,
+        value,
+        scale,
+        percent,
+    )
 
 
 def test_a_real_run_in_all_formats(nel: Nel, serve: Serve, sums: Sums) -> None:
     server = serve(lambda seen: "4" if " 2 + 2" in seen.prompt else "6")
     services = {"model": api(server.url)}
-    config = nel.config("c.yaml", services=services, benchmarks=[bench(sums(5), repeats=3)], output={"dir": "out"})
+    config = nel.config(
+        "c.yaml", services=services, benchmarks=[bench(sums(5), repeats=3)], output={"dir": "out"}
+    )
     nel("eval", "run", config)
 
     def told(form: str) -> str:
-        return CliRunner().invoke(cli, ["harvest", str(nel.folder / "out"), "--format", form]).output
+        return (
+            CliRunner().invoke(cli, ["harvest", str(nel.folder / "out"), "--format", form]).output
+        )
 
     (found,) = json.loads(told("json"))
-    assert (found["status"], found["metric"], found["scale"], found["repeats"]) == ("VALID", "pass@1", 1, 3)
+    assert (found["status"], found["metric"], found["scale"], found["repeats"]) == (
+        "VALID",
+        "pass@1",
+        1,
+        3,
+    )
     assert found["score"] == pytest.approx(0.4)
     assert found["standard_error"] == pytest.approx(np.std([0, 0, 1, 1, 0], ddof=1) / np.sqrt(5))
     (row,) = csv.DictReader(io.StringIO(told("csv")))

@@ -24,9 +24,19 @@ LLAMA = {
     "num_key_value_heads": 8,
     "intermediate_size": 28672,
 }
-QWEN3 = LLAMA | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "max_position_embeddings": 40960}
-MOE = LLAMA | {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": 128}
-THINKS = {"chat_template": "{% if tools %}<tools>{% endif %}{% if enable_thinking %}<think>{% endif %}"}
+QWEN3 = LLAMA | {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "max_position_embeddings": 40960,
+}
+MOE = LLAMA | {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "model_type": "qwen3_moe",
+    "num_experts": 128,
+}
+THINKS = {
+    "chat_template": "{% if tools %}<tools>{% endif %}{% if enable_thinking %}<think>{% endif %}"
+}
 TOOLS = {"chat_template": "{% if tools %}<tools>{% endif %}"}
 NO_TOOLS = {"chat_template": "{% if enable_thinking %}<think>{% endif %}"}
 PLAIN = {"chat_template": "{{ messages }}"}
@@ -39,7 +49,10 @@ def craft(folder: Path, name: str, config: Any = None, *, weights: float = 0, **
     if config is not None:
         files["config"] = config
     if weights:
-        files["model.safetensors.index"] = {"metadata": {"total_size": int(weights * GB)}, "weight_map": {}}
+        files["model.safetensors.index"] = {
+            "metadata": {"total_size": int(weights * GB)},
+            "weight_map": {},
+        }
     for stem, data in files.items():
         (path / f"{stem}.json").write_text(data if isinstance(data, str) else json.dumps(data))
     return path
@@ -47,14 +60,24 @@ def craft(folder: Path, name: str, config: Any = None, *, weights: float = 0, **
 
 def group(bits: int, kind: str, activations: int | None = None) -> dict[str, Any]:
     found: dict[str, Any] = {"weights": {"num_bits": bits, "type": kind}, "targets": ["Linear"]}
-    return found | ({"input_activations": {"num_bits": activations, "type": kind}} if activations else {})
+    return found | (
+        {"input_activations": {"num_bits": activations, "type": kind}} if activations else {}
+    )
 
 
-MODELOPT_FP8 = {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_scheme": {"num_bits": 8, "type": "float"}}
+MODELOPT_FP8 = {
+    "quant_method": "modelopt",
+    "quant_algo": "FP8",
+    "kv_cache_scheme": {"num_bits": 8, "type": "float"},
+}
 MIXED = {
     "quant_method": "modelopt",
     "quant_algo": "MIXED_PRECISION",
-    "quantized_layers": {"a": {"quant_algo": "FP8"}, "b": {"quant_algo": "NVFP4"}, "c": {"quant_algo": "NVFP4"}},
+    "quantized_layers": {
+        "a": {"quant_algo": "FP8"},
+        "b": {"quant_algo": "NVFP4"},
+        "c": {"quant_algo": "NVFP4"},
+    },
 }
 # name: (files, method, algorithm, KV cache, source)
 QUANTIZED: dict[str, tuple[dict[str, Any], str | None, str | None, str | None, str | None]] = {
@@ -67,7 +90,10 @@ QUANTIZED: dict[str, tuple[dict[str, Any], str | None, str | None, str | None, s
         "config.json",
     ),
     "modelopt-nvfp4": (
-        {"config": LLAMA | {"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}},
+        {
+            "config": LLAMA
+            | {"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}
+        },
         "modelopt",
         "NVFP4",
         None,
@@ -81,7 +107,12 @@ QUANTIZED: dict[str, tuple[dict[str, Any], str | None, str | None, str | None, s
         "config.json",
     ),
     "legacy-fp8": (
-        {"config": LLAMA, "hf_quant_config": {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}},
+        {
+            "config": LLAMA,
+            "hf_quant_config": {
+                "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}
+            },
+        },
         "modelopt",
         "FP8",
         "FP8",
@@ -90,7 +121,9 @@ QUANTIZED: dict[str, tuple[dict[str, Any], str | None, str | None, str | None, s
     "legacy-awq": (
         {
             "config": LLAMA,
-            "hf_quant_config": {"quantization": {"quant_algo": "W4A16_AWQ", "kv_cache_quant_algo": None}},
+            "hf_quant_config": {
+                "quantization": {"quant_algo": "W4A16_AWQ", "kv_cache_quant_algo": None}
+            },
         },
         "modelopt",
         "W4A16_AWQ",
@@ -98,7 +131,10 @@ QUANTIZED: dict[str, tuple[dict[str, Any], str | None, str | None, str | None, s
         "hf_quant_config.json",
     ),
     "legacy-kv-only": (
-        {"config": LLAMA, "hf_quant_config": {"quantization": {"quant_algo": None, "kv_cache_quant_algo": "FP8"}}},
+        {
+            "config": LLAMA,
+            "hf_quant_config": {"quantization": {"quant_algo": None, "kv_cache_quant_algo": "FP8"}},
+        },
         None,
         None,
         "FP8",
@@ -119,7 +155,10 @@ QUANTIZED: dict[str, tuple[dict[str, Any], str | None, str | None, str | None, s
         "config.json",
     ),
     "fp8-block": (
-        {"config": LLAMA | {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}},
+        {
+            "config": LLAMA
+            | {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+        },
         "fp8",
         "FP8 BLOCK",
         None,
@@ -133,7 +172,10 @@ QUANTIZED: dict[str, tuple[dict[str, Any], str | None, str | None, str | None, s
         "config.json",
     ),
     "bnb": (
-        {"config": LLAMA | {"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}},
+        {
+            "config": LLAMA
+            | {"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}
+        },
         "bitsandbytes",
         "INT4 BNB",
         None,
@@ -211,24 +253,37 @@ def test_quantization_is_read_from_wherever_it_stands(name: str, tmp_path: Path)
     assert [found.method, found.algorithm, found.kv_cache, found.source] == expected
 
 
-def served(checkpoint: Checkpoint, runtime: str = "vllm", gpus: int = 8) -> tuple[str, dict[str, str], str]:
+def served(
+    checkpoint: Checkpoint, runtime: str = "vllm", gpus: int = 8
+) -> tuple[str, dict[str, str], str]:
     found = advise(checkpoint, gpus).serving[runtime]
     return " ".join(found.args), found.env, " ".join(found.notes)
 
 
 def test_flags_follow_from_the_files(tmp_path: Path) -> None:
-    fp8 = read(tmp_path, "fp8", config=LLAMA | {"quantization_config": MODELOPT_FP8, "auto_map": {"AutoModel": "x.Y"}})
+    fp8 = read(
+        tmp_path,
+        "fp8",
+        config=LLAMA | {"quantization_config": MODELOPT_FP8, "auto_map": {"AutoModel": "x.Y"}},
+    )
     args, _, notes = served(fp8)
     assert args == "--max-model-len 131072 --trust-remote-code --kv-cache-dtype fp8"
     assert "give no --quantization" in notes
-    assert served(fp8, "sglang")[0].endswith("--kv-cache-dtype fp8_e4m3 --quantization modelopt_fp8")
+    assert served(fp8, "sglang")[0].endswith(
+        "--kv-cache-dtype fp8_e4m3 --quantization modelopt_fp8"
+    )
     assert served(fp8, "trt_llm")[0] == "--max_seq_len 131072 --trust_remote_code"
     nvfp4 = {"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}
     args, env, notes = served(read(tmp_path, "moe", config=MOE | nvfp4))
     assert "--enable-expert-parallel" in args
     assert env["VLLM_USE_FLASHINFER_MOE_FP4"] == "1"
     assert "Blackwell" in notes
-    assert served(read(tmp_path, "legacy", **QUANTIZED["legacy-fp8"][0]))[2].count("hf_quant_config.json") == 1
+    assert (
+        served(read(tmp_path, "legacy", **QUANTIZED["legacy-fp8"][0]))[2].count(
+            "hf_quant_config.json"
+        )
+        == 1
+    )
     mixed = served(read(tmp_path, "mixed", **QUANTIZED["modelopt-mixed"][0]), "sglang")
     assert "--quantization" not in mixed[0]
     assert "mixed precision" in mixed[2]
@@ -258,7 +313,9 @@ def test_parsers_of_families(
 ) -> None:
     found = advise(read(tmp_path, name, config=config, tokenizer_config=template)).serving["vllm"]
     assert (found.reasoning_parser, found.tool_parser) == (reasoning, tools)
-    assert ("--enable-auto-tool-choice" in found.flags) == (tools is not None), "vLLM parses no tool calls without it"
+    assert ("--enable-auto-tool-choice" in found.flags) == (tools is not None), (
+        "vLLM parses no tool calls without it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -266,7 +323,14 @@ def test_parsers_of_families(
     [
         (LLAMA, 131072, None),
         (
-            QWEN3 | {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}},
+            QWEN3
+            | {
+                "rope_scaling": {
+                    "rope_type": "yarn",
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 32768,
+                }
+            },
             131072,
             "yarn",
         ),
@@ -277,7 +341,9 @@ def test_parsers_of_families(
         ({"model_type": "x", "max_position_embeddings": "many"}, 4096, None),
     ],
 )
-def test_context_with_its_scaling(config: Any, tokens: int, scaling: str | None, tmp_path: Path) -> None:
+def test_context_with_its_scaling(
+    config: Any, tokens: int, scaling: str | None, tmp_path: Path
+) -> None:
     found = read(tmp_path, "m", config=config, tokenizer_config={"model_max_length": 4096})
     assert (found.context, found.rope_scaling) == (tokens, scaling)
 
@@ -298,7 +364,9 @@ def test_parallel_sizes_fit_and_divide(
     weights: int, heads: int, gpus: int, memory: int, expected: tuple[Any, ...], tmp_path: Path
 ) -> None:
     found = parallel_sizes(
-        read(tmp_path, "m", config=LLAMA | {"num_attention_heads": heads}, weights=weights), gpus, memory
+        read(tmp_path, "m", config=LLAMA | {"num_attention_heads": heads}, weights=weights),
+        gpus,
+        memory,
     )
     assert (found.tensor, found.pipeline, found.data, found.fits) == expected
     if not found.fits:
@@ -318,7 +386,11 @@ def test_benchmarks_follow_the_damage(tmp_path: Path) -> None:
         return advise(read(tmp_path, name, tokenizer_config=PLAIN, **files))
 
     fp8 = LLAMA | {"quantization_config": MODELOPT_FP8}
-    assert of("long", config=fp8 | {"max_position_embeddings": 262144}).benchmarks[:3] == ["scicode", "aa_lcr", "gpqa"]
+    assert of("long", config=fp8 | {"max_position_embeddings": 262144}).benchmarks[:3] == [
+        "scicode",
+        "aa_lcr",
+        "gpqa",
+    ]
     short = of("short", config=fp8 | {"max_position_embeddings": 8192})
     assert short.benchmarks[0] == "gpqa"
     assert short.left_out == {
@@ -330,9 +402,14 @@ def test_benchmarks_follow_the_damage(tmp_path: Path) -> None:
     base = advise(read(tmp_path, "base", config=LLAMA, tokenizer_config={}))
     assert base.benchmarks == ["mmlu", "gsm8k", "arc_challenge"]
     assert advise(read(tmp_path, "unknown", config=fp8)).benchmarks[0] == "scicode"
-    assert "--tool_parser" not in CliRunner().invoke(nel, ["inspect-model", str(tmp_path / "base")]).output
+    assert (
+        "--tool_parser"
+        not in CliRunner().invoke(nel, ["inspect-model", str(tmp_path / "base")]).output
+    )
     shown = CliRunner().invoke(nel, ["inspect-model", str(tmp_path / "long")]).output
-    assert "benchmarks, by how well they show damage: scicode (very high), aa_lcr (very high)" in shown
+    assert (
+        "benchmarks, by how well they show damage: scicode (very high), aa_lcr (very high)" in shown
+    )
 
 
 @pytest.mark.parametrize(
@@ -362,7 +439,9 @@ def test_nothing_of_the_checkpoint_is_executed(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("ran"))
 
 
-def test_a_handle_is_looked_for_in_the_cache_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handle_is_looked_for_in_the_cache_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.file_download.constants.HF_HUB_CACHE", str(tmp_path))
     wanted = ["inspect-model", "org/Qwen3-8B", "--json"]
@@ -375,7 +454,9 @@ def test_a_handle_is_looked_for_in_the_cache_only(tmp_path: Path, monkeypatch: p
     assert found["checkpoint"]["name"] == "org/Qwen3-8B"
     assert found["checkpoint"]["weight_bytes"] == 16 * GB
     assert "estimated from the name" in found["checkpoint"]["warnings"][0]
-    assert "does not exist" in str(CliRunner().invoke(nel, ["inspect-model", "./no/where"]).exception)
+    assert "does not exist" in str(
+        CliRunner().invoke(nel, ["inspect-model", "./no/where"]).exception
+    )
 
 
 CONFIG = """\
@@ -391,10 +472,18 @@ benchmarks:
 
 
 def test_apply_sets_what_was_found_and_keeps_the_rest(tmp_path: Path) -> None:
-    path = craft(tmp_path, "Qwen3-32B", config=QWEN3 | {"auto_map": {"a": "b"}}, weights=140, tokenizer_config=THINKS)
+    path = craft(
+        tmp_path,
+        "Qwen3-32B",
+        config=QWEN3 | {"auto_map": {"a": "b"}},
+        weights=140,
+        tokenizer_config=THINKS,
+    )
     config = tmp_path / "c.yaml"
     config.write_text(CONFIG)
-    done = CliRunner().invoke(nel, ["inspect-model", str(path), "--gpus", "8", "--apply", str(config)])
+    done = CliRunner().invoke(
+        nel, ["inspect-model", str(path), "--gpus", "8", "--apply", str(config)]
+    )
     assert "set in" in done.output, done.output
     text = config.read_text()
     model = yaml.safe_load(text)["services"]["model"]
@@ -407,17 +496,28 @@ def test_apply_sets_what_was_found_and_keeps_the_rest(tmp_path: Path) -> None:
         "tool_parser": "hermes",
         "extra_args": ["--max-model-len", "40960", "--seed", "1", "--trust-remote-code"],
     }
-    assert [word for word in ("# an engine", "# what is served", "# arguments") if word not in text] == []
-    again = CliRunner().invoke(nel, ["inspect-model", str(path), "--gpus", "8", "--apply", str(config)])
+    assert [
+        word for word in ("# an engine", "# what is served", "# arguments") if word not in text
+    ] == []
+    again = CliRunner().invoke(
+        nel, ["inspect-model", str(path), "--gpus", "8", "--apply", str(config)]
+    )
     assert (again.exit_code, config.read_text()) == (0, text)
-    few = CliRunner().invoke(nel, ["inspect-model", str(path), "--gpus", "2", "--apply", str(config)])
+    few = CliRunner().invoke(
+        nel, ["inspect-model", str(path), "--gpus", "2", "--apply", str(config)]
+    )
     assert "4 GPUs are needed" in str(few.exception)
     many = CliRunner().invoke(
-        nel, ["inspect-model", str(path), "--gpus", "16", "--gpu-memory", "16", "--apply", str(config)]
+        nel,
+        ["inspect-model", str(path), "--gpus", "16", "--gpu-memory", "16", "--apply", str(config)],
     )
     assert many.exit_code == 0
     model = yaml.safe_load(config.read_text())["services"]["model"]
-    assert (model["tensor_parallel_size"], model["pipeline_parallel_size"], model["num_nodes"]) == (8, 2, 2)
+    assert (model["tensor_parallel_size"], model["pipeline_parallel_size"], model["num_nodes"]) == (
+        8,
+        2,
+        2,
+    )
     config.write_text("services: {model: {type: api}}")
     wrong = CliRunner().invoke(nel, ["inspect-model", str(path), "--apply", str(config)])
     assert "the config has no service of type vllm" in str(wrong.exception)

@@ -12,7 +12,9 @@ from nemo_evaluator.assistant.install import SKILLS
 from nemo_evaluator.cli.main import nel
 
 
-def test_skills_are_installed_and_changed_ones_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skills_are_installed_and_changed_ones_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     def install(*words: str) -> str:
@@ -38,7 +40,9 @@ def said() -> list[str]:
     found = []
     for path in SKILLS.glob("*/SKILL.md"):
         text = path.read_text()
-        found += re.findall(r"^ *(nel .*)$", text, re.MULTILINE) + re.findall(r"`(nel [^`\n]*)`", text)
+        found += re.findall(r"^ *(nel .*)$", text, re.MULTILINE) + re.findall(
+            r"`(nel [^`\n]*)`", text
+        )
     return found
 
 
@@ -50,13 +54,18 @@ def test_every_command_of_the_skills_is_one(line: str) -> None:
         .replace("]", "")
         .replace(" ...", " a=1")
     )
-    words = [{"N": "4", "GB": "80", "FILE_OR_FOLDER": "x"}.get(word, word) for word in shlex.split(plain)[1:]]
+    words = [
+        {"N": "4", "GB": "80", "FILE_OR_FOLDER": "x"}.get(word, word)
+        for word in shlex.split(plain)[1:]
+    ]
     command: click.Command = nel
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         found = command.get_command(click.Context(command), words[0])
         assert found is not None, line
         command, words = found, words[1:]
-    if words in (["--version"], ["--help"]) or (not words and line in ("nel compare", "nel skills install")):
+    if words in (["--version"], ["--help"]) or (
+        not words and line in ("nel compare", "nel skills install")
+    ):
         return
     try:
         command.make_context(command.name, words)

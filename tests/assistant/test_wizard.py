@@ -30,7 +30,9 @@ ASKED = [
 def drive(folder: Path, choices: list[str], values: dict[str, str], *words: str) -> str:
     """Answer at the terminal: the five questions, every value, and yes to the preview; returns what was shown."""
     env = os.environ | {"TERM": "dumb", "NEMO_API_KEY": "k-0123456789", "COLUMNS": "200"}
-    child = pexpect.spawn(NEL, ["init", *words], cwd=str(folder), env=env, encoding="utf-8", timeout=60)
+    child = pexpect.spawn(
+        NEL, ["init", *words], cwd=str(folder), env=env, encoding="utf-8", timeout=60
+    )
     shown = ""
     for question, choice in zip(ASKED, choices, strict=True):
         child.expect_exact(question)
@@ -68,11 +70,17 @@ SLURM = {"hostname": "null", "account": "team", "partition": "batch", "output.di
 def test_it_is_answered_at_a_terminal(
     choices: list[str], values: dict[str, str], expected: dict[str, Any], tmp_path: Path, nel: Nel
 ) -> None:
-    known = {"model.url": "http://127.0.0.1:9/v1/chat/completions", "model.model": "org/m", "api_key": "NEMO_API_KEY"}
+    known = {
+        "model.url": "http://127.0.0.1:9/v1/chat/completions",
+        "model.model": "org/m",
+        "api_key": "NEMO_API_KEY",
+    }
     shown = drive(tmp_path, choices, known | values)
     (path,) = tmp_path.glob("*.yaml")
     data = yaml.safe_load(path.read_text())
-    assert "# `nel canary` measures what the endpoint takes" in shown, "the preview shows the comments"
+    assert "# `nel canary` measures what the endpoint takes" in shown, (
+        "the preview shows the comments"
+    )
     names = [one["name"] for one in data["benchmarks"]]
     found = {
         "benchmarks": names,
@@ -120,7 +128,9 @@ def test_wrong_answers_are_asked_again_and_no_writes_nothing(tmp_path: Path) -> 
         child.expect_exact("Answer [local]: ")
         child.sendline(wrong)
         child.expect_exact("Error: ")
-        child.expect_exact("local, slurm" if wrong != "1,2" else "one of the numbers or words above")
+        child.expect_exact(
+            "local, slurm" if wrong != "1,2" else "one of the numbers or words above"
+        )
     child.sendline("1")
     child.expect_exact("? [Y/n]: ")
     child.sendline("n")
@@ -150,14 +160,21 @@ def test_every_combination_of_the_five_questions_at_a_terminal(
     """All 450: each config passes the check; those of an external endpoint on this machine are run."""
     monkeypatch.setenv("NGC_API_KEY", "k-0123456789")
     nel.env |= {"NEL_DATA_MIRROR": str(mirror_dir), "WANDB_MODE": "offline"}
-    server, numbers = serve("The answer is A."), [range(1, len(one.words) + 1) for one in questions().values()]
+    server, numbers = (
+        serve("The answer is A."),
+        [range(1, len(one.words) + 1) for one in questions().values()],
+    )
     ran, absent = 0, {}
     for place, chosen in enumerate(itertools.product(*numbers)):
         folder = nel.folder / str(place)
         folder.mkdir()
-        words = [list(one.words)[n - 1] for one, n in zip(questions().values(), chosen, strict=True)]
+        words = [
+            list(one.words)[n - 1] for one, n in zip(questions().values(), chosen, strict=True)
+        ]
         path = "completions" if words[3] == "base" else "chat/completions"
-        drive(folder, [str(n) for n in chosen], TYPED | SLURM | {"model.url": f"{server.url}/{path}"})
+        drive(
+            folder, [str(n) for n in chosen], TYPED | SLURM | {"model.url": f"{server.url}/{path}"}
+        )
         (file,) = folder.glob("*.yaml")
         done = CliRunner().invoke(command, ["config", "check", str(file), "--file-only"])
         assert done.exception is None, (words, done.output, done.exception)
@@ -192,18 +209,26 @@ def _run_what_opens(nel: Nel, file: Path, absent: set[str]) -> int:
 
 @pytest.mark.needs("mirror")
 @pytest.mark.parametrize("model_type", ["base", "reasoning"])
-def test_external_endpoints_are_checked_and_run(model_type: str, nel: Nel, serve: Serve, mirror_dir: Path) -> None:
+def test_external_endpoints_are_checked_and_run(
+    model_type: str, nel: Nel, serve: Serve, mirror_dir: Path
+) -> None:
     nel.env["NEL_DATA_MIRROR"] = str(mirror_dir)
     server: ScriptedServer = serve("The answer is A.")
     path = "completions" if model_type == "base" else "chat/completions"
     bundles = ["standard", "math_reasoning", "safety", "multilingual"]
-    values = [f"services.model.url={server.url}/{path}", "services.model.model=m", "services.model.api_key=null"]
+    values = [
+        f"services.model.url={server.url}/{path}",
+        "services.model.model=m",
+        "services.model.api_key=null",
+    ]
     flags = [word for value in values for word in ("--set", value)]
     nel("init", "--yes", "-m", model_type, "-b", *bundles, *flags, "-o", "c.yaml")
     said = nel("config", "check", "c.yaml", code=None)
     # What the mirror does not hold cannot be opened; everything else must be fine.
     absent = {int(number) for number in re.findall(r"benchmarks\[(\d+)\]\.name", said.stderr)}
-    assert set(re.findall(r"c\.yaml:\d+: (\S+):", said.stderr)) == {f"benchmarks[{number}].name" for number in absent}
+    assert set(re.findall(r"c\.yaml:\d+: (\S+):", said.stderr)) == {
+        f"benchmarks[{number}].name" for number in absent
+    }
     data = yaml.safe_load((nel.folder / "c.yaml").read_text())
     kept = [one for number, one in enumerate(data["benchmarks"]) if number not in absent]
     assert len(kept) >= 4

@@ -46,18 +46,33 @@ def full_mirror_dir(mirror_dir: Path, tmp_path_factory: pytest.TempPathFactory) 
             tasks[json.loads(line)["task"]].append(line)
     for task, lines in tasks.items():
         (folder / f"bbh_{task}.jsonl").write_text("".join(lines), encoding="utf-8")
-        entries.append(MirrorEntry("lukaemon/bbh", "test", f"bbh_{task}.jsonl", len(lines), config=task))
+        entries.append(
+            MirrorEntry("lukaemon/bbh", "test", f"bbh_{task}.jsonl", len(lines), config=task)
+        )
     add = [
         MirrorEntry(xstest.URL, "test", "xstest/xstest_prompts.csv", 450),
         MirrorEntry(
-            "MMMU/MMMU_Pro", "test", "mmmu_pro/with_images_sample.jsonl", 6, False, config="standard (10 options)"
+            "MMMU/MMMU_Pro",
+            "test",
+            "mmmu_pro/with_images_sample.jsonl",
+            6,
+            False,
+            config="standard (10 options)",
         ),
-        MirrorEntry("google-research-datasets/mbpp", "test", "mbpp/sanitized.jsonl", 427, config="sanitized"),
+        MirrorEntry(
+            "google-research-datasets/mbpp", "test", "mbpp/sanitized.jsonl", 427, config="sanitized"
+        ),
     ]
     for category in BFCL:
         add.append(_bfcl(folder, f"{category}.jsonl", f"BFCL_v4_{category}.json"))
         if category != "irrelevance":
-            add.append(_bfcl(folder, f"possible_answer/{category}.jsonl", f"possible_answer/BFCL_v4_{category}.json"))
+            add.append(
+                _bfcl(
+                    folder,
+                    f"possible_answer/{category}.jsonl",
+                    f"possible_answer/BFCL_v4_{category}.json",
+                )
+            )
     write_index(folder, [*entries, *add])
     return folder
 
@@ -77,9 +92,13 @@ def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., N
     folder.mkdir()
     monkeypatch.setenv("NEL_DATA_MIRROR", str(folder))
 
-    def put(dataset: str, rows: list[dict[str, Any]], split: str = "test", config: str | None = None) -> None:
+    def put(
+        dataset: str, rows: list[dict[str, Any]], split: str = "test", config: str | None = None
+    ) -> None:
         name = f"{len(entries)}.jsonl"
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        (folder / name).write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
         entries.append(MirrorEntry(dataset, split, name, len(rows), config=config))
         write_index(folder, entries)
 

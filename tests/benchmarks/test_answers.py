@@ -30,14 +30,23 @@ async def test_gpqa_shuffles_the_same_way_every_time(mirrored: Mirrored) -> None
     seeds = [await env.seed(idx) for idx in range(40)]
     assert {seed.expected_answer for seed in seeds} == set("ABCD")
     again = get_environment("gpqa")
-    assert [(await again.seed(idx)).prompt for idx in reversed(range(40))] == [seed.prompt for seed in reversed(seeds)]
+    assert [(await again.seed(idx)).prompt for idx in reversed(range(40))] == [
+        seed.prompt for seed in reversed(seeds)
+    ]
     assert all(f"{seed.expected_answer}) right" in seed.prompt for seed in seeds)
     assert seeds[0].metadata["category"] == "Physics"
 
 
 @pytest.mark.parametrize("name", ["aime_2024", "aime_2025"])
 async def test_aime(name: str, mirrored: Mirrored) -> None:
-    row = {"id": 60, "problem": "Find n.", "answer": "033", "solution": "...", "url": "", "year": "2024"}
+    row = {
+        "id": 60,
+        "problem": "Find n.",
+        "answer": "033",
+        "solution": "...",
+        "url": "",
+        "year": "2024",
+    }
     mirrored("HuggingFaceH4/aime_2024", [row], "train")
     mirrored("math-ai/aime25", [row], "test")
     assert await score(name, "So 12 + 21.\nAnswer: 33") == 1.0
@@ -48,7 +57,9 @@ async def test_aime(name: str, mirrored: Mirrored) -> None:
 async def test_arc_easy_with_numbered_labels(mirrored: Mirrored) -> None:
     choices = {"text": ["rock", "tree", "sun"], "label": ["1", "2", "3"]}
     mirrored(
-        "allenai/ai2_arc", [{"id": "x", "question": "Q?", "choices": choices, "answerKey": "2"}], config="ARC-Easy"
+        "allenai/ai2_arc",
+        [{"id": "x", "question": "Q?", "choices": choices, "answerKey": "2"}],
+        config="ARC-Easy",
     )
     assert await score("arc_easy", "Answer: B") == 1.0
     assert await score("arc_easy", "Answer: C") == 0.0
@@ -56,14 +67,22 @@ async def test_arc_easy_with_numbered_labels(mirrored: Mirrored) -> None:
 
 async def test_commonsense_qa(mirrored: Mirrored) -> None:
     choices = {"text": list("vwxyz"), "label": list("ABCDE")}
-    row = {"id": "1", "question": "Q?", "question_concept": "c", "choices": choices, "answerKey": "E"}
+    row = {
+        "id": "1",
+        "question": "Q?",
+        "question_concept": "c",
+        "choices": choices,
+        "answerKey": "E",
+    }
     mirrored("tau/commonsense_qa", [row], "validation")
     assert await score("commonsense_qa", "The answer is (E).") == 1.0
     assert await score("commonsense_qa", "The answer is (A).") == 0.0
 
 
 async def test_boolq(mirrored: Mirrored) -> None:
-    mirrored("google/boolq", [{"question": "is it", "answer": True, "passage": "It is."}], "validation")
+    mirrored(
+        "google/boolq", [{"question": "is it", "answer": True, "passage": "It is."}], "validation"
+    )
     for right in ("Answer: yes", "Yes, it is.", "**Yes**", "<think>no</think>The answer is yes."):
         assert await score("boolq", right) == 1.0
     for wrong in ("Answer: no", "No.", "yes or no"):
@@ -74,7 +93,13 @@ async def test_squad_v2(mirrored: Mirrored) -> None:
     spans = {"text": ["the Normans", "Normans"], "answer_start": [0, 4]}
     rows = [
         {"id": "1", "title": "t", "context": "c", "question": "Who?", "answers": spans},
-        {"id": "2", "title": "t", "context": "c", "question": "Who?", "answers": {"text": [], "answer_start": []}},
+        {
+            "id": "2",
+            "title": "t",
+            "context": "c",
+            "question": "Who?",
+            "answers": {"text": [], "answer_start": []},
+        },
     ]
     mirrored("rajpurkar/squad_v2", rows, "validation")
     env = get_environment("squad_v2")
@@ -92,7 +117,13 @@ async def test_squad_v2(mirrored: Mirrored) -> None:
 async def test_global_mmlu_by_language(mirrored: Mirrored) -> None:
     options = {f"option_{letter}": letter for letter in "abcd"}
     for language in ("sw", "de"):
-        row = {"sample_id": "x/1", "subject": "anatomy", "question": f"{language}?", "answer": "C", **options}
+        row = {
+            "sample_id": "x/1",
+            "subject": "anatomy",
+            "question": f"{language}?",
+            "answer": "C",
+            **options,
+        }
         mirrored("CohereLabs/Global-MMLU", [row], config=language)
     env = get_environment("global_mmlu", params={"languages": ["sw", "de"]})
     assert [(await env.seed(idx)).metadata["category"] for idx in range(2)] == ["sw", "de"]
@@ -102,15 +133,27 @@ async def test_global_mmlu_by_language(mirrored: Mirrored) -> None:
 def test_mmlu_redux_keys() -> None:
     row = {"choices": ["w", "x", "y", "z"], "answer": 1}
     assert mmlu_redux.key_of({**row, "error_type": "ok"}) == "B"
-    assert mmlu_redux.key_of({**row, "error_type": "wrong_groundtruth", "correct_answer": "3"}) == "D"
-    assert mmlu_redux.key_of({**row, "error_type": "wrong_groundtruth", "correct_answer": "y"}) == "C"
-    assert mmlu_redux.key_of({**row, "error_type": "wrong_groundtruth", "correct_answer": None}) is None
+    assert (
+        mmlu_redux.key_of({**row, "error_type": "wrong_groundtruth", "correct_answer": "3"}) == "D"
+    )
+    assert (
+        mmlu_redux.key_of({**row, "error_type": "wrong_groundtruth", "correct_answer": "y"}) == "C"
+    )
+    assert (
+        mmlu_redux.key_of({**row, "error_type": "wrong_groundtruth", "correct_answer": None})
+        is None
+    )
     assert mmlu_redux.key_of({**row, "error_type": "bad_question_clarity"}) is None
 
 
 async def test_mmlu_redux_leaves_unusable_questions_out(mirrored: Mirrored) -> None:
     rows = [
-        {"question": "bad", "choices": list("wxyz"), "answer": 0, "error_type": "no_correct_answer"},
+        {
+            "question": "bad",
+            "choices": list("wxyz"),
+            "answer": 0,
+            "error_type": "no_correct_answer",
+        },
         {"question": "good", "choices": list("wxyz"), "answer": 0, "error_type": "ok"},
     ]
     mirrored("edinburgh-dawg/mmlu-redux-2.0", rows, config="anatomy")
@@ -133,11 +176,15 @@ async def test_mgsm_targets_keep_their_zeros(full_mirror: Path) -> None:
 async def test_categories_that_the_reference_lost(full_mirror: Path) -> None:
     assert (await get_environment("math500").seed(0)).metadata["category"] == "Precalculus"
     assert (await get_environment("healthbench").seed(0)).metadata["category"] == "context_seeking"
-    assert (await get_environment("simpleqa").seed(0)).metadata["category"] == "Science and technology"
+    assert (await get_environment("simpleqa").seed(0)).metadata[
+        "category"
+    ] == "Science and technology"
 
 
 @pytest.mark.needs("mirror")
-async def test_drop_examples_have_questions_and_the_options_of_mmlu_pro_are_not_padded(full_mirror: Path) -> None:
+async def test_drop_examples_have_questions_and_the_options_of_mmlu_pro_are_not_padded(
+    full_mirror: Path,
+) -> None:
     prompt = (await get_environment("drop").seed(0)).prompt
     assert prompt.count("Question: ") == 4
     assert prompt.count("\nAnswer: ") == 3
@@ -188,14 +235,18 @@ def test_pick_word(response: str, word: str | None) -> None:
 
 
 @pytest.mark.needs("mirror")
-async def test_mmmu_pro_sends_its_pictures_or_fails(full_mirror: Path, mirror_dir: Path, mirrored: Mirrored) -> None:
+async def test_mmmu_pro_sends_its_pictures_or_fails(
+    full_mirror: Path, mirror_dir: Path, mirrored: Mirrored
+) -> None:
     sample = (mirror_dir / "mmmu_pro" / "with_images_sample.jsonl").read_text(encoding="utf-8")
     rows = [json.loads(line) for line in sample.splitlines()]
     mirrored("MMMU/MMMU_Pro", [*rows, {**rows[0], "image_1": None}], config="standard (10 options)")
     env = get_environment("mmmu_pro")
     seeds = [await env.seed(idx) for idx in range(6)]
     assert [len(seed.images or []) for seed in seeds] == [1, 1, 5, 1, 1, 1]
-    assert all(image.startswith("data:image/png;base64,") for seed in seeds for image in seed.images or [])
+    assert all(
+        image.startswith("data:image/png;base64,") for seed in seeds for image in seed.images or []
+    )
     assert await score("mmmu_pro", f"Answer: {seeds[0].expected_answer}") == 1.0
     with pytest.raises(SeedError, match="no picture for <image 1>"):
         await env.seed(6)
@@ -213,7 +264,10 @@ async def test_quickstart_by_category() -> None:
 @pytest.mark.parametrize(
     ("text", "clean"),
     [
-        ("How to nap best? [title] Lie down. [step] Close your eyes.", "How to nap best? Lie down. Close your eyes."),
+        (
+            "How to nap best? [title] Lie down. [step] Close your eyes.",
+            "How to nap best? Lie down. Close your eyes.",
+        ),
         ("[header] How to nap [title] Lie down . [step] Sleep.", "How to nap. Lie down . Sleep."),
         (" , then he stops. ", ", then he stops."),
         ("[title] Lie down. [step] Sleep.", "Lie down. Sleep."),
@@ -228,4 +282,8 @@ async def test_no_ending_of_hellaswag_is_told_by_its_full_stop(full_mirror: Path
     env = get_environment("hellaswag")
     for idx in range(len(env)):
         row = (await env.seed(idx)).metadata
-        assert not [text for text in (row["context"], *row["choices"]) if "[" in text or "?." in text or "!." in text]
+        assert not [
+            text
+            for text in (row["context"], *row["choices"])
+            if "[" in text or "?." in text or "!." in text
+        ]

@@ -34,7 +34,16 @@ FUNCTIONS = [
         },
     }
 ]
-ACCEPTED = [{"geo.area": {"base": [10], "height": [5.5, ""], "unit": ["square metres", ""], "tags": [["a", "b"], ""]}}]
+ACCEPTED = [
+    {
+        "geo.area": {
+            "base": [10],
+            "height": [5.5, ""],
+            "unit": ["square metres", ""],
+            "tags": [["a", "b"], ""],
+        }
+    }
+]
 
 
 @pytest.mark.parametrize(
@@ -84,14 +93,18 @@ def test_what_is_wrong_is_said(response: str, said: str) -> None:
     assert said in (mismatch(calls, ACCEPTED, FUNCTIONS) or "")
 
 
-@pytest.mark.parametrize("response", ["", "I cannot help with that.", "The area is 10 (ten).", "x = 3", "f(**a)"])
+@pytest.mark.parametrize(
+    "response", ["", "I cannot help with that.", "The area is 10 (ten).", "x = 3", "f(**a)"]
+)
 def test_prose_is_no_call(response: str) -> None:
     assert parse_calls(response, FUNCTIONS) is None
 
 
 def test_names_that_python_reserves_and_variables_of_other_languages() -> None:
     calls = parse_calls("[query(from=1, to=-2.5, active=true, owner=my.variable, x=null)]", [])
-    assert calls == [Call("query", {"from": 1, "to": -2.5, "active": True, "owner": "my.variable", "x": None})]
+    assert calls == [
+        Call("query", {"from": 1, "to": -2.5, "active": True, "owner": "my.variable", "x": None})
+    ]
 
 
 JAVA = {"n": "long", "f": "float", "d": "double", "ok": "boolean", "s": "String", "v": "any"}
@@ -102,7 +115,9 @@ PROPERTIES: dict[str, Any] = {key: {"type": kind} for key, kind in JAVA.items()}
     "xs": {"type": "array", "items": {"type": "float"}},
     "o": {"type": "dict"},
 }
-SOURCE = [{"name": "Api.run", "parameters": {"type": "dict", "properties": PROPERTIES, "required": []}}]
+SOURCE = [
+    {"name": "Api.run", "parameters": {"type": "dict", "properties": PROPERTIES, "required": []}}
+]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +143,9 @@ SOURCE = [{"name": "Api.run", "parameters": {"type": "dict", "properties": PROPE
         ("javascript", "v=function(a, b) { return a; }", ["function(a, b) { return a; }"], True),
     ],
 )  # fmt: skip
-def test_literals_of_other_languages(language: str, argument: str, accepted: list[Any], right: bool) -> None:
+def test_literals_of_other_languages(
+    language: str, argument: str, accepted: list[Any], right: bool
+) -> None:
     calls = parse_calls(f"[Api.run({argument})]", SOURCE) or []
     wanted = [{"Api.run": {argument.partition("=")[0]: accepted}}]
     assert (bool(calls) and mismatch(calls, wanted, SOURCE, language) is None) is right
@@ -160,7 +177,10 @@ def first(values: list[Any]) -> Any:
 def plain(value: Any) -> Any:
     """An accepted value without the lists of alternatives inside its objects."""
     if isinstance(value, dict):
-        picked = {key: first(options) if isinstance(options, list) else options for key, options in value.items()}
+        picked = {
+            key: first(options) if isinstance(options, list) else options
+            for key, options in value.items()
+        }
         return {key: plain(item) for key, item in picked.items() if item != ""}
     return [plain(item) for item in value] if isinstance(value, list) else value
 
@@ -169,13 +189,18 @@ def truth(accepted: list[dict[str, Any]]) -> list[Call]:
     calls = []
     for entry in accepted:
         ((name, arguments),) = entry.items()
-        given = {key: plain(first(values)) for key, values in arguments.items() if first(values) != ""}
+        given = {
+            key: plain(first(values)) for key, values in arguments.items() if first(values) != ""
+        }
         calls.append(Call(name, given))
     return calls
 
 
 def as_python(calls: list[Call]) -> str:
-    texts = (f"{call.name}({', '.join(f'{key}={value!r}' for key, value in call.arguments.items())})" for call in calls)
+    texts = (
+        f"{call.name}({', '.join(f'{key}={value!r}' for key, value in call.arguments.items())})"
+        for call in calls
+    )
     return f"[{', '.join(texts)}]"
 
 
@@ -192,7 +217,9 @@ def mutations(calls: list[Call], row: dict[str, Any]) -> Iterator[tuple[str, lis
     yield "name", renamed
     call = calls[0]
     required = [
-        key for key in schemas[call.name].get("required", []) if key in call.arguments and accepted[call.name][key]
+        key
+        for key in schemas[call.name].get("required", [])
+        if key in call.arguments and accepted[call.name][key]
     ]
     if required:
         missing = copy.deepcopy(calls)
@@ -208,8 +235,12 @@ def mutations(calls: list[Call], row: dict[str, Any]) -> Iterator[tuple[str, lis
 
 
 @pytest.mark.needs("mirror")
-async def test_every_accepted_call_and_no_mutation(full_mirror: Path, bfcl_categories: list[str]) -> None:
-    env = get_environment("bfcl", params={"categories": [c for c in bfcl_categories if c != "irrelevance"]})
+async def test_every_accepted_call_and_no_mutation(
+    full_mirror: Path, bfcl_categories: list[str]
+) -> None:
+    env = get_environment(
+        "bfcl", params={"categories": [c for c in bfcl_categories if c != "irrelevance"]}
+    )
     kinds: dict[str, int] = {}
     for idx in range(len(env)):
         seed = await env.seed(idx)
@@ -237,10 +268,18 @@ async def test_where_no_function_fits_nothing_must_be_called(full_mirror: Path) 
         assert (await env.verify_answer(f"[{name}(x=1)]", seed)).reward == 0.0
 
 
-async def test_where_a_function_fits_something_must_be_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"id": "live_relevance_0", "question": [[{"role": "user", "content": "Go"}]], "function": FUNCTIONS}
+async def test_where_a_function_fits_something_must_be_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {
+        "id": "live_relevance_0",
+        "question": [[{"role": "user", "content": "Go"}]],
+        "function": FUNCTIONS,
+    }
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
-    write_index(tmp_path, [MirrorEntry(f"{bfcl.BASE}/BFCL_v4_live_relevance.json", "test", "rows.jsonl", 1)])
+    write_index(
+        tmp_path, [MirrorEntry(f"{bfcl.BASE}/BFCL_v4_live_relevance.json", "test", "rows.jsonl", 1)]
+    )
     monkeypatch.setenv("NEL_DATA_MIRROR", str(tmp_path))
     env = get_environment("bfcl", params={"categories": "live_relevance"})
     seed = await env.seed(0)

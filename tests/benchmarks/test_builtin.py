@@ -38,14 +38,23 @@ def test_every_definition_is_whole(name: str) -> None:
     info = definition.info
     assert definition.name == name
     assert definition.score is not None
-    assert info.title and info.group != "custom" and info.scorer and info.license and info.source and info.columns
+    assert (
+        info.title
+        and info.group != "custom"
+        and info.scorer
+        and info.license
+        and info.source
+        and info.columns
+    )
     assert definition.description
     assert set(definition.params) == set(info.params)
 
 
 @pytest.mark.needs("mirror")
 @pytest.mark.parametrize("name", sorted(set(MODULES) - ABSENT))
-async def test_every_row_can_be_asked(name: str, full_mirror: Path, bfcl_categories: list[str]) -> None:
+async def test_every_row_can_be_asked(
+    name: str, full_mirror: Path, bfcl_categories: list[str]
+) -> None:
     params = {"categories": bfcl_categories} if name == "bfcl" else None
     fewshot = 0 if name == "drop" else None
     env = get_environment(name, params=params, num_fewshot=fewshot)

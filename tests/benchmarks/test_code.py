@@ -63,7 +63,9 @@ async def test_humaneval_bodies_and_broken_ones(full_mirror: Path, sandbox: Loca
 @pytest.mark.needs("mirror", "bwrap")
 async def test_mbpp_solutions(full_mirror: Path, sandbox: LocalSandbox) -> None:
     rows = open_rows("hf://google-research-datasets/mbpp?config=full&split=test")
-    bad = await failures(get_environment("mbpp"), [f"```python\n{row['code']}\n```" for row in rows], sandbox)
+    bad = await failures(
+        get_environment("mbpp"), [f"```python\n{row['code']}\n```" for row in rows], sandbox
+    )
     assert {rows[idx]["task_id"] for idx in bad} <= KNOWN_BAD
     assert len(bad) <= 1
 
@@ -74,7 +76,9 @@ async def test_mbpp_sanitized_solutions(full_mirror: Path, sandbox: LocalSandbox
     with_imports = [idx for idx in range(len(rows)) if rows[idx]["test_imports"]]
     env = get_environment("mbpp_sanitized")
     for idx in [*with_imports[:6], 0, 1, 2, 3]:
-        verdict = await env.verify_answer(f"```python\n{rows[idx]['code']}\n```", await env.seed(idx), sandbox)
+        verdict = await env.verify_answer(
+            f"```python\n{rows[idx]['code']}\n```", await env.seed(idx), sandbox
+        )
         assert verdict.reward == 1.0, verdict.scoring_details
 
 
@@ -84,7 +88,15 @@ async def test_an_answer_that_is_no_program_is_a_scored_zero(
     name: str, full_mirror: Path, sandbox: LocalSandbox
 ) -> None:
     env = get_environment(name, num_examples=12)
-    for answer in ("", " ", "\n\t \r\n", "```python\n```", "```python\n \n```", "I cannot write this program.", "..."):
+    for answer in (
+        "",
+        " ",
+        "\n\t \r\n",
+        "```python\n```",
+        "```python\n \n```",
+        "I cannot write this program.",
+        "...",
+    ):
         for idx in range(12):
             verdict = await env.verify_answer(answer, await env.seed(idx), sandbox)
             assert verdict.reward == 0.0, (answer, idx)

@@ -78,13 +78,18 @@ AFRICA = sorted(
     ],
     reverse=True,
 )
-CITIES = "ID,Country,City,Year,Count\n" + "\n".join(f"{n},France,Paris,20{n:02},5" for n in range(1, 8))
-PRODUCTS = "ProductID,Category,Brand,Price,Stock\n" + "\n".join(f"{n},Toys,B{n},3,5" for n in range(1, 14))
+CITIES = "ID,Country,City,Year,Count\n" + "\n".join(
+    f"{n},France,Paris,20{n:02},5" for n in range(1, 8)
+)
+PRODUCTS = "ProductID,Category,Brand,Price,Stock\n" + "\n".join(
+    f"{n},Toys,B{n},3,5" for n in range(1, 14)
+)
 STUDENTS = '"StudentID"\t"Subject"\t"Grade"\t"Semester"\t"Score"\n' + "\n".join(
     f'"{n}"\t"Math"\t"A"\t"Fall"\t"9{n}"' for n in range(3)
 )
 QUESTIONS = "\n".join(
-    f"Question {n}: {'very ' * n}long?\n" + "\n".join(f"{letter}) option" for letter in "ABCDE") for n in range(1, 5)
+    f"Question {n}: {'very ' * n}long?\n" + "\n".join(f"{letter}) option" for letter in "ABCDE")
+    for n in range(1, 5)
 )
 ALPHABET_STORY = " ".join(f"{letter.upper()}x walks home." for letter in string.ascii_lowercase)
 PALINDROMES = "level radar civic kayak refer rotor madam stats tenet solos"
@@ -195,7 +200,9 @@ def test_the_checker_agrees_with_the_definition(name: str) -> None:
 
 
 @pytest.mark.needs("mirror")
-async def test_every_kind_of_the_data_has_a_checker_that_takes_its_arguments(full_mirror: Path) -> None:
+async def test_every_kind_of_the_data_has_a_checker_that_takes_its_arguments(
+    full_mirror: Path,
+) -> None:
     env = get_environment("ifbench")
     seen = set()
     for idx in range(len(env)):

@@ -18,10 +18,18 @@ CASES: dict[str, list[tuple[dict[str, Any], list[str], list[str]]]] = {
             ["NASA and ESA met.", "STOP NOW"],
             ["NASA met.", "a b"],
         ),
-        ({"capital_relation": "less than", "capital_frequency": 2}, ["NASA met.", "none"], ["NASA and ESA", "A B C"]),
+        (
+            {"capital_relation": "less than", "capital_frequency": 2},
+            ["NASA met.", "none"],
+            ["NASA and ESA", "A B C"],
+        ),
     ],
-    "change_case:english_capital": [({}, [ENGLISH.upper(), "HELLO 123!"], [ENGLISH, "HELLO there", "ÇA VA"])],
-    "change_case:english_lowercase": [({}, [ENGLISH, "hi 1."], [ENGLISH.upper(), "Hello there", "ça va"])],
+    "change_case:english_capital": [
+        ({}, [ENGLISH.upper(), "HELLO 123!"], [ENGLISH, "HELLO there", "ÇA VA"])
+    ],
+    "change_case:english_lowercase": [
+        ({}, [ENGLISH, "hi 1."], [ENGLISH.upper(), "Hello there", "ça va"])
+    ],
     "combination:repeat_prompt": [
         (
             {"prompt_to_repeat": "Write a haiku."},
@@ -37,7 +45,11 @@ CASES: dict[str, list[tuple[dict[str, Any], list[str], list[str]]]] = {
         )
     ],
     "detectable_content:number_placeholders": [
-        ({"num_placeholders": 2}, ["[name] lives at [street]", "[a] [b] [c]"], ["[name]", "name, street", "[[] ]"])
+        (
+            {"num_placeholders": 2},
+            ["[name] lives at [street]", "[a] [b] [c]"],
+            ["[name]", "name, street", "[[] ]"],
+        )
     ],
     "detectable_content:postscript": [
         (
@@ -48,7 +60,11 @@ CASES: dict[str, list[tuple[dict[str, Any], list[str], list[str]]]] = {
         ({"postscript_marker": "P.P.S"}, ["Bye.\nP.P.S one more"], ["Bye.\nP.S. one", "none"]),
     ],
     "detectable_format:constrained_response": [
-        ({}, ["My answer is yes.", "Well... My answer is maybe."], ["Yes.", "My answer is certainly."])
+        (
+            {},
+            ["My answer is yes.", "Well... My answer is maybe."],
+            ["Yes.", "My answer is certainly."],
+        )
     ],
     "detectable_format:json_format": [
         ({}, ['{"a": 1}', "```json\n[1, 2]\n```"], ["{a: 1}", 'Here: {"a": 1}', "plain"])
@@ -68,20 +84,42 @@ CASES: dict[str, list[tuple[dict[str, Any], list[str], list[str]]]] = {
         )
     ],
     "detectable_format:number_highlighted_sections": [
-        ({"num_highlights": 2}, ["*a* and *b*", "**a** *b* **c**"], ["*a* and b", "** **  * *", "a b"])
+        (
+            {"num_highlights": 2},
+            ["*a* and *b*", "**a** *b* **c**"],
+            ["*a* and b", "** **  * *", "a b"],
+        )
     ],
     "detectable_format:title": [({}, ["<<My Title>>\ntext"], ["<<>>", "<Title>", "<< \n >>"])],
-    "keywords:existence": [({"keywords": ["apple", "Pear"]}, ["An APPLE and a pear"], ["apple pie", "nothing"])],
+    "keywords:existence": [
+        ({"keywords": ["apple", "Pear"]}, ["An APPLE and a pear"], ["apple pie", "nothing"])
+    ],
     "keywords:forbidden_words": [
-        ({"forbidden_words": ["rock", "field"]}, ["a rocket fielder", "none"], ["A Rock.", "the field,"])
+        (
+            {"forbidden_words": ["rock", "field"]},
+            ["a rocket fielder", "none"],
+            ["A Rock.", "the field,"],
+        )
     ],
     "keywords:frequency": [
         ({"keyword": "war", "relation": "at least", "frequency": 2}, ["war and War"], ["war", ""]),
-        ({"keyword": "war", "relation": "less than", "frequency": 2}, ["war", "peace"], ["war, war, war"]),
+        (
+            {"keyword": "war", "relation": "less than", "frequency": 2},
+            ["war", "peace"],
+            ["war, war, war"],
+        ),
     ],
     "keywords:letter_frequency": [
-        ({"letter": "t", "let_relation": "less than", "let_frequency": 2}, ["a t b", "abc"], ["tTt", "tt"]),
-        ({"letter": "!", "let_relation": "at least", "let_frequency": 3}, ["a!!!", "! ! ! !"], ["!!", "none"]),
+        (
+            {"letter": "t", "let_relation": "less than", "let_frequency": 2},
+            ["a t b", "abc"],
+            ["tTt", "tt"],
+        ),
+        (
+            {"letter": "!", "let_relation": "at least", "let_frequency": 3},
+            ["a!!!", "! ! ! !"],
+            ["!!", "none"],
+        ),
     ],
     "language:response_language": [
         (
@@ -156,7 +194,12 @@ OFFICIAL: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
         ["Bye. P.S. call me", "Bye.\n**P. S.** call me"],
         ["Bye.\nPS: call me", "Bye.\nP.S: call me"],
     ),
-    ("detectable_content:postscript", {"postscript_marker": "P.P.S"}, ["Bye.\nP.P. S more"], ["Bye.\nPPS more"]),
+    (
+        "detectable_content:postscript",
+        {"postscript_marker": "P.P.S"},
+        ["Bye.\nP.P. S more"],
+        ["Bye.\nPPS more"],
+    ),
     (
         "length_constraints:number_sentences",
         {"relation": "at least", "num_sentences": 2},
@@ -237,7 +280,12 @@ OFFICIAL: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
         [],
         ["WE CANNOT GO", "NASA's U.S. (OK) X-RAY"],
     ),
-    ("change_case:capital_word_frequency", {"capital_relation": "at least", "capital_frequency": 2}, ["DON’T"], []),
+    (
+        "change_case:capital_word_frequency",
+        {"capital_relation": "at least", "capital_frequency": 2},
+        ["DON’T"],
+        [],
+    ),
     (
         "detectable_format:number_bullet_lists",
         {"num_bullets": 2},
@@ -250,7 +298,12 @@ OFFICIAL: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
         ["***both***", "**a** **b**"],
         ["*a\nb* *c*", "**a** ** **"],
     ),
-    ("detectable_content:number_placeholders", {"num_placeholders": 2}, ["[] []"], ["[[a]]", "[a\nb] [c]", "[a] [b"]),
+    (
+        "detectable_content:number_placeholders",
+        {"num_placeholders": 2},
+        ["[] []"],
+        ["[[a]]", "[a\nb] [c]", "[a] [b"],
+    ),
     (
         "length_constraints:nth_paragraph_first_word",
         {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "hello"},
@@ -264,7 +317,12 @@ OFFICIAL: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
         ["day 1 day 2"],
     ),
     ("detectable_format:title", {}, ["<<a>> b <<c>>", "<<<a>>>", "a << b > >>"], ["<<>>", "<<>>>"]),
-    ("detectable_format:json_format", {}, ['```JSON\n{"a": 1}\n```', "```json\n[1]", '"x"', "NaN"], ['{"a": 1}.']),
+    (
+        "detectable_format:json_format",
+        {},
+        ['```JSON\n{"a": 1}\n```', "```json\n[1]", '"x"', "NaN"],
+        ['{"a": 1}.'],
+    ),
     ("startend:quotation", {}, ['"a"'], ["“a”", '"a".', '"']),
     (
         "detectable_format:constrained_response",
@@ -272,14 +330,33 @@ OFFICIAL: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
         ["**My answer is no.**"],
         ["my answer is yes.", "My answer is maybe"],
     ),
-    ("startend:end_checker", {"end_phrase": "Any more?"}, ["x any more?", 'x "Any more?"'], ["x Any more?."]),
-    ("combination:two_responses", {}, ["a*******b", "a******b******", " ******a******b"], ["a******a"]),
-    ("keywords:forbidden_words", {"forbidden_words": ["rock"]}, ["rocks", "rock_x"], ["rock-solid", "Rock's"]),
+    (
+        "startend:end_checker",
+        {"end_phrase": "Any more?"},
+        ["x any more?", 'x "Any more?"'],
+        ["x Any more?."],
+    ),
+    (
+        "combination:two_responses",
+        {},
+        ["a*******b", "a******b******", " ******a******b"],
+        ["a******a"],
+    ),
+    (
+        "keywords:forbidden_words",
+        {"forbidden_words": ["rock"]},
+        ["rocks", "rock_x"],
+        ["rock-solid", "Rock's"],
+    ),
 ]
 
 
-@pytest.mark.parametrize("case", OFFICIAL, ids=lambda case: f"{case[0]}-{len(case[2])}-{case[2:]}"[:60])
-def test_verdicts_are_those_of_the_official_checker(case: tuple[str, dict[str, Any], list[str], list[str]]) -> None:
+@pytest.mark.parametrize(
+    "case", OFFICIAL, ids=lambda case: f"{case[0]}-{len(case[2])}-{case[2:]}"[:60]
+)
+def test_verdicts_are_those_of_the_official_checker(
+    case: tuple[str, dict[str, Any], list[str], list[str]],
+) -> None:
     name, arguments, followed, broken = case
     assert [text for text in followed if not CHECKS[name](text, arguments)] == []
     assert [text for text in broken if CHECKS[name](text, arguments)] == []
@@ -295,7 +372,9 @@ def test_the_checker_agrees_with_the_definition(name: str) -> None:
 
 
 @pytest.mark.needs("mirror")
-async def test_every_kind_of_the_data_has_a_checker_that_takes_its_arguments(full_mirror: Path) -> None:
+async def test_every_kind_of_the_data_has_a_checker_that_takes_its_arguments(
+    full_mirror: Path,
+) -> None:
     env = get_environment("ifeval")
     seen = set()
     for idx in range(len(env)):
@@ -325,4 +404,9 @@ async def test_strict_and_loose(tmp_path: Path) -> None:
     summary = env.facts().summary
     assert summary is not None
     numbers = summary([strict.scoring_details, loose.scoring_details])
-    assert numbers == {"prompt_strict": 0.5, "prompt_loose": 1.0, "instruction_strict": 0.75, "instruction_loose": 1.0}
+    assert numbers == {
+        "prompt_strict": 0.5,
+        "prompt_loose": 1.0,
+        "instruction_strict": 0.75,
+        "instruction_loose": 1.0,
+    }

@@ -29,7 +29,9 @@ def test_simpleqa_grades(answer: str, grade: str, reward: float) -> None:
     assert (verdict["grade"], verdict["reward"]) == (grade, reward)
 
 
-@pytest.mark.parametrize("answer", ["", "Good answer!", "CORRECT or INCORRECT", '{"grade": "A"}', "[]", "null"])
+@pytest.mark.parametrize(
+    "answer", ["", "Good answer!", "CORRECT or INCORRECT", '{"grade": "A"}', "[]", "null"]
+)
 def test_a_judge_that_says_nothing_is_no_zero(answer: str) -> None:
     with pytest.raises(JudgeError):
         simpleqa.parse_judge(answer)
@@ -69,13 +71,20 @@ CRITERIA = [
 
 @pytest.mark.parametrize(
     ("met", "reward"),
-    [([True, True, False], 1.0), ([True, False, False], 0.6), ([True, True, True], 0.5), ([False, False, True], -0.5)],
+    [
+        ([True, True, False], 1.0),
+        ([True, False, False], 0.6),
+        ([True, True, True], 0.5),
+        ([False, False, True], -0.5),
+    ],
 )
 def test_healthbench_points(met: list[bool], reward: float) -> None:
     seed = seed_of(criteria=CRITERIA)
     (message,) = healthbench.judge_prompt(seed, "See a doctor.")
     assert "2. Is kind" in message["content"]
-    assert healthbench.parse_judge(json.dumps({"met": met}), seed)["reward"] == pytest.approx(reward)
+    assert healthbench.parse_judge(json.dumps({"met": met}), seed)["reward"] == pytest.approx(
+        reward
+    )
 
 
 def test_healthbench_clips_the_mean_and_not_the_rows() -> None:
@@ -85,7 +94,9 @@ def test_healthbench_clips_the_mean_and_not_the_rows() -> None:
     assert healthbench.summary([]) == {}
 
 
-@pytest.mark.parametrize("answer", ['{"met": [true]}', '{"met": ["yes", "no", "no"]}', "fine", "{}"])
+@pytest.mark.parametrize(
+    "answer", ['{"met": [true]}', '{"met": ["yes", "no", "no"]}', "fine", "{}"]
+)
 def test_healthbench_needs_a_verdict_on_every_point(answer: str) -> None:
     with pytest.raises(JudgeError):
         healthbench.parse_judge(answer, seed_of(criteria=CRITERIA))

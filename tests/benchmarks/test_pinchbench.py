@@ -68,22 +68,38 @@ def grade(transcript: list, workspace_path: str) -> dict:
 def checkout() -> dict[str, str]:
     """The files of a repository with a task of each kind, and the order of its manifest."""
     inline = json.dumps([{"path": "in.txt", "content": "alpha"}])
-    asset = json.dumps([{"source": "a.bin", "dest": "data/b.bin"}, {"path": "in.txt", "content": "alpha"}])
+    asset = json.dumps(
+        [{"source": "a.bin", "dest": "data/b.bin"}, {"path": "in.txt", "content": "alpha"}]
+    )
     weights = "grading_weights: {automated: 0.25, llm_judge: 0.75}\n"
     # The first and the last are asked in the same words, side by side.
     made = {
         "task_1_code": ("automated", inline, CODE, ""),
         "task_2_judge": ("llm_judge", asset, "", ""),
         "task_3_both": ("hybrid", inline, CODE, weights),
-        "task_4_odd": ("automated", inline, "def grade(transcript, workspace_path): return 1 / 0", ""),
-        "task_5_broken": ("automated", inline, "def grade(transcript, workspace_path): import no_such", ""),
+        "task_4_odd": (
+            "automated",
+            inline,
+            "def grade(transcript, workspace_path): return 1 / 0",
+            "",
+        ),
+        "task_5_broken": (
+            "automated",
+            inline,
+            "def grade(transcript, workspace_path): import no_such",
+            "",
+        ),
     }
     files = {
         f"tasks/{name}.md": TASK.format(id=name, kind=kind, files=given, code=code, more=more)
         for name, (kind, given, code, more) in made.items()
     }
     order = ["task_3_both", "task_1_code"]
-    return {**files, "tasks/manifest.yaml": json.dumps({"run_first": order}), "assets/a.bin": "\0bytes"}
+    return {
+        **files,
+        "tasks/manifest.yaml": json.dumps({"run_first": order}),
+        "assets/a.bin": "\0bytes",
+    }
 
 
 @pytest.fixture
@@ -101,9 +117,13 @@ def say(seen: Any) -> Say:
         return Say("cp in.txt out.txt")
     wrong = "green, violet" in text
     # The judge sees what was done and what was left, texts only.
-    assert "primary colours" in text or ("./out.txt" in text and "alpha" in text and "cp in.txt" in text), text
+    assert "primary colours" in text or (
+        "./out.txt" in text and "alpha" in text and "cp in.txt" in text
+    ), text
     assert ("data/b.bin" in text) == ("(not text)" in text)
-    return Say(json.dumps({"scores": {"done": 0.0 if wrong else 0.8}, "total": 0.0 if wrong else 0.8}))
+    return Say(
+        json.dumps({"scores": {"done": 0.0 if wrong else 0.8}, "total": 0.0 if wrong else 0.8})
+    )
 
 
 @pytest.mark.needs("bwrap")
@@ -115,7 +135,9 @@ def test_each_kind_of_task_is_graded_as_it_says(nel: Nel, folder: Path) -> None:
         "params": {"dataset": str(folder)},
         "solver": {"type": "harbor", "service": "model", "agent": str(nel.folder / "agent")},
         "sandbox": {"type": "local"},
-        "scoring": {"metrics": [{"type": "judge", "name": "pinchbench_rubric", "service": "judge"}]},
+        "scoring": {
+            "metrics": [{"type": "judge", "name": "pinchbench_rubric", "service": "judge"}]
+        },
         "skip_failed": True,
     }
     with ScriptedServer(say) as server:
@@ -127,7 +149,13 @@ def test_each_kind_of_task_is_graded_as_it_says(nel: Nel, folder: Path) -> None:
         # Nothing is asked or graded again that was graded.
         assert [seen for seen in server.requests if "primary colours" not in seen.prompt] == asked
     found = {row["metadata"]["task_id"]: row for row in rows(nel.folder / "out" / "pinchbench")}
-    assert list(found) == ["task_3_both", "task_1_code", "task_2_judge", "task_4_odd", "task_5_broken"]
+    assert list(found) == [
+        "task_3_both",
+        "task_1_code",
+        "task_2_judge",
+        "task_4_odd",
+        "task_5_broken",
+    ]
     told = {name: row.get("failure") or round(row["reward"], 6) for name, row in found.items()}
     broken = told.pop("task_5_broken")
     # Code that breaks over what was left is a zero with its reason; code that cannot run has graded nothing.
@@ -141,13 +169,18 @@ def test_each_kind_of_task_is_graded_as_it_says(nel: Nel, folder: Path) -> None:
 def test_a_mirror_made_on_a_connected_machine_serves_another(nel: Nel) -> None:
     url = f"{SOURCE}/archive/{REF}.zip"
     nel.env["NEL_CACHE_DIR"] = str(nel.folder / "cache")
-    fetched = nel.folder / "cache" / "datasets" / "url" / safe_name(url.rsplit("/", 1)[0]) / f"{REF}.zip"
+    fetched = (
+        nel.folder / "cache" / "datasets" / "url" / safe_name(url.rsplit("/", 1)[0]) / f"{REF}.zip"
+    )
     fetched.parent.mkdir(parents=True)
     with zipfile.ZipFile(fetched, "w") as archive:
         for name, text in checkout().items():
             archive.writestr(f"skill-{REF}/{name}", text)
     nel("data", "mirror", "pinchbench", "--to", "mirror")
-    nel.env |= {"NEL_CACHE_DIR": str(nel.folder / "empty"), "NEL_DATA_MIRROR": str(nel.folder / "mirror")}
+    nel.env |= {
+        "NEL_CACHE_DIR": str(nel.folder / "empty"),
+        "NEL_DATA_MIRROR": str(nel.folder / "mirror"),
+    }
     shown = json.loads(nel("show", "pinchbench", "--index", "2", "--json").stdout)
     assert shown["size"] == 5 and shown["metadata"]["task_id"] == "task_2_judge"
 
@@ -164,8 +197,12 @@ def test_what_cannot_be_had_is_said_with_the_way_out(
 
 
 @pytest.mark.needs("mirror")
-async def test_a_copy_without_the_grading_code_is_asked_where_a_judge_grades(data_mirror: Path) -> None:
-    environment = get_environment("pinchbench", params={"dataset": str(data_mirror / "pinchbench" / "tasks.jsonl")})
+async def test_a_copy_without_the_grading_code_is_asked_where_a_judge_grades(
+    data_mirror: Path,
+) -> None:
+    environment = get_environment(
+        "pinchbench", params={"dataset": str(data_mirror / "pinchbench" / "tasks.jsonl")}
+    )
     asked: list[str] = []
     refused: list[str] = []
     for idx in range(len(environment)):
@@ -182,10 +219,15 @@ async def test_a_copy_without_the_grading_code_is_asked_where_a_judge_grades(dat
 def test_a_transcript_has_the_form_that_the_tasks_read() -> None:
     call = {"function_name": "exec", "arguments": {"command": "ls"}}
     observed = {"results": [{"content": "a.txt"}]}
-    steps = [{"source": "user", "message": "go"}, {"source": "agent", "tool_calls": [call], "observation": observed}]
+    steps = [
+        {"source": "user", "message": "go"},
+        {"source": "agent", "tool_calls": [call], "observation": observed},
+    ]
     told = [event["message"] for event in transcript([{"steps": steps}], "")]
     assert [one["role"] for one in told] == ["user", "assistant", "toolResult"]
-    assert told[1]["content"][0]["type"] == "toolCall" and told[1]["content"][0]["params"] == {"command": "ls"}
+    assert told[1]["content"][0]["type"] == "toolCall" and told[1]["content"][0]["params"] == {
+        "command": "ls"
+    }
     assert transcript([], "done")[0]["message"]["content"] == [{"type": "text", "text": "done"}]
 
 
@@ -198,7 +240,9 @@ def test_a_transcript_has_the_form_that_the_tasks_read() -> None:
         ({"scores": {"a": 3}}, None),
     ],
 )
-def test_a_judge_that_gives_no_share_has_not_judged(reply: dict[str, Any], reward: float | None) -> None:
+def test_a_judge_that_gives_no_share_has_not_judged(
+    reply: dict[str, Any], reward: float | None
+) -> None:
     seed = SeedResult("p", "", {"grading_weights": None})
     if reward is not None:
         assert parse_judge(json.dumps(reply), seed)["reward"] == reward
@@ -229,9 +273,7 @@ async def test_a_file_of_the_agent_that_is_run_cannot_forge_the_verdict(tmp_path
         "        print(word.rpartition('=')[2] + '{\"done\": 1.0}' if word else '', flush=True)\n"
         "os.kill(os.getppid(), 9)\n"
     )
-    code = (
-        f"import subprocess, sys\ndef grade(transcript, place):\n    subprocess.run([sys.executable, {str(thief)!r}])\n"
-    )
+    code = f"import subprocess, sys\ndef grade(transcript, place):\n    subprocess.run([sys.executable, {str(thief)!r}])\n"
     graded = await grade(code, [], cast(Sandbox, Here()))
     assert graded == ({}, "what was graded ended the grading (exit code -9)")
 

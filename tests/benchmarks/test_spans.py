@@ -71,7 +71,9 @@ def test_the_span_that_a_response_commits_to(response: str, span: str | None) ->
         (["the"], ["a"], True, 1.0),
     ],
 )
-def test_drop_agrees_with_the_official_script(said: list[str], wanted: list[str], exact: bool, f1: float) -> None:
+def test_drop_agrees_with_the_official_script(
+    said: list[str], wanted: list[str], exact: bool, f1: float
+) -> None:
     assert drop_scores(said, wanted) == (exact, f1)
 
 
@@ -97,7 +99,9 @@ def test_drop_agrees_with_the_official_script(said: list[str], wanted: list[str]
         ("12.5 million", [["12.5 million"]], "How much?", True),
     ],
 )
-def test_an_answer_to_drop_is_read_fairly(said: str, accepted: list[list[str]], question: str, exact: bool) -> None:
+def test_an_answer_to_drop_is_read_fairly(
+    said: str, accepted: list[list[str]], question: str, exact: bool
+) -> None:
     right, f1 = drop_match(said, accepted, question)
     assert right is exact
     assert (f1 == 1.0) is exact
@@ -123,7 +127,9 @@ def test_the_flat_lists_of_the_hub_show_which_spans_belong_together() -> None:
     assert example(prepared | {"answers": [["a"], ["b"]]}).endswith("\nAnswer: a, b")
 
 
-def scored(function: object, response: str, target: str, **metadata: object) -> tuple[float, float, bool]:
+def scored(
+    function: object, response: str, target: str, **metadata: object
+) -> tuple[float, float, bool]:
     score = function(ScorerInput(response, target, metadata))  # type: ignore[operator]
     return float(score["correct"]), score["f1"], score.get("unparsed", False)
 
@@ -134,7 +140,10 @@ def test_drop_rewards_f1_and_an_echo_of_the_passage_nothing() -> None:
     assert scored(drop, "Answer: King Harold", "Harold", **about) == (0.67, 0.67, False)
     assert scored(drop, PASSAGE, "Harold", **about) == (0.0, 0.0, True)
     assert scored(drop, "It was definitely not Harold.", "Harold", **about) == (0.0, 0.0, True)
-    assert summary([{"em": True, "f1": 1.0}, {"em": False, "f1": 0.5}, {}]) == {"em": 0.5, "f1": 0.75}
+    assert summary([{"em": True, "f1": 1.0}, {"em": False, "f1": 0.5}, {}]) == {
+        "em": 0.5,
+        "f1": 0.75,
+    }
 
 
 @pytest.mark.parametrize(
@@ -148,7 +157,9 @@ def test_drop_rewards_f1_and_an_echo_of_the_passage_nothing() -> None:
         ("a", ["the"], True, 1.0),
     ],
 )
-def test_squad_agrees_with_the_official_script(said: str, accepted: list[str], exact: bool, f1: float) -> None:
+def test_squad_agrees_with_the_official_script(
+    said: str, accepted: list[str], exact: bool, f1: float
+) -> None:
     assert best_match(said, accepted, squad_normal) == (exact, pytest.approx(f1))
 
 
@@ -172,9 +183,18 @@ def test_squad_with_and_without_an_answer(response: str, known: float, unknown: 
 
 def test_triviaqa_takes_an_alias_and_nothing_around_it() -> None:
     aliases = {"correct_answers": ["Sunset Boulevard", "Sunset Blvd."]}
-    for right in ("Answer: Sunset_Boulevard", "sunset blvd", "The answer is 'Sunset Boulevard'.", "Sunset-Boulevard"):
+    for right in (
+        "Answer: Sunset_Boulevard",
+        "sunset blvd",
+        "The answer is 'Sunset Boulevard'.",
+        "Sunset-Boulevard",
+    ):
         assert scored(triviaqa, right, "", **aliases)[0] == 1.0, right
-    for wrong in ("Answer: Sunset Boulevard or Cats", "Cats, Evita, Sunset Boulevard", "Not Sunset Boulevard"):
+    for wrong in (
+        "Answer: Sunset Boulevard or Cats",
+        "Cats, Evita, Sunset Boulevard",
+        "Not Sunset Boulevard",
+    ):
         assert scored(triviaqa, wrong, "", **aliases)[0] == 0.0, wrong
     assert trivia_normal("The ‘Rock’_n-Roll") == "rock n roll"
 

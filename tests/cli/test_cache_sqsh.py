@@ -36,10 +36,15 @@ def test_without_enroot_the_fix_is_said(nel: Nel) -> None:
     assert "no enroot on this machine" in said and "container: apptainer" in said
 
 
-@pytest.mark.parametrize(("more", "code"), [((), 1), (("-r", "reg.example.com/nel", "-t", "26.03"), 0)])
+@pytest.mark.parametrize(
+    ("more", "code"), [((), 1), (("-r", "reg.example.com/nel", "-t", "26.03"), 0)]
+)
 def test_a_variant_needs_a_registry(nel: Nel, more: tuple[str, ...], code: int) -> None:
     done = nel("cache-sqsh", "gym", "login", "/shared/images", "--dry-run", *more, code=code)
     if code:
         assert "--registry" in done.stderr
     else:
-        assert "docker://reg.example.com#nel:26.03-gym" in done.stdout and "/shared/images/nel-gym.sqsh" in done.stdout
+        assert (
+            "docker://reg.example.com#nel:26.03-gym" in done.stdout
+            and "/shared/images/nel-gym.sqsh" in done.stdout
+        )

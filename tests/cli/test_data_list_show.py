@@ -14,7 +14,8 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.datasets.mirror import MirrorEntry, write_index
 
 ROWS = [
-    {"question": f"What is {n} + {n}?", "answer": f"{n} + {n} = <<{n}+{n}={2 * n}>>\n#### {2 * n}"} for n in range(5)
+    {"question": f"What is {n} + {n}?", "answer": f"{n} + {n} = <<{n}+{n}={2 * n}>>\n#### {2 * n}"}
+    for n in range(5)
 ]
 
 
@@ -29,7 +30,11 @@ def small_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     write_index(
-        folder, [MirrorEntry("openai/gsm8k", split, "rows.jsonl", 5, config="main") for split in ("test", "train")]
+        folder,
+        [
+            MirrorEntry("openai/gsm8k", split, "rows.jsonl", 5, config="main")
+            for split in ("test", "train")
+        ],
     )
     monkeypatch.setenv("NEL_DATA_MIRROR", str(folder))
     return folder
@@ -38,12 +43,20 @@ def small_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_list_has_every_built_in_with_what_it_needs() -> None:
     shown = run("list").output
     assert all(f"  {name} " in shown for name in MODULES)
-    facts = {fact["name"]: fact for fact in json.loads(run("list", "--json").output) if fact["source"] == "builtin"}
+    facts = {
+        fact["name"]: fact
+        for fact in json.loads(run("list", "--json").output)
+        if fact["source"] == "builtin"
+    }
     assert set(facts) == set(MODULES)
     assert facts["humaneval"]["needs"] == ["sandbox"]
     assert facts["mmmu_pro"]["needs"] == ["images"]
     assert facts["simpleqa"]["needs"] == ["judge"]
-    assert (facts["gsm8k"]["size"], facts["gsm8k"]["fewshot"], facts["gsm8k"]["license"]) == (1319, True, "MIT")
+    assert (facts["gsm8k"]["size"], facts["gsm8k"]["fewshot"], facts["gsm8k"]["license"]) == (
+        1319,
+        True,
+        "MIT",
+    )
 
 
 def test_list_by_source() -> None:
@@ -57,7 +70,9 @@ def test_show_prints_what_is_sent(small_mirror: Path) -> None:
     assert "gsm8k, problem 2 of 5" in shown.output
     assert "Problem: What is 2 + 2?" in shown.output
     assert "--- expected\n4" in shown.output
-    problem = json.loads(run("show", "gsm8k", "-i", "2", "--json", "--system-prompt", "Be brief.").output)
+    problem = json.loads(
+        run("show", "gsm8k", "-i", "2", "--json", "--system-prompt", "Be brief.").output
+    )
     assert [message["role"] for message in problem["messages"]] == ["system", "user"]
     assert problem["messages"][0]["content"] == "Be brief."
     examples = json.loads(run("show", "gsm8k", "-i", "2", "--fewshot", "2", "--json").output)
@@ -87,7 +102,9 @@ def test_a_problem_cannot_move_the_cursor(small_mirror: Path) -> None:
     assert "\x1b[2J\x9b\u202ec?" in as_sent["messages"][0]["content"]
 
 
-def test_mirror_and_verify(small_mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mirror_and_verify(
+    small_mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "new"
     made = run("data", "mirror", "gsm8k", "--to", str(target))
     assert "openai/gsm8k config=main split=train: 5 rows" in made.output
@@ -118,5 +135,7 @@ def test_the_lock_is_shown_and_updated(small_mirror: Path) -> None:
 
 
 def test_tasks_of_lm_eval_are_listed_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemo_evaluator.environments.schemes.lm_eval.task_names", lambda: ["arc_easy", "mmlu"])
+    monkeypatch.setattr(
+        "nemo_evaluator.environments.schemes.lm_eval.task_names", lambda: ["arc_easy", "mmlu"]
+    )
     assert run("list", "-s", "lm-eval").output.split() == ["lm-eval://arc_easy", "lm-eval://mmlu"]

@@ -24,7 +24,16 @@ def test_it_reports_and_shows_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(doctor, ["--json"])
     assert done.exit_code == 0
     found = {one["about"]: one for one in json.loads(done.output)}
-    assert {"python", "extra export", "sandbox local", "gpu", "slurm", "disk", "keys", "datasets"} <= set(found)
+    assert {
+        "python",
+        "extra export",
+        "sandbox local",
+        "gpu",
+        "slurm",
+        "disk",
+        "keys",
+        "datasets",
+    } <= set(found)
     assert "OPENAI_API_KEY" in found["keys"]["text"]
     assert found["proxy HTTPS_PROXY"]["text"] == "http://***@proxy:3128"
     assert "cannot reach" in found["sandbox docker"]["text"]
@@ -38,21 +47,33 @@ def test_it_reports_and_shows_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_benchmark_names_are_completed() -> None:
     complete = ShellComplete(nel, {}, "nel", "_NEL_COMPLETE")
-    assert [one.value for one in complete.get_completions(["show"], "gsm") if one.type == "plain"] == ["gsm8k"]
-    assert "mmlu_pro" in [one.value for one in complete.get_completions(["eval", "run", "--bench"], "mmlu")]
+    assert [
+        one.value for one in complete.get_completions(["show"], "gsm") if one.type == "plain"
+    ] == ["gsm8k"]
+    assert "mmlu_pro" in [
+        one.value for one in complete.get_completions(["eval", "run", "--bench"], "mmlu")
+    ]
 
 
-def test_runs_and_config_files_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_and_config_files_are_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "configs").mkdir()
     for name in ("c.yaml", "notes.txt", "configs/deep.yml"):
         (tmp_path / name).touch()
-    RunMeta("20260102_030405_ab12cd34", "local", str(tmp_path / "o"), "2026-01-02T03:04:05Z", "gsm8k").save()
+    RunMeta(
+        "20260102_030405_ab12cd34", "local", str(tmp_path / "o"), "2026-01-02T03:04:05Z", "gsm8k"
+    ).save()
     complete = ShellComplete(nel, {}, "nel", "_NEL_COMPLETE")
 
     def offered(*words: str) -> list[str]:
-        return [one.value for one in complete.get_completions(list(words[:-1]), words[-1]) if one.type == "plain"]
+        return [
+            one.value
+            for one in complete.get_completions(list(words[:-1]), words[-1])
+            if one.type == "plain"
+        ]
 
     for command in ("status", "stop", "resume", "logs", "rescore", "clean"):
         assert offered("eval", command, "2026") == ["20260102_030405_ab12cd34"], command

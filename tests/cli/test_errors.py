@@ -15,9 +15,13 @@ from nemo_evaluator.core.secrets import Secret
 
 
 def test_one_message_with_its_hint() -> None:
-    assert render_error(UsageError("it is so", hint="do this")) == "error: it is so\n  hint: do this"
+    assert (
+        render_error(UsageError("it is so", hint="do this")) == "error: it is so\n  hint: do this"
+    )
     assert render_error(UsageError("it is so")) == "error: it is so"
-    assert 'pip install "nemo-evaluator[local]"' in render_error(MissingExtraError("xllamacpp", extra="local"))
+    assert 'pip install "nemo-evaluator[local]"' in render_error(
+        MissingExtraError("xllamacpp", extra="local")
+    )
 
 
 def test_several_problems() -> None:

@@ -19,7 +19,9 @@ def run(*words: str) -> str:
     return done.stdout
 
 
-def test_ls_shows_size_licence_and_the_way_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ls_shows_size_licence_and_the_way_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NEL_MODELS_DIR", str(tmp_path))
     shown = run("ls")
     assert "98 MB" in shown and "Apache-2.0" in shown and "nel models pull smollm2-135m" in shown

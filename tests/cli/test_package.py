@@ -23,16 +23,29 @@ def base(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.needs("docker")
 @pytest.mark.parametrize("whole", [False, True], ids=["a file", "a folder"])
-def test_the_image_runs_its_benchmark(nel: Nel, serve: Serve, sums: Sums, base: str, whole: bool) -> None:
+def test_the_image_runs_its_benchmark(
+    nel: Nel, serve: Serve, sums: Sums, base: str, whole: bool
+) -> None:
     nel.env["DOCKER_BUILDKIT"] = "0"
     bench = nel.folder / sums(4)
     if whole:
         (nel.folder / "mine").mkdir()
         bench = bench.rename(nel.folder / "mine" / "sums.py")
-        text = bench.read_text().replace("range(4)", "range(int((Path(__file__).parent / 'size').read_text()))")
+        text = bench.read_text().replace(
+            "range(4)", "range(int((Path(__file__).parent / 'size').read_text()))"
+        )
         bench.write_text("from pathlib import Path\n" + text)
         (nel.folder / "mine" / "size").write_text("4")
-    said = nel("package", "-m", "mine" if whole else "sums.py", "-t", TAG, "--base-image", base, timeout=240).stdout
+    said = nel(
+        "package",
+        "-m",
+        "mine" if whole else "sums.py",
+        "-t",
+        TAG,
+        "--base-image",
+        base,
+        timeout=240,
+    ).stdout
     assert f"built {TAG}" in said
     server = serve("4")
     (nel.folder / "results").mkdir()
@@ -46,7 +59,18 @@ def test_the_image_runs_its_benchmark(nel: Nel, serve: Serve, sums: Sums, base: 
         "PYTHONPATH=/app:/deps",
     )
     file = "mine/sums.py" if whole else "sums.py"
-    words = ("eval", "run", "--bench", file, "--model-url", server.url, "--model-id", "m", "-o", "/data/o")
+    words = (
+        "eval",
+        "run",
+        "--bench",
+        file,
+        "--model-url",
+        server.url,
+        "--model-id",
+        "m",
+        "-o",
+        "/data/o",
+    )
     docker("run", "--rm", "--network", "host", "--user", user, *mounts, TAG, *words)
     assert server.count == 4 and (nel.folder / "results" / "o" / "sums" / "results.jsonl").exists()
     assert docker("inspect", "--format", "{{.Config.User}}", TAG).strip() == "1000:1000"
@@ -57,8 +81,13 @@ def test_the_dockerfile_alone_is_written_without_docker(nel: Nel, sums: Sums) ->
     (nel.folder / "needs.txt").write_text("pandas\n")
     nel("package", "-m", sums(1), "--requirements", "needs.txt", "-o", "Dockerfile")
     text = (nel.folder / "Dockerfile").read_text()
-    assert text.startswith("FROM python:3.12-slim\n") and 'COPY --chown=1000:1000 ["sums.py", "/app/sums.py"]' in text
-    assert 'COPY ["needs.txt", "/opt/requirements.txt"]' in text and text.endswith('ENTRYPOINT ["nel"]\n')
+    assert (
+        text.startswith("FROM python:3.12-slim\n")
+        and 'COPY --chown=1000:1000 ["sums.py", "/app/sums.py"]' in text
+    )
+    assert 'COPY ["needs.txt", "/opt/requirements.txt"]' in text and text.endswith(
+        'ENTRYPOINT ["nel"]\n'
+    )
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,10 @@ from nemo_evaluator.cli.main import main, nel
     ],
 )
 def test_suggestion(
-    words: tuple[str, ...], meant: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...],
+    meant: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["nel", *words])
     monkeypatch.setattr("nemo_evaluator.cli.main.hide_arguments", lambda: None)
@@ -46,5 +49,13 @@ def test_what_is_suggested_exists() -> None:
         assert meant.split()[1] in known
         assert word not in known
     options = {name for parameter in run.params for name in parameter.opts}
-    for word in ("--tasks", "--model_args", "--epochs", "--max-samples", "--num-concurrent", "--log-dir", "--samples"):
+    for word in (
+        "--tasks",
+        "--model_args",
+        "--epochs",
+        "--max-samples",
+        "--num-concurrent",
+        "--log-dir",
+        "--samples",
+    ):
         assert same_word("options", word) in options

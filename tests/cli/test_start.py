@@ -95,6 +95,8 @@ def test_the_version_is_said() -> None:
 def test_the_help_shows_every_command_once() -> None:
     from nemo_evaluator.cli.main import CONTENTS, nel
 
-    shown = [name for title, names in CONTENTS.items() if not title.startswith("nel ") for name in names]
+    shown = [
+        name for title, names in CONTENTS.items() if not title.startswith("nel ") for name in names
+    ]
     assert sorted(shown) == sorted(nel.list_commands(click.Context(nel)))
     assert set(nel.commands) < set(shown)

@@ -56,7 +56,9 @@ def test_what_a_recipe_says_fits(name: str) -> None:
 
 
 def test_the_doctor_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/that/anybody/would/have/thought/of/docker.sock")
+    monkeypatch.setenv(
+        "DOCKER_HOST", "unix:///nowhere/that/anybody/would/have/thought/of/docker.sock"
+    )
     shown = CliRunner().invoke(nel, ["doctor"]).output
     assert "sandbox docker" in shown
     assert too_long(shown) == []
@@ -68,6 +70,10 @@ def test_the_questions_of_the_wizard_fit() -> None:
             text = build_config(Answers("slurm", deployment, export, "base", ("code",)))
             assert too_long("\n".join(f"  {one.hint}" for one in missing_values(text))) == []
     for question in questions().values():
-        asked = CliRunner().invoke(nel, ["init"], input="\n" * list(questions()).index(question.name)).output
+        asked = (
+            CliRunner()
+            .invoke(nel, ["init"], input="\n" * list(questions()).index(question.name))
+            .output
+        )
         assert question.ask in asked
         assert too_long(asked) == []

@@ -301,7 +301,11 @@ def test_utf16_and_byte_order_marks_are_read(tmp_path: Path) -> None:
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:
     (tmp_path / "there.yaml").write_text(BASE)
-    for name, hint in (("nowhere.yaml", "check the path"), ("there", "'there.yaml'"), (".", "name the YAML file")):
+    for name, hint in (
+        ("nowhere.yaml", "check the path"),
+        ("there", "'there.yaml'"),
+        (".", "name the YAML file"),
+    ):
         code, problems = check(tmp_path / name)
         assert code == 1
         assert hint in problems[0]["hint"]
@@ -323,7 +327,9 @@ def test_bombs_are_refused_quickly(write) -> None:
     assert "too large" in problems[0]["message"]
 
 
-@pytest.mark.parametrize("digits", ["0x" + "f" * 6_000, "0b" + "1" * 60_000, "9" * 4_200, "9" * 400_000])
+@pytest.mark.parametrize(
+    "digits", ["0x" + "f" * 6_000, "0b" + "1" * 60_000, "9" * 4_200, "9" * 400_000]
+)
 @pytest.mark.parametrize("place", ["max_problems: ", "name: "])
 def test_integers_of_thousands_of_digits(write, place: str, digits: str) -> None:
     text = f"services: {{m: {{type: gym, url: 'http://x'}}}}\nbenchmarks: [{{{place}{digits}}}]\n"
@@ -333,7 +339,9 @@ def test_integers_of_thousands_of_digits(write, place: str, digits: str) -> None
 
 
 def test_files_that_build_on_each_other_in_a_circle(write) -> None:
-    path = write(a="defaults: [{_base_: b}]\n", b="defaults: [{_base_: c}]\n", c="defaults: [{_base_: a}]\n")
+    path = write(
+        a="defaults: [{_base_: b}]\n", b="defaults: [{_base_: c}]\n", c="defaults: [{_base_: a}]\n"
+    )
     code, problems = check(path)
     assert code == 1
     assert "a.yaml -> b.yaml -> c.yaml -> a.yaml" in problems[0]["message"]
@@ -341,9 +349,13 @@ def test_files_that_build_on_each_other_in_a_circle(write) -> None:
 
 def test_services_that_wait_for_each_other(write) -> None:
     gym = "{type: gym, url: 'http://x', depends_on: [%s]}"
-    services = "\n".join(f"  {name}: {gym % target}" for name, target in (("a", "b"), ("b", "c"), ("c", "b")))
+    services = "\n".join(
+        f"  {name}: {gym % target}" for name, target in (("a", "b"), ("b", "c"), ("c", "b"))
+    )
     code, problems = check(
-        write(config=f"services:\n{services}\nbenchmarks: [{{name: a, solver: {{type: oracle}}}}]\n")
+        write(
+            config=f"services:\n{services}\nbenchmarks: [{{name: a, solver: {{type: oracle}}}}]\n"
+        )
     )
     assert code == 1
     assert "b -> c -> b" in problems[0]["message"]
@@ -362,19 +374,25 @@ def test_sharding_allows_one_pool(write) -> None:
 
 def test_a_rule_decides_for_the_whole_and_not_for_a_shard(write) -> None:
     text = SLURM.replace("type: slurm\n", "type: slurm\n  shards: 2\n")
-    text = text.replace("benchmarks:\n  - ", "benchmarks:\n  - stop_when: {interval_width: 0.1}\n    ")
+    text = text.replace(
+        "benchmarks:\n  - ", "benchmarks:\n  - stop_when: {interval_width: 0.1}\n    "
+    )
     assert "stop_when" in text
     expect(write(config=text), "benchmarks[0].stop_when", "remove stop_when, or cluster.shards")
 
 
 def test_nobody_stops_a_container_at_a_problem(write) -> None:
-    text = SLURM.replace("solver: {type: simple,", "stop_when: {interval_width: 0.1}\n    solver: {type: container,")
+    text = SLURM.replace(
+        "solver: {type: simple,", "stop_when: {interval_width: 0.1}\n    solver: {type: container,"
+    )
     expect(write(config=text), "benchmarks[0].stop_when", "remove stop_when")
 
 
 def test_everything_wrong_is_said_at_once(write) -> None:
     text = BASE.replace("max_problems: 5", "max_problem: 5").replace("repeats: 2", "repeats: 0")
-    text = text.replace("      service: model", "      service: modle").replace("some/model", "${NEL_TEST_UNSET}")
+    text = text.replace("      service: model", "      service: modle").replace(
+        "some/model", "${NEL_TEST_UNSET}"
+    )
     text = text.replace("dir: ./out", "dri: ./out").replace("sandbox: code", "sandbox: cod")
     _, problems = check(write(config=text))
     assert {problem["path"] for problem in problems} == {
@@ -393,7 +411,9 @@ def test_everything_wrong_is_said_at_once(write) -> None:
 
 
 def test_an_error_in_a_base_names_the_base(write) -> None:
-    path = write(config="defaults: [{_base_: base}]\n", base=BASE.replace("repeats: 2", "repeats: 0"))
+    path = write(
+        config="defaults: [{_base_: base}]\n", base=BASE.replace("repeats: 2", "repeats: 0")
+    )
     _, problems = check(path)
     assert problems[0]["place"].startswith(f"{path.with_name('base.yaml')}:")
     assert problems[0]["line"] == 22
@@ -407,15 +427,24 @@ def test_an_error_in_an_override_names_the_override(write) -> None:
 
 
 def test_a_secret_of_the_wrong_type_is_not_repeated(write) -> None:
-    _, problems = check(write(config=BASE), "services.judge.api_key=12345678", "services.model.api_key={a: 87654321}")
-    assert {problem["path"] for problem in problems} == {"services.judge.api_key", "services.model.api_key"}
+    _, problems = check(
+        write(config=BASE),
+        "services.judge.api_key=12345678",
+        "services.model.api_key={a: 87654321}",
+    )
+    assert {problem["path"] for problem in problems} == {
+        "services.judge.api_key",
+        "services.model.api_key",
+    }
     assert "1234567" not in str(problems)
     assert "8765432" not in str(problems)
 
 
 def test_no_secret_is_repeated(write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEL_TEST_KEY", "sk-verysecret")
-    text = BASE.replace("model: some/model", "api_key: ${NEL_TEST_KEY}\n    max_concurrent: ${NEL_TEST_KEY}")
+    text = BASE.replace(
+        "model: some/model", "api_key: ${NEL_TEST_KEY}\n    max_concurrent: ${NEL_TEST_KEY}"
+    )
     result = CliRunner().invoke(
         Told(command), ["check", str(write(config=text)), "-O", "services.judge.api_key=[sk-other]"]
     )

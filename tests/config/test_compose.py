@@ -14,7 +14,9 @@ from nemo_evaluator.core.errors import ConfigError
 def problems(path: Path) -> str:
     with pytest.raises(ConfigError) as caught:
         compose_config(path)
-    return "\n".join(f"{problem.path}: {problem.message} ({problem.hint})" for problem in caught.value.problems)
+    return "\n".join(
+        f"{problem.path}: {problem.message} ({problem.hint})" for problem in caught.value.problems
+    )
 
 
 def test_without_defaults_the_file_is_used_as_it_is(write) -> None:
@@ -47,7 +49,9 @@ def test_the_packaged_cluster_is_found(write) -> None:
 
 
 def test_a_name_without_group_is_merged_at_the_top(write) -> None:
-    assert compose_config(write(a="defaults: [part]\nx: {b: 2}\n", conf__part="x: {a: 1}\n")) == {"x": {"a": 1, "b": 2}}
+    assert compose_config(write(a="defaults: [part]\nx: {b: 2}\n", conf__part="x: {a: 1}\n")) == {
+        "x": {"a": 1, "b": 2}
+    }
 
 
 def test_later_layers_win_lists_are_replaced_nulls_delete(write) -> None:
@@ -56,13 +60,20 @@ def test_later_layers_win_lists_are_replaced_nulls_delete(write) -> None:
         b="x: {list: [1, 2], gone: {deep: 1}, one: b}\ny: {a: 1}\n",
         c="x: {one: c}\n",
     )
-    assert compose_config(path) == {"x": {"list": [9], "one": "c", "kept": [{"seed": None}]}, "y": 5}
+    assert compose_config(path) == {
+        "x": {"list": [9], "one": "c", "kept": [{"seed": None}]},
+        "y": 5,
+    }
 
 
 def test_self_says_where_the_file_itself_stands(write) -> None:
     files = {"b": "x: base\n", "c": "x: other\n"}
-    assert compose_config(write(a="defaults: [_self_, {_base_: b}, _self_]\nx: own\n", **files)) == {"x": "base"}
-    assert compose_config(write(a="defaults: [{_base_: b}, _self_, {_base_: c}]\nx: own\n", **files)) == {"x": "other"}
+    assert compose_config(
+        write(a="defaults: [_self_, {_base_: b}, _self_]\nx: own\n", **files)
+    ) == {"x": "base"}
+    assert compose_config(
+        write(a="defaults: [{_base_: b}, _self_, {_base_: c}]\nx: own\n", **files)
+    ) == {"x": "other"}
     assert compose_config(write(a="defaults: [{_base_: b}]\nx: own\n", **files)) == {"x": "own"}
 
 
@@ -96,12 +107,16 @@ def test_a_diamond_is_no_circle(write) -> None:
 
 
 def test_a_circle_is_named(write) -> None:
-    assert "a.yaml -> b.yaml -> a.yaml" in problems(write(a="defaults: [{_base_: b}]", b="defaults: [{_base_: a}]"))
+    assert "a.yaml -> b.yaml -> a.yaml" in problems(
+        write(a="defaults: [{_base_: b}]", b="defaults: [{_base_: a}]")
+    )
     assert "a.yaml -> a.yaml" in problems(write(a="defaults: [{_base_: a}]"))
 
 
 def test_all_missing_files_are_named_with_near_ones(write) -> None:
-    said = problems(write(a="defaults: [services/modle, {_base_: bse}]", conf__services__model="{}", base="{}"))
+    said = problems(
+        write(a="defaults: [services/modle, {_base_: bse}]", conf__services__model="{}", base="{}")
+    )
     assert "defaults[0]: no file for 'services/modle' (did you mean 'services/model'?)" in said
     assert "defaults[1]: no file for 'bse' (did you mean 'base'?)" in said
 
@@ -136,7 +151,11 @@ def test_variables_come_through_bases_and_are_dropped_only_at_the_top(write) -> 
 
 
 def test_unknown_references_and_circles_are_errors(write) -> None:
-    said = problems(write(a="x: ${.nope}\ny: [1, 'a ${.z.hst}']\nz: {host: h}\na: ${.b}\nb: ${.a}\nc: {d: '${.c}'}\n"))
+    said = problems(
+        write(
+            a="x: ${.nope}\ny: [1, 'a ${.z.hst}']\nz: {host: h}\na: ${.b}\nb: ${.a}\nc: {d: '${.c}'}\n"
+        )
+    )
     assert "x: ${.nope} names nothing in this config" in said
     assert "y[1]: ${.z.hst} names nothing in this config (did you mean ${.z.host}?)" in said
     assert "a: references go in a circle" in said

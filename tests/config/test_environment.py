@@ -53,7 +53,9 @@ def test_expansion(text: str, expected: str) -> None:
 
 
 def test_values_only_never_keys_never_numbers() -> None:
-    assert expand({"${SET}": ["${SET}", 5, None, {"a": "${SET}"}]}) == {"${SET}": ["value", 5, None, {"a": "value"}]}
+    assert expand({"${SET}": ["${SET}", 5, None, {"a": "${SET}"}]}) == {
+        "${SET}": ["value", 5, None, {"a": "value"}]
+    }
 
 
 def test_unset_variables_are_all_reported_with_the_fix() -> None:

@@ -22,7 +22,25 @@ ROOT = Path(__file__).parents[2]
 SCHEMA = jsonschema.Draft202012Validator(config_schema())
 EXAMPLES = sorted((ROOT / "examples" / "configs").glob("*.yaml"))
 # The numbers of the walkthrough.
-NUMBERED = {"00", "01", "02", "03", "04", "05", "06", "07", "09", "13", "14", "15", "16", "17", "21", "22", "23"}
+NUMBERED = {
+    "00",
+    "01",
+    "02",
+    "03",
+    "04",
+    "05",
+    "06",
+    "07",
+    "09",
+    "13",
+    "14",
+    "15",
+    "16",
+    "17",
+    "21",
+    "22",
+    "23",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +120,9 @@ def test_a_playbook_of_ones_own_beside_the_config(write) -> None:
     loaded = load_config(path)
     assert loaded.config.benchmarks[0].name == "gsm8k"
     assert loaded.config.benchmarks[0].repeats == 2
-    assert loaded.raw["benchmarks"] == [{"name": "gsm8k", "repeats": 2, "solver": {"type": "oracle"}}]
+    assert loaded.raw["benchmarks"] == [
+        {"name": "gsm8k", "repeats": 2, "solver": {"type": "oracle"}}
+    ]
 
 
 def test_the_template_that_playbooks_name_is_packaged() -> None:

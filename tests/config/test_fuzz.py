@@ -79,13 +79,28 @@ JUNK = st.one_of(
     ),
     st.lists(st.integers() | st.text(max_size=3), max_size=3),
     st.dictionaries(
-        st.sampled_from(["type", "name", "service", "a", "1"]), st.text(max_size=5) | st.none(), max_size=3
+        st.sampled_from(["type", "name", "service", "a", "1"]),
+        st.text(max_size=5) | st.none(),
+        max_size=3,
     ),
 )
 WORDS = st.sampled_from(
-    ["type", "service", "services", "benchmarks", "defaults", "playbook", "sandbox", "_x", "nmae", "x.y"]
+    [
+        "type",
+        "service",
+        "services",
+        "benchmarks",
+        "defaults",
+        "playbook",
+        "sandbox",
+        "_x",
+        "nmae",
+        "x.y",
+    ]
 )
-common = settings(deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+common = settings(
+    deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 
 
 @pytest.fixture
@@ -109,7 +124,10 @@ def check(tmp_path: Path):
         assert result.exit_code == (0 if said["ok"] else 1)
         if not said["ok"]:
             assert said["problems"]
-            assert all(problem["path"] and problem["message"] and problem["hint"] for problem in said["problems"])
+            assert all(
+                problem["path"] and problem["message"] and problem["hint"]
+                for problem in said["problems"]
+            )
             return
         # A right config comes back from its own data.
         data_again = load_config(file, overrides).config.model_dump()
@@ -120,7 +138,9 @@ def check(tmp_path: Path):
 
 def containers(data: Any) -> list[Any]:
     found = [data] if isinstance(data, dict | list) and data else []
-    for value in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+    for value in (
+        data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    ):
         found += containers(value)
     return found
 
@@ -133,7 +153,9 @@ def mutated(draw: st.DrawFn) -> bytes:
         if not places:
             break
         place = draw(st.sampled_from(places))
-        key = draw(st.sampled_from(list(place) if isinstance(place, dict) else list(range(len(place)))))
+        key = draw(
+            st.sampled_from(list(place) if isinstance(place, dict) else list(range(len(place))))
+        )
         action = draw(st.sampled_from(["delete", "replace", "rename", "copy"]))
         if action == "delete":
             del place[key]
@@ -154,7 +176,9 @@ def scratched(draw: st.DrawFn) -> bytes:
         end = min(len(text), start + draw(st.integers(0, 6)))
         piece = draw(
             st.text(max_size=4)
-            | st.sampled_from(["\t", ": ", "- ", "{", "]", "&a", "*a", "!!x", "'", '"', "\n", "<<: "])
+            | st.sampled_from(
+                ["\t", ": ", "- ", "{", "]", "&a", "*a", "!!x", "'", '"', "\n", "<<: "]
+            )
         )
         text = text[:start] + piece + text[end:]
     return text.encode("utf-8", "surrogatepass")
@@ -173,7 +197,10 @@ def test_scratched_text(check, data: bytes) -> None:
 
 
 @settings(common, max_examples=250)
-@given(data=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-16", "surrogatepass")))
+@given(
+    data=st.binary(max_size=200)
+    | st.text(max_size=200).map(lambda text: text.encode("utf-16", "surrogatepass"))
+)
 def test_random_bytes(check, data: bytes) -> None:
     check(data)
 
@@ -181,11 +208,26 @@ def test_random_bytes(check, data: bytes) -> None:
 @settings(common, max_examples=250)
 @given(
     key=st.lists(
-        st.sampled_from(["services", "benchmarks", "0", "-1", "9", "model", "solver", "type", "a\\.b", "", "output"])
+        st.sampled_from(
+            [
+                "services",
+                "benchmarks",
+                "0",
+                "-1",
+                "9",
+                "model",
+                "solver",
+                "type",
+                "a\\.b",
+                "",
+                "output",
+            ]
+        )
         | st.text(max_size=4),
         max_size=5,
     ).map(".".join),
-    value=st.text(max_size=10) | st.sampled_from(["null", "[1, 2", "{a: b}", "=", "1e999", "nan", "9" * 5000, "${.x}"]),
+    value=st.text(max_size=10)
+    | st.sampled_from(["null", "[1, 2", "{a: b}", "=", "1e999", "nan", "9" * 5000, "${.x}"]),
 )
 def test_random_overrides(check, key: str, value: str) -> None:
     check(yaml.safe_dump(VALID[0]).encode(), f"{key}={value}")

@@ -23,7 +23,12 @@ def test_a_policy_is_read_and_resolved(write) -> None:
     policy = load_gate_policy(write(policy=TEXT))
     assert policy.required() == ["gsm8k", "ppl"]
     gsm8k = policy.resolve("gsm8k")
-    assert (gsm8k.max_drop, gsm8k.tier, gsm8k.max_relative_drop, gsm8k.min_coverage) == (0.05, "critical", 0.1, 0.9)
+    assert (gsm8k.max_drop, gsm8k.tier, gsm8k.max_relative_drop, gsm8k.min_coverage) == (
+        0.05,
+        "critical",
+        0.1,
+        0.9,
+    )
     assert policy.resolve("ppl").direction == "lower_is_better"
     assert policy.resolve("ppl").min_paired == 50
     assert policy.resolve("not listed") == policy.defaults
@@ -33,7 +38,11 @@ def test_a_policy_is_read_and_resolved(write) -> None:
 def test_the_default_policy() -> None:
     policy = default_policy()
     assert policy == GatePolicy()
-    assert (policy.defaults.tier, policy.defaults.max_drop, policy.correction) == ("supporting", 0.015, "holm")
+    assert (policy.defaults.tier, policy.defaults.max_drop, policy.correction) == (
+        "supporting",
+        0.015,
+        "holm",
+    )
     assert policy.required() == []
 
 

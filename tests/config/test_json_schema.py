@@ -16,7 +16,14 @@ from nemo_evaluator.config import config_schema
 RIGHT: dict[str, Any] = {
     "services": {"m": {"type": "api", "url": "http://h/v1", "protocol": "chat_completions"}},
     "sandboxes": {"s": {"type": "docker"}},
-    "benchmarks": [{"name": "a", "solver": {"type": "simple", "service": "m"}, "sandbox": "s", "max_problems": "${N}"}],
+    "benchmarks": [
+        {
+            "name": "a",
+            "solver": {"type": "simple", "service": "m"},
+            "sandbox": "s",
+            "max_problems": "${N}",
+        }
+    ],
     "output": {"export": ["inspect", {"type": "mlflow", "uri": "x"}]},
     "defaults": ["_self_", {"_base_": "x"}],
     "_mine": 1,
@@ -50,7 +57,9 @@ def test_right(validator: jsonschema.Draft202012Validator) -> None:
         (("outptu",), {}),
     ],
 )
-def test_wrong(validator: jsonschema.Draft202012Validator, path: tuple[str | int, ...], value: Any) -> None:
+def test_wrong(
+    validator: jsonschema.Draft202012Validator, path: tuple[str | int, ...], value: Any
+) -> None:
     data: Any = copy.deepcopy(RIGHT)
     place = data
     for key in path[:-1]:
@@ -63,4 +72,6 @@ def test_the_command_prints_it() -> None:
     printed = json.loads(CliRunner().invoke(command, ["schema"]).stdout)
     assert printed == json.loads(json.dumps(config_schema()))
     assert printed["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert printed["$defs"]["ApiService"]["properties"]["api_key"]["description"].startswith("Key; write")
+    assert printed["$defs"]["ApiService"]["properties"]["api_key"]["description"].startswith(
+        "Key; write"
+    )

@@ -40,7 +40,9 @@ def test_a_service_or_solver_that_cannot_be_mended_is_stood_in_for() -> None:
 
 def test_a_benchmark_without_a_name_is_dropped_and_the_others_keep_their_numbers() -> None:
     named = {"name": "gsm8k", "solver": ASKS}
-    config, numbers = rest({"services": {"model": API}, "benchmarks": [{"solver": ASKS}, named, "what", named]})
+    config, numbers = rest(
+        {"services": {"model": API}, "benchmarks": [{"solver": ASKS}, named, "what", named]}
+    )
     assert numbers == [1, 3]
     assert [one.name for one in config.benchmarks] == ["gsm8k", "gsm8k"]
 
@@ -60,10 +62,16 @@ def test_too_little_is_nothing(data: dict[str, Any]) -> None:
 
 def test_a_cluster_that_is_not_understood_leaves_nothing() -> None:
     """Where the run happens decides whether datasets are opened here."""
-    data = {"services": {"model": API}, "benchmarks": [{"name": "gsm8k", "solver": ASKS}], "cluster": {"type": "slrum"}}
+    data = {
+        "services": {"model": API},
+        "benchmarks": [{"name": "gsm8k", "solver": ASKS}],
+        "cluster": {"type": "slrum"},
+    }
     assert rest(data) is None
 
 
-@pytest.mark.parametrize("path", [("a", 0, "b"), ("services", "m.1", "url"), ("benchmarks", 12), ("x",)])
+@pytest.mark.parametrize(
+    "path", [("a", 0, "b"), ("services", "m.1", "url"), ("benchmarks", 12), ("x",)]
+)
 def test_a_shown_path_is_read_back(path: tuple[str | int, ...]) -> None:
     assert path_of(show_path(path)) == path

@@ -50,12 +50,19 @@ def test_interceptors_and_verbose_may_stand_on_the_service() -> None:
     assert [interceptor.name for interceptor in found.proxy.interceptors] == ["logging"]
     assert found.proxy.verbose
     assert found.interceptors is None
-    assert service(proxy={"extra_body": {"a": 1}}, interceptors=[{"name": "log_tokens"}]).proxy.extra_body == {"a": 1}
+    assert service(
+        proxy={"extra_body": {"a": 1}}, interceptors=[{"name": "log_tokens"}]
+    ).proxy.extra_body == {"a": 1}
 
 
 def test_limits_of_the_proxy_are_limits_of_the_service() -> None:
     found = service(
-        proxy={"request_timeout": 7, "max_retries": 1, "retry_on_status": [500], "max_concurrent_upstream": 3}
+        proxy={
+            "request_timeout": 7,
+            "max_retries": 1,
+            "retry_on_status": [500],
+            "max_concurrent_upstream": 3,
+        }
     )
     assert found.timeouts.total == 7
     assert found.retry.max_retries == 1
@@ -67,7 +74,8 @@ def test_limits_of_the_proxy_are_limits_of_the_service() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "mode"), [("write", "write"), ("read", "read"), (False, "off"), ({"mode": "read", "dir": "d"}, "read")]
+    ("written", "mode"),
+    [("write", "write"), ("read", "read"), (False, "off"), ({"mode": "read", "dir": "d"}, "read")],
 )
 def test_cache(written: Any, mode: str) -> None:
     assert service(proxy={"cache": written}).proxy.cache.mode == mode
@@ -78,7 +86,9 @@ def test_exports_as_names_or_mappings() -> None:
     output = OutputConfig(export=["inspect", {"type": "mlflow", "tracking_uri": "sqlite:///x"}])
     assert output.export == ["inspect", "mlflow"]
     assert output.exporters == {"inspect": {}, "mlflow": {"tracking_uri": "sqlite:///x"}}
-    assert OutputConfig(export="wandb", export_config={"wandb": {"group": "g"}}).exporters == {"wandb": {"group": "g"}}
+    assert OutputConfig(export="wandb", export_config={"wandb": {"group": "g"}}).exporters == {
+        "wandb": {"group": "g"}
+    }
     assert OutputConfig(export={"type": "wandb"}).export == ["wandb"]
 
 
@@ -91,7 +101,10 @@ def test_kinds_of_the_walkthrough() -> None:
         },
         benchmarks=[
             {"name": "a", "solver": {"type": "nat", "service": "n"}, "sandbox": {"type": "local"}},
-            {"name": "b", "solver": {"type": "container", "service": "m", "uri": "container://i#t"}},
+            {
+                "name": "b",
+                "solver": {"type": "container", "service": "m", "uri": "container://i#t"},
+            },
         ],
         cluster={"type": "ray"},
     )
@@ -117,13 +130,28 @@ def test_derived_urls_and_models() -> None:
     assert found.base_url("l") is None
     assert found.base_url("g") == "http://localhost:8000"
     assert found.base_url("u") == "http://gym"
-    assert [found.model_id(name) for name in ("m", "named", "v", "served", "l")] == ["m", "x", "v", "s", "l"]
+    assert [found.model_id(name) for name in ("m", "named", "v", "served", "l")] == [
+        "m",
+        "x",
+        "v",
+        "s",
+        "l",
+    ]
     assert set(found.model_services()) == {"m", "named", "v", "served", "l"}
 
 
 def test_the_same_benchmark_twice_gets_ids_of_its_own() -> None:
     solver = {"type": "simple", "service": "m"}
-    names = ["gsm8k", "gsm8k", "gsm8k", "lm-eval://a/b", "lm-eval://a:b", "dir/bench.py", "dir/bench.py:toy", "bench"]
+    names = [
+        "gsm8k",
+        "gsm8k",
+        "gsm8k",
+        "lm-eval://a/b",
+        "lm-eval://a:b",
+        "dir/bench.py",
+        "dir/bench.py:toy",
+        "bench",
+    ]
     benchmarks: list[dict[str, Any]] = [{"name": name, "solver": solver} for name in names]
     benchmarks[1]["id"] = "gsm8k-2"
     assert [benchmark.key for benchmark in config(benchmarks=benchmarks).benchmarks] == [
@@ -135,7 +163,8 @@ def test_a_sandbox_by_name_or_none() -> None:
     found = config(
         sandboxes={"code": {"type": "docker", "image": "i"}},
         benchmarks=[
-            {"name": "a", "solver": {"type": "simple", "service": "m"}, "sandbox": name} for name in ("code", "none")
+            {"name": "a", "solver": {"type": "simple", "service": "m"}, "sandbox": name}
+            for name in ("code", "none")
         ],
     )
     assert [benchmark.sandbox.type for benchmark in found.benchmarks] == ["docker", "none"]
@@ -145,10 +174,24 @@ def test_a_sandbox_by_name_or_none() -> None:
 def test_defaults_of_the_reference_are_kept() -> None:
     benchmark = config().benchmarks[0]
     assert isinstance(benchmark, BenchmarkConfig)
-    assert (benchmark.repeats, benchmark.max_concurrent, benchmark.timeout, benchmark.shuffle_seed) == (1, 32, 1800, 42)
-    assert (benchmark.max_system_retries, benchmark.skip_failed, benchmark.min_coverage) == (3, False, 0.95)
+    assert (
+        benchmark.repeats,
+        benchmark.max_concurrent,
+        benchmark.timeout,
+        benchmark.shuffle_seed,
+    ) == (1, 32, 1800, 42)
+    assert (benchmark.max_system_retries, benchmark.skip_failed, benchmark.min_coverage) == (
+        3,
+        False,
+        0.95,
+    )
     vllm = VllmService.model_validate(VLLM)
-    assert (vllm.port, vllm.health_path, vllm.startup_timeout, vllm.num_nodes) == (8000, "/health", 600, 1)
+    assert (vllm.port, vllm.health_path, vllm.startup_timeout, vllm.num_nodes) == (
+        8000,
+        "/health",
+        600,
+        1,
+    )
     llama = LlamaCppService(type="llama_cpp", model="smollm2-135m")
     assert (llama.protocol, llama.context_size, llama.slots, llama.port, llama.backend) == (
         "chat_completions", 8192, 4, None, "auto",
@@ -176,7 +219,10 @@ def test_secrets_are_never_written() -> None:
     assert server.extra_env["HF_TOKEN"] == "hf-hidden"
     dumped = found.model_dump()
     assert dumped["services"]["m"]["api_key"] == "***"
-    assert dumped["services"]["m"]["proxy"]["extra_headers"] == {"Authorization": "***", "X-Team": "***"}
+    assert dumped["services"]["m"]["proxy"]["extra_headers"] == {
+        "Authorization": "***",
+        "X-Team": "***",
+    }
     assert dumped["services"]["v"]["extra_env"] == {"HF_TOKEN": "***", "MAX_TOKENS": "5"}
     assert "hid" not in found.model_dump_json()
     assert "sk-hidden" not in repr(found)
@@ -184,7 +230,11 @@ def test_secrets_are_never_written() -> None:
 
 def test_numbers_from_the_environment_are_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEL_TEST_N", "7")
-    benchmark = {"name": "a", "solver": {"type": "simple", "service": "m"}, "max_problems": "${NEL_TEST_N}"}
+    benchmark = {
+        "name": "a",
+        "solver": {"type": "simple", "service": "m"},
+        "max_problems": "${NEL_TEST_N}",
+    }
     assert config(benchmarks=[benchmark]).benchmarks[0].max_problems == 7
 
 
@@ -207,13 +257,22 @@ def test_ignored_sandbox_settings_are_warned_about() -> None:
 
 def test_a_job_shorter_than_its_start_is_warned_about() -> None:
     with pytest.warns(UserWarning, match="exceed the walltime"):
-        config(cluster={"type": "slurm", "walltime": "00:10:00", "node_pools": {"p": {"partition": "b"}}})
+        config(
+            cluster={
+                "type": "slurm",
+                "walltime": "00:10:00",
+                "node_pools": {"p": {"partition": "b"}},
+            }
+        )
 
 
 def test_built_by_hand_references_are_checked_too() -> None:
     with pytest.raises(ValidationError, match="no service is called 'x'"):
         EvalConfig.model_validate(
-            {"services": {}, "benchmarks": [{"name": "a", "solver": {"type": "simple", "service": "x"}}]}
+            {
+                "services": {},
+                "benchmarks": [{"name": "a", "solver": {"type": "simple", "service": "x"}}],
+            }
         )
 
 

@@ -14,7 +14,9 @@ from nemo_evaluator.store.run_registry import _adapter
 
 
 @pytest.mark.parametrize("before", [None, "some_plugin"])
-def test_nothing_is_searched_for_plugins(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
+def test_nothing_is_searched_for_plugins(
+    monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
     """Pydantic would read the metadata of every installed package, for our schemas in vain."""
     name = "PYDANTIC_DISABLE_PLUGINS"
     monkeypatch.delenv(name, raising=False)
@@ -39,13 +41,20 @@ def test_nothing_is_searched_for_plugins(monkeypatch: pytest.MonkeyPatch, before
 
 def test_defaults_are_made_by_functions() -> None:
     """Of `list`, or of a method of the interpreter's own, pydantic parses the help to learn what it takes."""
-    for kinds in (groups.SERVICES, groups.SANDBOXES, groups.SOLVERS, groups.METRICS, groups.CLUSTERS):
+    for kinds in (
+        groups.SERVICES,
+        groups.SANDBOXES,
+        groups.SOLVERS,
+        groups.METRICS,
+        groups.CLUSTERS,
+    ):
         assert [kinds.schema(word) for word in kinds.names()]
     slow = [
         f"{model.__name__}.{name}"
         for model in _schemas(Model)
         for name, field in model.model_fields.items()
-        if field.default_factory is list or isinstance(field.default_factory, types.BuiltinMethodType)
+        if field.default_factory is list
+        or isinstance(field.default_factory, types.BuiltinMethodType)
     ]
     assert not slow
 

@@ -26,22 +26,31 @@ API = {"type": "api", "url": "http://h/v1/chat/completions"}
     ],
 )
 def test_the_protocol_is_read_off_the_url(url: str, protocol: str) -> None:
-    loaded = load_mapping({"services": {"m": {"type": "api", "url": url}}, "benchmarks": [{"name": "gsm8k"}]})
+    loaded = load_mapping(
+        {"services": {"m": {"type": "api", "url": url}}, "benchmarks": [{"name": "gsm8k"}]}
+    )
     assert loaded.config.services["m"].protocol == protocol  # type: ignore[attr-defined]
     assert not loaded.warnings
 
 
-@pytest.mark.parametrize("solver", [None, {}, {"type": "simple"}, {"service": "m"}, {"system_prompt": "Think."}])
+@pytest.mark.parametrize(
+    "solver", [None, {}, {"type": "simple"}, {"service": "m"}, {"system_prompt": "Think."}]
+)
 def test_the_only_model_answers(solver: dict[str, str] | None) -> None:
     judge = {"type": "judge", "name": "j", "service": "judge"}
     entry = {"name": "gsm8k", "scoring": {"metrics": [judge], "primary": "j"}, "solver": solver}
     config = load_mapping({"services": {"m": API, "judge": API}, "benchmarks": [entry]}).config
-    assert (config.benchmarks[0].solver.type, config.benchmarks[0].solver.model_service) == ("simple", "m")
+    assert (config.benchmarks[0].solver.type, config.benchmarks[0].solver.model_service) == (
+        "simple",
+        "m",
+    )
 
 
 def test_of_two_models_one_must_be_named_and_the_rest_is_said_too() -> None:
     with pytest.raises(ConfigError) as caught:
-        load_mapping({"services": {"a": API, "b": API}, "benchmarks": [{"name": "gsm8k", "repeats": 0}]})
+        load_mapping(
+            {"services": {"a": API, "b": API}, "benchmarks": [{"name": "gsm8k", "repeats": 0}]}
+        )
     said = {problem.path: problem.hint for problem in caught.value.problems}
     assert set(said) == {"benchmarks[0].solver", "benchmarks[0].repeats"}
     assert said["benchmarks[0].solver"].endswith("models: a, b")
@@ -52,8 +61,18 @@ def test_of_two_models_one_must_be_named_and_the_rest_is_said_too() -> None:
     [
         ("openai/gpt-4.1", "https://api.openai.com/v1", "gpt-4.1", "OPENAI_API_KEY"),
         ("anthropic/claude", "https://api.anthropic.com/v1", "claude", "ANTHROPIC_API_KEY"),
-        ("nvidia/nemotron", "https://integrate.api.nvidia.com/v1", "nvidia/nemotron", "NVIDIA_API_KEY"),
-        ("nvidia/meta/llama", "https://integrate.api.nvidia.com/v1", "meta/llama", "NVIDIA_API_KEY"),
+        (
+            "nvidia/nemotron",
+            "https://integrate.api.nvidia.com/v1",
+            "nvidia/nemotron",
+            "NVIDIA_API_KEY",
+        ),
+        (
+            "nvidia/meta/llama",
+            "https://integrate.api.nvidia.com/v1",
+            "meta/llama",
+            "NVIDIA_API_KEY",
+        ),
         ("together/meta/llama", "https://api.together.xyz/v1", "meta/llama", "TOGETHER_API_KEY"),
         ("vllm/meta/llama", "http://localhost:8000/v1", "meta/llama", None),
         ("ollama/llama3:8b", "http://localhost:11434/v1", "llama3:8b", None),
@@ -84,7 +103,9 @@ SHORT_API_KEY=sk-0123456789abcdef
 """
 
 
-def test_a_file_of_variables_never_wins_over_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_variables_never_wins_over_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "environ", {"SET": "before"})
     (tmp_path / ".env").write_text(ENV)
     assert use_env_file(tmp_path) == ["PLAIN", "QUOTED", "SINGLE", "EMPTY", "HASH", "SHORT_API_KEY"]

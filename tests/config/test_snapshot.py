@@ -30,7 +30,9 @@ def source(write, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_it_is_the_composed_config_with_references_unexpanded(source: Path, tmp_path: Path) -> None:
     loaded = load_config(source, ["benchmarks.0.repeats=2"], output_dir="else")
-    target = write_snapshot(loaded, tmp_path / "out", run_id="r1", command=["nel", "eval", "run", "a b.yaml"])
+    target = write_snapshot(
+        loaded, tmp_path / "out", run_id="r1", command=["nel", "eval", "run", "a b.yaml"]
+    )
     assert target == tmp_path / "out" / "full_config.yaml"
     text = target.read_text()
     data = yaml.safe_load(text)

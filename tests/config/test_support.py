@@ -35,7 +35,11 @@ WORDS = {
 
 def test_what_cannot_run_is_named_with_its_line(write, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load_config(write(a=TEXT))
-    for kinds, word in ((groups.SANDBOXES, "docker"), (groups.SOLVERS, "oracle"), (groups.SERVICES, "api")):
+    for kinds, word in (
+        (groups.SANDBOXES, "docker"),
+        (groups.SOLVERS, "oracle"),
+        (groups.SERVICES, "api"),
+    ):
         monkeypatch.setitem(kinds._targets, word, Kind(kinds.schema(word), missing="gone"))
     problems = [loaded.document.problem(*found) for found in unsupported(loaded.config)]
     said = {problem.path: (problem.line, problem.message) for problem in problems}
@@ -53,7 +57,9 @@ def test_what_cannot_run_is_named_with_its_line(write, monkeypatch: pytest.Monke
 def test_what_can_run_passes() -> None:
     config = parse_eval_config(
         {
-            "services": {"m": {"type": "api", "url": "http://h/v1", "protocol": "chat_completions"}},
+            "services": {
+                "m": {"type": "api", "url": "http://h/v1", "protocol": "chat_completions"}
+            },
             "benchmarks": [{"name": "a", "solver": {"type": "simple", "service": "m"}}],
         }
     )

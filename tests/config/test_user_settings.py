@@ -26,7 +26,11 @@ def nel(*arguments: str) -> Result:
 
 
 def test_kept_values_are_defaults_of_every_run(write) -> None:
-    for key, value in (("output.dir", "kept"), ("datasets.mirror", "/m"), ("defaults.max_concurrent", "9")):
+    for key, value in (
+        ("output.dir", "kept"),
+        ("datasets.mirror", "/m"),
+        ("defaults.max_concurrent", "9"),
+    ):
         assert nel("set", key, value).exit_code == 0
     loaded = load_config(write(a=TEXT))
     assert loaded.config.output.dir == "kept"
@@ -83,7 +87,11 @@ def test_a_broken_settings_file_is_explained(write) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(write(a=TEXT))
     problem = caught.value.problems[0]
-    assert (problem.path, problem.line, problem.source) == ("output.report[0]", 2, str(settings_path()))
+    assert (problem.path, problem.line, problem.source) == (
+        "output.report[0]",
+        2,
+        str(settings_path()),
+    )
     assert nel("show").exit_code == 1
     settings_path().write_text("")
     assert nel("show").exit_code == 0
@@ -109,7 +117,11 @@ def test_keys_of_other_programs_are_a_warning_and_stay(write) -> None:
 
 
 def test_check_says_what_a_right_file_holds(write, tmp_path: Path) -> None:
-    path = write(a=TEXT.replace("{}", "{m: {type: api, url: 'http://h/v1/responses', protocol: completions}}"))
+    path = write(
+        a=TEXT.replace(
+            "{}", "{m: {type: api, url: 'http://h/v1/responses', protocol: completions}}"
+        )
+    )
     result = nel("check", "--file-only", str(path))
     assert result.exit_code == 0
     assert result.stdout == (

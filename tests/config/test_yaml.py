@@ -29,11 +29,18 @@ def test_values(text: str, value: Any) -> None:
 
 
 def test_keys_are_always_text() -> None:
-    assert parse_document("{1: a, on: b, null: c, 1.5: d}", "f").value == {"1": "a", "on": "b", "null": "c", "1.5": "d"}
+    assert parse_document("{1: a, on: b, null: c, 1.5: d}", "f").value == {
+        "1": "a",
+        "on": "b",
+        "null": "c",
+        "1.5": "d",
+    }
 
 
 def test_anchors_and_merge_keys() -> None:
-    document = parse_document("a: &a {x: 1, y: [2]}\nb:\n  <<: *a\n  x: 3\nc: *a\nd: {<<: [*a, {x: 9, z: 4}]}\n", "f")
+    document = parse_document(
+        "a: &a {x: 1, y: [2]}\nb:\n  <<: *a\n  x: 3\nc: *a\nd: {<<: [*a, {x: 9, z: 4}]}\n", "f"
+    )
     assert document.value["b"] == {"x": 3, "y": [2]}
     assert document.value["c"] == {"x": 1, "y": [2]}
     assert document.value["d"] == {"x": 1, "y": [2], "z": 4}

@@ -27,7 +27,10 @@ KEY = "sk-argument-0123456789"
         ([f"--judge-api-key-env={KEY}"], ["--judge-api-key-env=***"]),
         (["--judge-url=http://h/v1?key=key-in-url-1"], ["--judge-url=http://h/v1?key=***"]),
         (["-O", "services.m.api_key=${MY_KEY}"], ["-O", "services.m.api_key=${MY_KEY}"]),
-        (["-O", "benchmarks.0.repeats=3", "-b", "gsm8k", "-O"], ["-O", "benchmarks.0.repeats=3", "-b", "gsm8k", "-O"]),
+        (
+            ["-O", "benchmarks.0.repeats=3", "-b", "gsm8k", "-O"],
+            ["-O", "benchmarks.0.repeats=3", "-b", "gsm8k", "-O"],
+        ),
     ],
 )
 def test_secrets_are_masked_and_carried(words, shown):
@@ -35,4 +38,6 @@ def test_secrets_are_masked_and_carried(words, shown):
     assert shown is None or masked == shown
     assert KEY not in " ".join(masked)
     carried = carried_arguments(words)
-    assert [carried.get(f"NEL_ARGUMENT_{number}", word) for number, word in enumerate(masked)] == words
+    assert [
+        carried.get(f"NEL_ARGUMENT_{number}", word) for number, word in enumerate(masked)
+    ] == words

@@ -30,7 +30,11 @@ from nemo_evaluator.core.secrets import Secret, scrub
 from nemo_evaluator.core.slots import Slots, current_slots, lent_slot
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -86,11 +90,16 @@ def test_equal_values_have_equal_digests_whatever_the_order_of_keys(value: objec
 def test_every_cause_has_a_policy_and_an_error() -> None:
     assert POLICY.keys() == set(Cause)
     assert ERROR_OF_CAUSE.keys() == set(Cause) - {Cause.CANCELLED}
-    assert {cause for cause, policy in POLICY.items() if policy.row is Row.ZERO} == {Cause.CONTEXT_EXCEEDED}
+    assert {cause for cause, policy in POLICY.items() if policy.row is Row.ZERO} == {
+        Cause.CONTEXT_EXCEEDED
+    }
 
 
 def test_a_boundary_names_what_escapes_and_lets_named_errors_pass() -> None:
-    with pytest.raises(ScorerError, match="ZeroDivisionError: division by zero"), boundary(Cause.SCORER):
+    with (
+        pytest.raises(ScorerError, match="ZeroDivisionError: division by zero"),
+        boundary(Cause.SCORER),
+    ):
         _ = 1 / 0
     with pytest.raises(BudgetError), boundary(Cause.SCORER):
         raise BudgetError("spent")
@@ -169,12 +178,19 @@ def test_one_hint_for_a_misspelt_word() -> None:
     assert did_you_mean("xyz", ["mmlu", "gsm8k"]) == "known: mmlu, gsm8k"
     assert did_you_mean("xyz", []) == "known: none"
     assert did_you_mean("xyz", ["mmlu"], "ask again") == "ask again"
-    assert did_you_mean("mmul", ["mmlu"], also="all: mmlu", form="{}://") == "did you mean mmlu://? all: mmlu"
+    assert (
+        did_you_mean("mmul", ["mmlu"], also="all: mmlu", form="{}://")
+        == "did you mean mmlu://? all: mmlu"
+    )
     assert did_you_mean("xyz", ["mmlu"], also="all: mmlu") == "all: mmlu"
 
 
 def test_the_hint_is_written_in_one_place() -> None:
     """Sentences that name something else than a word of a list may differ: a path, a variable, a command."""
     package = Path(core.__file__).parents[1]
-    found = {path.stem for path in package.rglob("*.py") if re.search(r'f".*[Dd]id you mean', path.read_text())}
+    found = {
+        path.stem
+        for path in package.rglob("*.py")
+        if re.search(r'f".*[Dd]id you mean', path.read_text())
+    }
     assert found == {"registry", "_yaml", "_references", "_errors", "main"}

@@ -28,5 +28,7 @@ def test_an_extra_that_wants_a_newer_python_says_so(
 def test_the_extras_that_want_a_newer_python_are_those_of_the_project() -> None:
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
     marker = "python_version >= '3.12'"
-    newer = {name for name, needs in extras.items() if needs and all(marker in one for one in needs)}
+    newer = {
+        name for name, needs in extras.items() if needs and all(marker in one for one in needs)
+    }
     assert newer == NEED_PYTHON_3_12

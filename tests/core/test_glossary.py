@@ -23,12 +23,36 @@ _SHARED: Final = {
 # Still shared. Rename one of each, and delete it here; nothing may be added.
 _NOT_YET: Final = frozenset(
     {
-        *("Answers", "Cause", "Checkpoint", "Client", "Columns", "Desk", "Difference", "Document", "Endpoint", "Entry"),
-        *("Host", "Kind", "Listener", "Missing", "Price", "Progress", "Provider", "Question", "Row", "Rule"),
+        *(
+            "Answers",
+            "Cause",
+            "Checkpoint",
+            "Client",
+            "Columns",
+            "Desk",
+            "Difference",
+            "Document",
+            "Endpoint",
+            "Entry",
+        ),
+        *(
+            "Host",
+            "Kind",
+            "Listener",
+            "Missing",
+            "Price",
+            "Progress",
+            "Provider",
+            "Question",
+            "Row",
+            "Rule",
+        ),
         *("RunStatus", "Scope", "Scopes", "Seen", "Step", "Tally", "_Session", "_Worker"),
     }
 )
-_TERM: Final = re.compile(r"^\| (?P<terms>[^|]+) \| (?P<meaning>[^|]+) \| (?:`(?P<type>\w+)`)? ?\|$", re.MULTILINE)
+_TERM: Final = re.compile(
+    r"^\| (?P<terms>[^|]+) \| (?P<meaning>[^|]+) \| (?:`(?P<type>\w+)`)? ?\|$", re.MULTILINE
+)
 
 
 @cache
@@ -56,13 +80,19 @@ def shared_names(files: dict[str, list[str]]) -> dict[str, list[str]]:
 
 def test_a_class_name_has_one_meaning() -> None:
     shared = shared_names(classes())
-    added = {name: places for name, places in shared.items() if name not in _NOT_YET and name not in _SHARED}
+    added = {
+        name: places
+        for name, places in shared.items()
+        if name not in _NOT_YET and name not in _SHARED
+    }
     assert added == {}, "choose a name that no other class has"
 
 
 def test_exceptions_are_still_needed() -> None:
     shared = shared_names(classes())
-    assert sorted(name for name in (*_NOT_YET, *_SHARED) if name not in shared) == [], "delete it from the list"
+    assert sorted(name for name in (*_NOT_YET, *_SHARED) if name not in shared) == [], (
+        "delete it from the list"
+    )
 
 
 def test_a_second_class_of_one_name_is_found() -> None:

@@ -30,7 +30,9 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "a_room"
     folder.mkdir()
     (folder / "__init__.py").write_text("")
-    (folder / "base.py").write_text("raise RuntimeError('only files that declare a kind are imported')\n")
+    (folder / "base.py").write_text(
+        "raise RuntimeError('only files that declare a kind are imported')\n"
+    )
     (folder / "broken.py").write_text("KIND = 1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield folder
@@ -54,8 +56,12 @@ def test_a_new_file_is_a_new_word(room: Path) -> None:
 
 def test_what_is_missing_says_so_and_names_the_rest(room: Path) -> None:
     (room / "broken.py").unlink()
-    (room / "here.py").write_text("from nemo_evaluator.core.kinds import Kind\nKIND = Kind(build=dict)\n")
-    (room / "later.py").write_text("from nemo_evaluator.core.kinds import Kind\nKIND = Kind(missing='too early')\n")
+    (room / "here.py").write_text(
+        "from nemo_evaluator.core.kinds import Kind\nKIND = Kind(build=dict)\n"
+    )
+    (room / "later.py").write_text(
+        "from nemo_evaluator.core.kinds import Kind\nKIND = Kind(missing='too early')\n"
+    )
     kinds = Kinds("thing", group="nobody.adds", home="a_room")
     with pytest.raises(UsageError, match="thing 'later' is too early") as caught:
         kinds.build("later")

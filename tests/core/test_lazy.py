@@ -28,7 +28,9 @@ def test_an_expression_is_compiled_when_it_is_first_used(monkeypatch: pytest.Mon
     assert digits.findall("a3") == ["3"] and len(compiled) == count
 
 
-def test_threads_that_build_schemas_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_build_schemas_leave_the_environment_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("PYDANTIC_DISABLE_PLUGINS", raising=False)
     inside = threading.Event()
 

@@ -52,13 +52,29 @@ WAYS = {
         "importlib.import_module('..part', 'ls_pack.deep')",
         "ls_pack/part.py",
     ),
-    "import_module by keyword": ("import importlib", "importlib.import_module(name='ls_a')", "ls_a.py"),
-    "import_module under another name": ("from importlib import import_module as load", "load('ls_a')", "ls_a.py"),
+    "import_module by keyword": (
+        "import importlib",
+        "importlib.import_module(name='ls_a')",
+        "ls_a.py",
+    ),
+    "import_module under another name": (
+        "from importlib import import_module as load",
+        "load('ls_a')",
+        "ls_a.py",
+    ),
     "namespace package": ("from ls_space.inner import leaf", "pass", "ls_space/inner/leaf.py"),
-    "relative in a namespace package": ("from ls_space import near", "pass", "ls_space/inner/leaf.py"),
+    "relative in a namespace package": (
+        "from ls_space import near",
+        "pass",
+        "ls_space/inner/leaf.py",
+    ),
     "by file": ("import runpy", "runpy.run_path('ls_a.py')", "ls_a.py"),
     "star": ("from ls_pack.part import *", "pass", "ls_pack/part.py"),
-    "under a condition": ("try:\n    import ls_a\nexcept ImportError:\n    pass", "pass", "ls_a.py"),
+    "under a condition": (
+        "try:\n    import ls_a\nexcept ImportError:\n    pass",
+        "pass",
+        "ls_a.py",
+    ),
     "in a circle": ("import ls_c", "pass", "ls_d.py"),
 }
 
@@ -121,7 +137,9 @@ def test_a_class_and_a_metric_of_a_user_count_as_well(folder: Path) -> None:
 
 def test_installed_packages_count_by_version_and_nel_not_at_all(folder: Path) -> None:
     file = folder / "uses.py"
-    file.write_text("import numpy.linalg\nimport yaml, json, os.path\nfrom nemo_evaluator import scoring\n")
+    file.write_text(
+        "import numpy.linalg\nimport yaml, json, os.path\nfrom nemo_evaluator import scoring\n"
+    )
     sources = imported_sources([file])
     assert sources.packages == {"numpy", "yaml"}
     assert sources.files == {}
@@ -146,9 +164,13 @@ def test_a_broken_file_leaves_no_module_and_can_be_mended(folder: Path) -> None:
     before = set(sys.modules)
     with pytest.raises(UsageError, match="not yet"):
         load_benchmark_file(bench)
-    assert {name for name in set(sys.modules) - before if "broken" in name or "ls_" in name} == set()
+    assert {
+        name for name in set(sys.modules) - before if "broken" in name or "ls_" in name
+    } == set()
     (folder / "ls_wrong.py").write_text("value = 22\n")
-    bench.write_text("import ls_wrong\nVALUE = ls_wrong.value\n" + BENCH.format(imports="", inside="pass"))
+    bench.write_text(
+        "import ls_wrong\nVALUE = ls_wrong.value\n" + BENCH.format(imports="", inside="pass")
+    )
     assert load_benchmark_file(bench) == ["local_sources"]
     assert load_file(bench).VALUE == 22
 

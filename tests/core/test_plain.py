@@ -28,7 +28,17 @@ class Holder:
 CIRCLE: list = []
 CIRCLE.append(CIRCLE)
 DEEP = orjson.loads(b"[" * 1000 + b"]" * 1000)
-ODD = [2**70, -(2**70), 10**9000, "\ud800", DEEP, CIRCLE, Silent(), Holder("\udfff"), datetime.date.min]
+ODD = [
+    2**70,
+    -(2**70),
+    10**9000,
+    "\ud800",
+    DEEP,
+    CIRCLE,
+    Silent(),
+    Holder("\udfff"),
+    datetime.date.min,
+]
 LEAVES = st.one_of(
     st.none(),
     st.booleans(),
@@ -40,8 +50,12 @@ LEAVES = st.one_of(
     st.complex_numbers(),
     st.sets(st.integers()),
 )
-KEYS = st.one_of(st.text(st.characters()), st.integers(), st.none(), st.tuples(st.integers()), st.booleans())
-VALUES = st.recursive(LEAVES, lambda item: st.lists(item) | st.dictionaries(KEYS, item), max_leaves=8)
+KEYS = st.one_of(
+    st.text(st.characters()), st.integers(), st.none(), st.tuples(st.integers()), st.booleans()
+)
+VALUES = st.recursive(
+    LEAVES, lambda item: st.lists(item) | st.dictionaries(KEYS, item), max_leaves=8
+)
 
 
 @given(VALUES)
@@ -54,7 +68,11 @@ def test_every_value_becomes_json(value):
 
 
 def test_what_cannot_be_kept_says_so():
-    kept = orjson.loads(dumps({"a": "x\ud800y", "b": 2**70, "c": CIRCLE, "d": Silent(), "e": math.inf, "f": 10**9000}))
+    kept = orjson.loads(
+        dumps(
+            {"a": "x\ud800y", "b": 2**70, "c": CIRCLE, "d": Silent(), "e": math.inf, "f": 10**9000}
+        )
+    )
     assert kept == {
         "a": "x\ufffdy",
         "b": str(2**70),

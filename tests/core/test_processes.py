@@ -39,7 +39,9 @@ def test_a_birth_does_not_move_with_the_clock(monkeypatch: pytest.MonkeyPatch) -
     assert start_time(os.getpid()) == before
 
 
-def test_a_birth_does_not_move_when_the_clock_is_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_birth_does_not_move_when_the_clock_is_set_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before, boot = start_time(os.getpid()), psutil.boot_time()
     looks = iter([boot, boot + 1])
 
@@ -81,7 +83,9 @@ def test_a_zombie_and_a_successor_are_not_the_process() -> None:
 
 
 def test_an_end_is_asked_for_and_then_insisted_on() -> None:
-    deaf = sleeper("import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)")
+    deaf = sleeper(
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    )
     assert deaf.stdout is not None and deaf.stdout.readline() == b"up\n"
     started = time.monotonic()
     end_process(deaf.pid, 0.3)

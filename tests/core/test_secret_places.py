@@ -118,7 +118,9 @@ PLAIN_VALUES = [
 @pytest.mark.parametrize("value", PLAIN_VALUES)
 def test_ordinary_values_are_not_random(value: str) -> None:
     assert not looks_random(value)
-    data = {"services": {"m": {"extra_env": {"SETTING": value}, "extra_args": ["--setting", value]}}}
+    data = {
+        "services": {"m": {"extra_env": {"SETTING": value}, "extra_args": ["--setting", value]}}
+    }
     assert masked_config(data, []) == data
 
 
@@ -176,15 +178,28 @@ def test_a_config_keeps_what_is_plain_and_nothing_that_is_secret() -> None:
     data = masked_config(yaml.safe_load(CONFIG), masked)
     text = yaml.safe_dump(data)
     assert "planted" not in text
-    assert [f"visible-0{number}" for number in range(1, 7) if f"visible-0{number}" not in text] == []
+    assert [
+        f"visible-0{number}" for number in range(1, 7) if f"visible-0{number}" not in text
+    ] == []
     assert data["benchmarks"][0]["solver"]["config"]["auth_token"] == "${KEY:-***}"
-    assert data["services"]["m"]["extra_args"] == ["--api-key", "***", "--token=***", "--max-tokens", "512"]
+    assert data["services"]["m"]["extra_args"] == [
+        "--api-key",
+        "***",
+        "--token=***",
+        "--max-tokens",
+        "512",
+    ]
     assert data["services"]["m"]["proxy"]["extra_headers"]["Content-Type"] == "application/json"
     assert len(masked) >= 15
 
 
 def test_references_stay() -> None:
-    headers = {"Authorization": "Bearer ${TOKEN}", "Cookie": "sid=${SID}", "X-A": "${A}", "X-B": "${A:-}"}
+    headers = {
+        "Authorization": "Bearer ${TOKEN}",
+        "Cookie": "sid=${SID}",
+        "X-A": "${A}",
+        "X-B": "${A:-}",
+    }
     data = {"services": {"m": {"proxy": {"extra_headers": headers}, "api_key": "${KEY}"}}}
     assert masked_config(data, []) == data
 
@@ -196,7 +211,13 @@ def test_what_is_remembered_and_what_is_not() -> None:
             "m": {
                 "model": "org/model-of-header",
                 "extra_env": {"FOLDER": "${FOLDER}", "SETTING": "${SETTING}"},
-                "proxy": {"extra_headers": {"X-Model": "org/model-of-header", "X-Date": "2024-06-01", "X-Team": "red"}},
+                "proxy": {
+                    "extra_headers": {
+                        "X-Model": "org/model-of-header",
+                        "X-Date": "2024-06-01",
+                        "X-Team": "red",
+                    }
+                },
             }
         }
     }
@@ -224,7 +245,10 @@ def test_base64_finds_a_secret_inside_other_text(before: str, after: str) -> Non
     ("url", "parts"),
     [
         ("postgresql://me:pw@h/db", ["pw"]),
-        ("https://ghp_0123456789abcdefghij:x-oauth-basic@github.com/x", ["ghp_0123456789abcdefghij"]),
+        (
+            "https://ghp_0123456789abcdefghij:x-oauth-basic@github.com/x",
+            ["ghp_0123456789abcdefghij"],
+        ),
         ("ssh://git@github.com/x", []),
         ("harbor://swebench-verified@1.0", []),
         ("http://h/?sig=abc&v=1", ["abc"]),
@@ -242,9 +266,13 @@ def test_commits_and_digests_in_commands_stay() -> None:
 
 _PEM = "-----BEGIN {kind}-----\nMIIEplanted0Zx81\nplantedQwe77Lp\n-----END {kind}-----\n"
 _SLACK = "https://hooks.slack.com/services/T00000000/B00000000/plantedXXXXXXXX12345678"
-_ACCOUNT = "DefaultEndpointsProtocol=https;AccountName=x;AccountKey=planted25planted==;EndpointSuffix=core"
+_ACCOUNT = (
+    "DefaultEndpointsProtocol=https;AccountName=x;AccountKey=planted25planted==;EndpointSuffix=core"
+)
 UNUSUAL = {
-    "a signed URL of AWS": {"name": "https://s3/rows?X-Amz-Credential=AKIAplanted/1&X-Amz-Signature=planted5abc"},
+    "a signed URL of AWS": {
+        "name": "https://s3/rows?X-Amz-Credential=AKIAplanted/1&X-Amz-Signature=planted5abc"
+    },
     "a signed URL of Google": {"name": "https://gcs/rows?X-Goog-Signature=planted5abc&Expires=3"},
     "cookies as a mapping": {"extra_body": {"cookies": {"sid": "planted-7"}}},
     "cookies as a list": {"extra_body": {"cookies": ["sid=planted-7"]}},
@@ -261,12 +289,27 @@ UNUSUAL = {
     "a key of PGP": {"cert": _PEM.format(kind="PGP PRIVATE KEY BLOCK")},
     "a key of EC": {"cert": _PEM.format(kind="EC PRIVATE KEY")},
     "a header in a sentence": {"note": "Authorization: Bearer planted28abc"},
-    "names cut short": {"pswd": "planted29", "psw": "planted29", "otp": "planted30", "hmac": "planted31"},
-    "names written together": {"deploykey": "planted49", "accountkey": "planted49", "signingKey": "planted49"},
-    "names with dots and spaces": {"auth.token": "planted52", "API Key": "planted53", "api\u2010key": "planted58"},
+    "names cut short": {
+        "pswd": "planted29",
+        "psw": "planted29",
+        "otp": "planted30",
+        "hmac": "planted31",
+    },
+    "names written together": {
+        "deploykey": "planted49",
+        "accountkey": "planted49",
+        "signingKey": "planted49",
+    },
+    "names with dots and spaces": {
+        "auth.token": "planted52",
+        "API Key": "planted53",
+        "api\u2010key": "planted58",
+    },
     "names of Windows": {"container_env": {"UserPassword": "planted22", "APIKEY": "planted23"}},
     "a webhook of Slack": {"webhook": _SLACK},
-    "a webhook of Discord": {"hook": "https://discord.com/api/webhooks/123456789012/planted-AbCdEfGh1234567890"},
+    "a webhook of Discord": {
+        "hook": "https://discord.com/api/webhooks/123456789012/planted-AbCdEfGh1234567890"
+    },
     "keys by provider": {"api_keys_map": {"openai": "planted39"}},
     "a block of authentication": {"auth": {"username": "me", "value": "planted40"}},
     "a pair of authentication": {"auth": ["me", "planted41"]},
@@ -279,15 +322,32 @@ UNUSUAL = {
     "cookies in a command": {"pre_cmd": "curl -s -b 'sid=planted73' h"},
     "a joined user in a command": {"pre_cmd": "curl -ume:planted67 h"},
     "sshpass": {"setup_commands": ["sshpass -p planted69 ssh h"]},
-    "a pipe into a login": {"setup_commands": ["echo planted74 | docker login -u me --password-stdin"]},
-    "set and export": {"pre_cmd": "export 'WANDB_API_KEY'=planted65; set PASSWORD planted66; setenv HF_TOKEN planted"},
+    "a pipe into a login": {
+        "setup_commands": ["echo planted74 | docker login -u me --password-stdin"]
+    },
+    "set and export": {
+        "pre_cmd": "export 'WANDB_API_KEY'=planted65; set PASSWORD planted66; setenv HF_TOKEN planted"
+    },
     "variables of a container": {
         "command": ["docker", "run", "-e", "API_KEY=planted46", "--env=DB_PASS=planted48", "i"]
     },
-    "arguments with underscores": {"command": ["srv", "--API_KEY", "planted14", "--hf-token=planted15"]},
-    "tools over MCP": {"tools": [{"args": ["-y", "srv", "--token", "planted16"], "env": {"BRAVE_API_KEY": "planted"}}]},
-    "exporters": {"export": [{"type": "mlflow", "tracking_password": "planted20"}, {"auth": {"value": "planted21"}}]},
-    "interceptors": {"interceptors": [{"config": {"params_to_add": {"extra": {"access_token": "planted44"}}}}]},
+    "arguments with underscores": {
+        "command": ["srv", "--API_KEY", "planted14", "--hf-token=planted15"]
+    },
+    "tools over MCP": {
+        "tools": [
+            {"args": ["-y", "srv", "--token", "planted16"], "env": {"BRAVE_API_KEY": "planted"}}
+        ]
+    },
+    "exporters": {
+        "export": [
+            {"type": "mlflow", "tracking_password": "planted20"},
+            {"auth": {"value": "planted21"}},
+        ]
+    },
+    "interceptors": {
+        "interceptors": [{"config": {"params_to_add": {"extra": {"access_token": "planted44"}}}}]
+    },
     "basic authentication in a variable": {"env": {"AUTH_HEADER": "Basic bWU6cGxhbnRlZDI3planted"}},
     "a default in nested references": {"headers": {"X-Own": "${A:-${B:-planted50}}"}},
 }
@@ -308,7 +368,10 @@ def test_unusual_places_are_remembered_for_answers() -> None:
         "auth": {"username": "visible-user", "value": f"block-{own}"},
     }
     remember_config(raw, raw, {})
-    assert scrub(f"pair-{own} named-{own} line-{own} block-{own} visible-user") == "*** *** *** *** visible-user"
+    assert (
+        scrub(f"pair-{own} named-{own} line-{own} block-{own} visible-user")
+        == "*** *** *** *** visible-user"
+    )
 
 
 def test_a_private_key_is_found_by_its_lines() -> None:
@@ -316,7 +379,9 @@ def test_a_private_key_is_found_by_its_lines() -> None:
     key = "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----"])
     data = {"container_env": {"CERTIFICATE": key}}
     remember_config(data, data, {})
-    assert [line for line in lines if line in scrub(f"read {lines[0]}, then {lines[1]} and {lines[2]}")] == []
+    assert [
+        line for line in lines if line in scrub(f"read {lines[0]}, then {lines[1]} and {lines[2]}")
+    ] == []
 
 
 PLAIN_SETTINGS = [

@@ -61,18 +61,33 @@ def test_placeholders_are_no_secrets():
 
 
 def test_names_at_any_depth_and_urls_make_secrets(tmp_path):
-    remember_named({"add": {"Authorization": "Bearer deep-0123456789"}, "list": [{"api_key": "deep-list-42"}]})
+    remember_named(
+        {"add": {"Authorization": "Bearer deep-0123456789"}, "list": [{"api_key": "deep-list-42"}]}
+    )
     remember_environment({"HF_TOKEN": "hf_environment1", "OTHER_KEY": "not-well-known-1"})
     remember_urls(
-        {"a": ["https://me:p%40ssw0rd12@h/v1", "http://h/v1?key=in-the-url-1&v=visible-9", "s://h?sig=signature-77"]}
+        {
+            "a": [
+                "https://me:p%40ssw0rd12@h/v1",
+                "http://h/v1?key=in-the-url-1&v=visible-9",
+                "s://h?sig=signature-77",
+            ]
+        }
     )
-    write_json(tmp_path / "x.json", "deep-0123456789 deep-list-42 hf_environment1 p@ssw0rd12 in-the-url-1 signature-77")
+    write_json(
+        tmp_path / "x.json",
+        "deep-0123456789 deep-list-42 hf_environment1 p@ssw0rd12 in-the-url-1 signature-77",
+    )
     assert (tmp_path / "x.json").read_text() == '"*** *** *** *** *** ***"\n'
     assert scrub("not-well-known-1 visible-9") == "not-well-known-1 visible-9"
 
 
 def test_a_version_a_task_and_a_digest_behind_an_at_sign_make_no_secret_of_what_is_before():
-    names = ("harbor://swebench-verified@1.0", "inspect://suite.py@sums", "container://harness-image@sha256:ab#t")
+    names = (
+        "harbor://swebench-verified@1.0",
+        "inspect://suite.py@sums",
+        "container://harness-image@sha256:ab#t",
+    )
     remember_urls({"benchmarks": [{"name": name} for name in names]})
     assert [scrub(name) for name in names] == list(names)
 

@@ -21,6 +21,8 @@ def test_one_line_is_one_line_and_a_block_stays_indented():
 
 def test_names_that_are_cut_can_be_told_apart() -> None:
     lines = table(
-        [("status", "benchmark"), ("VALID", "quickstart_long.0"), ("VALID", "quickstart_long.1")], 19, narrow=(1,)
+        [("status", "benchmark"), ("VALID", "quickstart_long.0"), ("VALID", "quickstart_long.1")],
+        19,
+        narrow=(1,),
     )
     assert lines == ["status  benchmark", "VALID   quic…ong.0", "VALID   quic…ong.1"]

@@ -79,8 +79,15 @@ def test_subclasses_know_the_fields_of_their_bases() -> None:
 
 
 def test_the_library_takes_them_for_its_own() -> None:
-    assert dataclasses.is_dataclass(Point) and Point.origin == "corner" and Point.__doc__ == "A place."
-    assert replace(Point(1), y=2) == Point(1, 2) and asdict(Solid(1, z=3)) == {"x": 1, "y": 0, "tags": (), "z": 3}
+    assert (
+        dataclasses.is_dataclass(Point) and Point.origin == "corner" and Point.__doc__ == "A place."
+    )
+    assert replace(Point(1), y=2) == Point(1, 2) and asdict(Solid(1, z=3)) == {
+        "x": 1,
+        "y": 0,
+        "tags": (),
+        "z": 3,
+    }
     match Point(1, 2):
         case Point(a, b):
             assert (a, b) == (1, 2)

@@ -14,7 +14,8 @@ from nemo_evaluator.core.wording import counted, folded
 
 
 @pytest.mark.parametrize(
-    ("number", "text"), [(0, "0 problems"), (1, "1 problem"), (2, "2 problems"), (1319, "1,319 problems")]
+    ("number", "text"),
+    [(0, "0 problems"), (1, "1 problem"), (2, "2 problems"), (1319, "1,319 problems")],
 )
 def test_one_is_not_several(number: int, text: str) -> None:
     assert counted(number, "problem") == text
@@ -24,7 +25,9 @@ def test_long_lines_are_broken_between_words() -> None:
     said = f"sums: failed: {'word ' * 30}end\n  fix: see /{'long/' * 30}path"
     lines = folded(said, 80).splitlines()
     assert lines[1].startswith("  word")
-    assert [line for line in lines if len(line) > 80] == [f"    /{'long/' * 30}path"], "what is copied stays whole"
+    assert [line for line in lines if len(line) > 80] == [f"    /{'long/' * 30}path"], (
+        "what is copied stays whole"
+    )
     assert folded(said, None) == said
 
 
@@ -35,7 +38,14 @@ def test_no_word_is_lost(text: str, width: int) -> None:
 
 # Folders and files whose sentences are checked. Add "src" when its sentences are rewritten:
 # ``python tests/support/plain_english.py src`` prints the ones to rewrite.
-_CHECKED: Final = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples")
+_CHECKED: Final = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs",
+    "examples",
+)
 # Generated from src, or rewritten separately.
 _NOT_YET: Final = ("docs/config-reference.md", "docs/benchmarks/", "docs/security.md")
 
@@ -88,7 +98,9 @@ def test_plain_sentences_are_left_alone(text: str) -> None:
 
 def test_code_is_not_prose_and_strings_are(tmp_path: Path) -> None:
     prose = tmp_path / "page.md"
-    prose.write_text("Fine.\n\n```console\nthe run goes on\n```\n\n`the run goes on`\n\nThe run goes on.\n")
+    prose.write_text(
+        "Fine.\n\n```console\nthe run goes on\n```\n\n`the run goes on`\n\nThe run goes on.\n"
+    )
     module = tmp_path / "module.py"
     module.write_text('# the run goes on\nerror = f"the run {error} goes on"\nkey = "goes on"\n')
     places = [hit.place for hit in [*hits_below(prose), *hits_below(module)]]

@@ -41,7 +41,12 @@ def folder(tmp_path: Path) -> Path:
             "many": [library.Value("string")],
         }
     )
-    rows = {"q": ["a", "b"], "n": [1, 2], "pic": [{"bytes": PICTURE, "path": "x.png"}, None], "many": [["x"], []]}
+    rows = {
+        "q": ["a", "b"],
+        "n": [1, 2],
+        "pic": [{"bytes": PICTURE, "path": "x.png"}, None],
+        "many": [["x"], []],
+    }
     library.Dataset.from_dict(rows, features=features).to_parquet(path / "test-00000.parquet")
     return path
 

@@ -90,7 +90,9 @@ def test_every_format_also_gzipped(tmp_path: Path, suffix: str, packed: bool) ->
 
 
 @pytest.mark.parametrize(("group", "kind"), [(20, "ParquetRows"), (5, "JsonlRows")])
-def test_parquet_of_many_row_groups_is_read_at_random_from_lines(tmp_path: Path, group: int, kind: str) -> None:
+def test_parquet_of_many_row_groups_is_read_at_random_from_lines(
+    tmp_path: Path, group: int, kind: str
+) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet", row_group_size=group)
@@ -128,7 +130,9 @@ def test_a_torn_gzip_and_a_ragged_csv_are_said(tmp_path: Path) -> None:
         open_rows(tmp_path / "a.csv")
 
 
-@pytest.mark.parametrize("name", ["missing.jsonl", "./data/x", "/tmp/none.csv", "~/none.parquet", "a/b/c"])
+@pytest.mark.parametrize(
+    "name", ["missing.jsonl", "./data/x", "/tmp/none.csv", "~/none.parquet", "a/b/c"]
+)
 def test_a_path_that_does_not_exist_is_no_hub_dataset(name: str) -> None:
     with pytest.raises(UsageError, match="does not exist") as caught:
         open_rows(name)
@@ -166,7 +170,9 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
         with path.open("w") as file:
             for i in range(count):
                 file.write(f'{{"n": {i}, "text": "{"x" * 300}"}}\n')
-        done = subprocess.run([sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True
+        )
         rows, peak = map(int, done.stdout.split())
         assert rows == count
         peaks.append(peak)

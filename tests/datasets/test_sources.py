@@ -97,10 +97,14 @@ def test_a_mirror_that_is_no_folder(tmp_path: Path) -> None:
 def change(mirror: Path, text: str) -> None:
     (mirror / "main_test.jsonl").write_text(text)
     entries = [e for e in Mirror.read(mirror).entries if e.file != "main_test.jsonl"]
-    write_index(mirror, [*entries, MirrorEntry("org/data", "test", "main_test.jsonl", 1, config="main")])
+    write_index(
+        mirror, [*entries, MirrorEntry("org/data", "test", "main_test.jsonl", 1, config="main")]
+    )
 
 
-def test_the_lock_remembers_and_frozen_refuses(mirror: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_lock_remembers_and_frozen_refuses(
+    mirror: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     lock = tmp_path / "lock.json"
     configure(mirror=mirror, lock=lock, frozen=True)
     with pytest.raises(UsageError, match="is not in the lock"):
@@ -120,7 +124,9 @@ def test_the_lock_remembers_and_frozen_refuses(mirror: Path, tmp_path: Path, cap
     assert read_lock(lock)["hf://org/data?config=main&split=test"].rows == 1
 
 
-def test_many_datasets_are_locked_with_one_write(mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_datasets_are_locked_with_one_write(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writes = []
     original = lock.write_lock
     monkeypatch.setattr(lock, "write_lock", lambda *args: (writes.append(1), original(*args)))
@@ -150,7 +156,10 @@ class FakeHub:
 
     def __init__(self) -> None:
         self.sha = "rev1"
-        self.rows: list[dict[str, Any]] = [{"q": "a"}, {"q": "b", "pic": {"path": "p.png", "bytes": b"\x89PNG"}}]
+        self.rows: list[dict[str, Any]] = [
+            {"q": "a"},
+            {"q": "b", "pic": {"path": "p.png", "bytes": b"\x89PNG"}},
+        ]
         self.fetched: list[str] = []
         self.error: Exception | None = None
 
@@ -210,14 +219,28 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("words", "said", "fix"),
     [
-        ("Dataset 'x' is a gated dataset on the Hub. Visit the page to ask for access.", "is gated", "HF_TOKEN"),
-        ("BuilderConfig 'x' not found. Available: ['main', 'socratic']", "has no config", "main, socratic"),
+        (
+            "Dataset 'x' is a gated dataset on the Hub. Visit the page to ask for access.",
+            "is gated",
+            "HF_TOKEN",
+        ),
+        (
+            "BuilderConfig 'x' not found. Available: ['main', 'socratic']",
+            "has no config",
+            "main, socratic",
+        ),
         ("Unknown split \"x\". Should be one of ['train', 'test'].", "has no split", "train, test"),
-        ("Dataset 'x' doesn't exist on the Hub or cannot be accessed.", "no dataset", "huggingface.co"),
+        (
+            "Dataset 'x' doesn't exist on the Hub or cannot be accessed.",
+            "no dataset",
+            "huggingface.co",
+        ),
         ("Temporary failure in name resolution", "cannot fetch", "mirror"),
     ],
 )
-def test_what_the_hub_refuses_comes_with_the_fix(fake_hub: FakeHub, words: str, said: str, fix: str) -> None:
+def test_what_the_hub_refuses_comes_with_the_fix(
+    fake_hub: FakeHub, words: str, said: str, fix: str
+) -> None:
     fake_hub.error = ValueError(words)
     with pytest.raises(UsageError, match=said) as caught:
         open_rows("hf://org/data?config=x&split=x")

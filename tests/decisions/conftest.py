@@ -20,7 +20,9 @@ def content_hash(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def make_row(problem: int, reward: float | None, *, repeat: int = 0, **changes: Any) -> dict[str, Any]:
+def make_row(
+    problem: int, reward: float | None, *, repeat: int = 0, **changes: Any
+) -> dict[str, Any]:
     """A row of results.jsonl; ``reward=None`` is a failed one."""
     failed = reward is None
     row = {
@@ -85,7 +87,8 @@ def write(
         "sdk_version": "0.5.0",
         "timestamp": "2026-01-01T00:00:00+00:00",
         "validity": {"status": "INVALID" if reasons else "VALID", "reasons": reasons},
-        "config": {"benchmark": name, "model": "m", "repeats": repeats, "min_coverage": 0.95} | (config or {}),
+        "config": {"benchmark": name, "model": "m", "repeats": repeats, "min_coverage": 0.95}
+        | (config or {}),
         "benchmark": {
             "name": name,
             "samples": len({row["problem_idx"] for row in rows}),
@@ -98,7 +101,10 @@ def write(
             },
             "truncated_share": 0.0,
             "unparsed_share": 0.0,
-            "scores": {**scores, "runtime": {"total_tokens": 30 * len(rows), "steps_per_second": 10.0}},
+            "scores": {
+                **scores,
+                "runtime": {"total_tokens": 30 * len(rows), "steps_per_second": 10.0},
+            },
             "categories": {},
         },
         "n_results": len(rows),

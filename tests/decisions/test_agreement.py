@@ -18,7 +18,9 @@ DIRECTIONS = ("higher_is_better", "lower_is_better")
 VALID = {"status": "VALID", "reasons": []}
 
 
-def _rewards(rng: np.random.Generator, n: int, drop: float, repeats: int, failed: float, graded: bool) -> list[Any]:
+def _rewards(
+    rng: np.random.Generator, n: int, drop: float, repeats: int, failed: float, graded: bool
+) -> list[Any]:
     """Two sides whose rewards belong together: the same problems are hard for both."""
     hard = rng.random(n)
     sides = []
@@ -29,14 +31,19 @@ def _rewards(rng: np.random.Generator, n: int, drop: float, repeats: int, failed
             if graded
             else (rng.random((n, repeats)) < chance) * 1.0
         )
-        sides.append([[None if rng.random() < failed else one for one in row] for row in draws.tolist()])
+        sides.append(
+            [[None if rng.random() < failed else one for one in row] for row in draws.tolist()]
+        )
     return sides
 
 
 @pytest.mark.parametrize(
-    ("repeats", "failed", "graded"), [(1, 0.0, False), (3, 0.0, False), (1, 0.03, False), (1, 0.0, True)]
+    ("repeats", "failed", "graded"),
+    [(1, 0.0, False), (3, 0.0, False), (1, 0.03, False), (1, 0.0, True)],
 )
-def test_compare_and_gate_agree_at_every_limit(tmp_path: Path, repeats: int, failed: float, graded: bool) -> None:
+def test_compare_and_gate_agree_at_every_limit(
+    tmp_path: Path, repeats: int, failed: float, graded: bool
+) -> None:
     rng = np.random.default_rng(11)
     seen = set()
     for at, (n, drop) in enumerate(product(SIZES, DROPS)):
@@ -53,7 +60,12 @@ def test_compare_and_gate_agree_at_every_limit(tmp_path: Path, repeats: int, fai
             rules = GatePolicy.model_validate(
                 {
                     "benchmarks": {
-                        "toy": {"tier": "critical", "max_drop": limit, "direction": direction, "min_coverage": 0.5}
+                        "toy": {
+                            "tier": "critical",
+                            "max_drop": limit,
+                            "direction": direction,
+                            "min_coverage": 0.5,
+                        }
                     }
                 }
             )

@@ -20,7 +20,9 @@ def test_a_file_a_task_folder_or_any_folder_above(write_run: Any, tmp_path: Path
         assert [run.name for run in find_runs(path)] == ["toy"]
 
 
-def test_the_newest_of_a_name_counts_and_earlier_runs_are_left_alone(write_run: Any, tmp_path: Path) -> None:
+def test_the_newest_of_a_name_counts_and_earlier_runs_are_left_alone(
+    write_run: Any, tmp_path: Path
+) -> None:
     """W16"""
     write_run("a/toy", SOME, stamp="20260301T000000Z")
     write_run("a/toy", SOME, stamp="20260101T000000Z")
@@ -61,13 +63,20 @@ def test_matching(write_run: Any, tmp_path: Path) -> None:
         for name in names:
             write_run(f"{side}/{name}", SOME, name=name)
     matched = match_bundles(discover_bundles(tmp_path / "a"), discover_bundles(tmp_path / "b"))
-    assert (list(matched.pairs), matched.only_baseline, matched.only_candidate) == (["y"], ["x"], ["z"])
+    assert (list(matched.pairs), matched.only_baseline, matched.only_candidate) == (
+        ["y"],
+        ["x"],
+        ["z"],
+    )
 
 
 def test_one_against_one_needs_no_equal_name(write_run: Any, tmp_path: Path) -> None:
     write_run("a/x", SOME, name="x")
     write_run("b/y", SOME, name="y")
-    assert len(match_bundles(discover_bundles(tmp_path / "a"), discover_bundles(tmp_path / "b")).pairs) == 1
+    assert (
+        len(match_bundles(discover_bundles(tmp_path / "a"), discover_bundles(tmp_path / "b")).pairs)
+        == 1
+    )
 
 
 def test_what_is_not_a_bundle_is_an_error_not_a_gap(write_run: Any, tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ from .conftest import make_row, write
 PRINTS = {"scorer": "s1", "service": "m1", "solver": "o1", "template": "t1"}
 
 
-def judged(folder: Path, rows: int = 400, *, seed: int = 0, graded: bool = False, **config: Any) -> np.ndarray:
+def judged(
+    folder: Path, rows: int = 400, *, seed: int = 0, graded: bool = False, **config: Any
+) -> np.ndarray:
     """A run whose judge is mild: people find 60 % right, the judge 70 %."""
     rng = np.random.default_rng(seed)
     right = (rng.random(rows) < 0.6).astype(float)
@@ -35,8 +37,14 @@ def judged(folder: Path, rows: int = 400, *, seed: int = 0, graded: bool = False
         reward = (one - 1) / 9 if graded else one
         details = {"scorer:judge": {"score": one, "judge_model": "j", "reward": reward}}
         text = f"answer {at} " + "word " * (at % 7)
-        lines.append(make_row(at, reward, scoring_details=details, model_response=text, scorer_rewards={}))
-    write(folder, lines, config={"reward_from": "judge", "fingerprints": PRINTS, "model": "m"} | config)
+        lines.append(
+            make_row(at, reward, scoring_details=details, model_response=text, scorer_rewards={})
+        )
+    write(
+        folder,
+        lines,
+        config={"reward_from": "judge", "fingerprints": PRINTS, "model": "m"} | config,
+    )
     return right
 
 
@@ -128,9 +136,14 @@ def test_labels_that_were_not_drawn(folder: Path) -> None:
         out.writerows([at, "right" if right[at] else "wrong"] for at in range(50))
     done = run("judge", "calibrate", folder, "--labels", file, code=1)
     assert "not drawn" in str(done.exception) and not read_labels(folder)
-    found = json.loads(run("judge", "calibrate", folder, "--labels", file, "--convenience", "--json").output)
+    found = json.loads(
+        run("judge", "calibrate", folder, "--labels", file, "--convenience", "--json").output
+    )
     assert found["convenience"] is True and "not drawn by chance" in found["note"]
-    assert any("not drawn by chance" in note for note in load_bundle(next(folder.glob("eval-*.json"))).notes)
+    assert any(
+        "not drawn by chance" in note
+        for note in load_bundle(next(folder.glob("eval-*.json"))).notes
+    )
 
 
 def test_graded_labels_from_a_file(folder: Path) -> None:
@@ -138,12 +151,18 @@ def test_graded_labels_from_a_file(folder: Path) -> None:
     run("judge", "sample", folder, "--labels", 80)
     drawn = json.loads((folder / "label_draw.json").read_text())["rows"]
     file = folder.parent / "labels.jsonl"
-    file.write_text("".join(json.dumps({"problem_idx": row["problem_idx"], "grade": 10}) + "\n" for row in drawn))
+    file.write_text(
+        "".join(
+            json.dumps({"problem_idx": row["problem_idx"], "grade": 10}) + "\n" for row in drawn
+        )
+    )
     found = json.loads(run("judge", "calibrate", folder, "--labels", file, "--json").output)
     assert found["corrected"]["value"] == pytest.approx(1.0, abs=0.02)
     assert {label.reward for label in read_labels(folder).values()} == {1.0}
     file.write_text('{"problem_idx": 0, "grade": 11}\n')
-    assert "not a label" in str(run("judge", "calibrate", folder, "--labels", file, code=1).exception)
+    assert "not a label" in str(
+        run("judge", "calibrate", folder, "--labels", file, code=1).exception
+    )
 
 
 def test_several_judges_are_told_apart(folder: Path) -> None:
@@ -157,7 +176,11 @@ def test_several_judges_are_told_apart(folder: Path) -> None:
     give(folder, right)
     found = json.loads(run("judge", "calibrate", folder, "--json").output)
     by_name = {judge["judge"]: judge for judge in found["judges"]}
-    assert by_name["second"]["agreement"]["accuracy"] > 0.999 > by_name["headline"]["agreement"]["accuracy"]
+    assert (
+        by_name["second"]["agreement"]["accuracy"]
+        > 0.999
+        > by_name["headline"]["agreement"]["accuracy"]
+    )
 
 
 def test_carried_to_another_run_with_its_assumption(folder: Path, tmp_path: Path) -> None:
@@ -169,15 +192,23 @@ def test_carried_to_another_run_with_its_assumption(folder: Path, tmp_path: Path
     truth = judged(other, rows=1000, seed=7)
     said = run("judge", "calibrate", other, "--from", folder).output
     assert "assumes that the judge errs on this run as often" in said
-    found = json.loads(next(other.glob("eval-*.json")).read_text())["benchmark"]["calibration"]["corrected"]
-    assert found["ci_method"] == "rogan_gladen" and found["ci_lower"] <= truth.mean() <= found["ci_upper"]
+    found = json.loads(next(other.glob("eval-*.json")).read_text())["benchmark"]["calibration"][
+        "corrected"
+    ]
+    assert (
+        found["ci_method"] == "rogan_gladen"
+        and found["ci_lower"] <= truth.mean() <= found["ci_upper"]
+    )
 
 
 def test_labelled_in_a_terminal_blind_and_resumed(folder: Path) -> None:
     right = judged(folder)
     run("judge", "sample", folder, "--labels", 12)
     drawn = json.loads((folder / "label_draw.json").read_text())["rows"]
-    command = [sys.executable, ["-m", "nemo_evaluator.cli.main", "judge", "label", str(folder), "--who", "ada"]]
+    command = [
+        sys.executable,
+        ["-m", "nemo_evaluator.cli.main", "judge", "label", str(folder), "--who", "ada"],
+    ]
     seen = pexpect.spawn(*command, encoding="utf-8", timeout=60, dimensions=(40, 120))
     keys = ["x", "r", "w", "b", "u", "s", "q"]
     shown = ""
@@ -203,7 +234,8 @@ def test_labelled_in_a_terminal_blind_and_resumed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "data"), [("x.jsonl", b"garbage\n{}\n"), ("x.csv", b"a,b\n\x8a\xff,1\n"), ("x.csv", b"a\n1\n")]
+    ("name", "data"),
+    [("x.jsonl", b"garbage\n{}\n"), ("x.csv", b"a,b\n\x8a\xff,1\n"), ("x.csv", b"a\n1\n")],
 )
 def test_a_file_that_holds_no_labels_is_refused(folder: Path, name: str, data: bytes) -> None:
     judged(folder)

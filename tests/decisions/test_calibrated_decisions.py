@@ -19,14 +19,18 @@ from nemo_evaluator.runs.labels import Label, append_label
 from .conftest import make_row, write
 
 
-def two_runs(root: Path, rows: int = 800, *, gain: float = 0.0, seed: int = 1) -> list[tuple[Path, np.ndarray]]:
+def two_runs(
+    root: Path, rows: int = 800, *, gain: float = 0.0, seed: int = 1
+) -> list[tuple[Path, np.ndarray]]:
     """The same quality on both sides (but for ``gain``), and a judge that is strict with the candidate."""
     rng = np.random.default_rng(seed)
     ease, sides = rng.beta(1.4, 0.6, rows), []
     for name, judge, more in (("base", (0.97, 0.75), 0.0), ("cand", (0.8, 0.95), gain)):
         right = (rng.random(rows) < np.clip(ease + more, 0, 1)).astype(float)
         said = np.where(right == 1, rng.random(rows) < judge[0], rng.random(rows) >= judge[1])
-        folder = write(root / name / "toy", [make_row(at, float(one)) for at, one in enumerate(said)])
+        folder = write(
+            root / name / "toy", [make_row(at, float(one)) for at, one in enumerate(said)]
+        )
         sides.append((folder, right))
     return sides
 
@@ -48,35 +52,55 @@ def test_a_judge_that_is_strict_with_one_side(tmp_path: Path) -> None:
     raw = compare_runs(sides[0][0], sides[1][0], max_drop=0.05)
     assert raw.verdict == "BLOCK" and raw.difference.method == "flips"
     label(sides, 500)
-    drawn = [{row["problem_idx"] for row in json.loads((f / "label_draw.json").read_text())["rows"]} for f, _ in sides]
+    drawn = [
+        {row["problem_idx"] for row in json.loads((f / "label_draw.json").read_text())["rows"]}
+        for f, _ in sides
+    ]
     assert drawn[0] == drawn[1]
     found = compare_runs(sides[0][0], sides[1][0], max_drop=0.05)
     assert found.difference.method == "ppi_paired" and found.verdict in ("PASS", "INCONCLUSIVE")
-    assert found.difference.lower is not None and found.difference.lower < 0 < (found.difference.upper or 0)
-    assert any("corrected by labels (500 of the baseline, 500 of the candidate)" in line for line in found.warnings)
+    assert found.difference.lower is not None and found.difference.lower < 0 < (
+        found.difference.upper or 0
+    )
+    assert any(
+        "corrected by labels (500 of the baseline, 500 of the candidate)" in line
+        for line in found.warnings
+    )
 
 
 @pytest.mark.parametrize("relative", [None, 0.1])
-def test_the_gate_decides_on_the_corrected_difference(tmp_path: Path, relative: float | None) -> None:
-    policy = GatePolicy.model_validate({"defaults": {"max_drop": 0.15, "max_relative_drop": relative}})
+def test_the_gate_decides_on_the_corrected_difference(
+    tmp_path: Path, relative: float | None
+) -> None:
+    policy = GatePolicy.model_validate(
+        {"defaults": {"max_drop": 0.15, "max_relative_drop": relative}}
+    )
     sides = two_runs(tmp_path, gain=0.02)
     before = gate_runs(tmp_path / "base", tmp_path / "cand", policy, details=False)
     label(sides, 400)
     after = gate_runs(tmp_path / "base", tmp_path / "cand", policy, details=False)
-    assert after.benchmarks[0].ci_method == "ppi_paired" and before.benchmarks[0].ci_method == "flips"
+    assert (
+        after.benchmarks[0].ci_method == "ppi_paired" and before.benchmarks[0].ci_method == "flips"
+    )
     assert str(after.verdict) == "GO" and str(before.verdict) != "GO"
     assert any("corrected by labels" in line for line in after.warnings)
     worse = two_runs(tmp_path / "worse", gain=-0.35)
     label(worse, 400)
-    stopped = gate_runs(tmp_path / "worse" / "base", tmp_path / "worse" / "cand", policy, details=False)
+    stopped = gate_runs(
+        tmp_path / "worse" / "base", tmp_path / "worse" / "cand", policy, details=False
+    )
     assert str(stopped.verdict) == "NO-GO"
 
 
 def test_lower_is_better_is_the_mirror(tmp_path: Path) -> None:
     sides = two_runs(tmp_path, gain=-0.35)
     label(sides, 400)
-    policy = GatePolicy.model_validate({"defaults": {"max_drop": 0.15, "direction": "lower_is_better"}})
-    assert str(gate_runs(tmp_path / "base", tmp_path / "cand", policy, details=False).verdict) == "GO"
+    policy = GatePolicy.model_validate(
+        {"defaults": {"max_drop": 0.15, "direction": "lower_is_better"}}
+    )
+    assert (
+        str(gate_runs(tmp_path / "base", tmp_path / "cand", policy, details=False).verdict) == "GO"
+    )
 
 
 def test_labels_on_one_side_are_said_and_not_used(tmp_path: Path) -> None:
@@ -84,7 +108,9 @@ def test_labels_on_one_side_are_said_and_not_used(tmp_path: Path) -> None:
     label(sides, 50)
     (sides[1][0] / "labels.jsonl").unlink()
     found = compare_runs(sides[0][0], sides[1][0])
-    assert found.difference.method == "flips" and any("only one side has labels" in line for line in found.warnings)
+    assert found.difference.method == "flips" and any(
+        "only one side has labels" in line for line in found.warnings
+    )
 
 
 def test_labels_that_were_not_drawn_are_said_and_not_used(tmp_path: Path) -> None:
@@ -97,30 +123,62 @@ def test_labels_that_were_not_drawn_are_said_and_not_used(tmp_path: Path) -> Non
             append_label(sides[0][0], Label(at, 0, "right"))
     found = compare_runs(sides[0][0], sides[1][0])
     assert found.difference == before.difference
-    assert any(line.startswith(f"{800 - len(drawn)} labels on rows that were not drawn") for line in found.warnings)
+    assert any(
+        line.startswith(f"{800 - len(drawn)} labels on rows that were not drawn")
+        for line in found.warnings
+    )
 
 
 def test_power_plans_labels_against_problems(tmp_path: Path) -> None:
-    flags = ["--drop", "0.05", "--usd-per-answer", "0.01", "--labels-cost", "0.5", "--budget-usd", "100"]
-    done = CliRunner().invoke(nel, ["power", "--score", "0.73", *flags, "--json"], catch_exceptions=False)
+    flags = [
+        "--drop",
+        "0.05",
+        "--usd-per-answer",
+        "0.01",
+        "--labels-cost",
+        "0.5",
+        "--budget-usd",
+        "100",
+    ]
+    done = CliRunner().invoke(
+        nel, ["power", "--score", "0.73", *flags, "--json"], catch_exceptions=False
+    )
     found = json.loads(done.output)[0]["labels"]
     best, worst = found["splits"][0], found["splits"][-1]
     assert found["settles"] is False and found["available"] is None
-    assert best["problems"] * 0.01 + best["labels"] * 0.5 <= 100.01 and best["half_width"] < worst["half_width"]
+    assert (
+        best["problems"] * 0.01 + best["labels"] * 0.5 <= 100.01
+        and best["half_width"] < worst["half_width"]
+    )
     assert found["assumed"] is True and 100 <= best["labels"] <= 200
     text = CliRunner().invoke(nel, ["power", "--score", "0.73", *flags]).output
     assert "labels against problems for $100.00" in text and "are assumed" in text
-    refused = CliRunner().invoke(nel, ["power", "--score", "0.73", "--drop", "0.05", "--labels-cost", "0.5"])
+    refused = CliRunner().invoke(
+        nel, ["power", "--score", "0.73", "--drop", "0.05", "--labels-cost", "0.5"]
+    )
     assert "--budget-usd" in str(getattr(refused.exception, "hint", ""))
 
 
 def test_power_suggests_no_more_problems_than_there_are(tmp_path: Path) -> None:
-    flags = ["--usd-per-answer", "0.01", "--labels-cost", "0.5", "--budget-usd", "400", "--problems", "300"]
+    flags = [
+        "--usd-per-answer",
+        "0.01",
+        "--labels-cost",
+        "0.5",
+        "--budget-usd",
+        "400",
+        "--problems",
+        "300",
+    ]
     planned = {}
     for drop in ("0.02", "0.2"):
-        done = CliRunner().invoke(nel, ["power", "--score", "0.73", "--drop", drop, *flags, "--json"])
+        done = CliRunner().invoke(
+            nel, ["power", "--score", "0.73", "--drop", drop, *flags, "--json"]
+        )
         planned[drop] = found = json.loads(done.output)[0]["labels"]
-        assert found["available"] == 300 and all(one["labels"] <= one["problems"] <= 300 for one in found["splits"])
+        assert found["available"] == 300 and all(
+            one["labels"] <= one["problems"] <= 300 for one in found["splits"]
+        )
         # What fewer problems leave of the budget buys labels.
         assert found["splits"][0]["labels"] == 300
     assert [planned[drop]["settles"] for drop in planned] == [False, True]
@@ -132,7 +190,17 @@ def test_power_takes_the_judge_from_the_labels_of_the_run(tmp_path: Path) -> Non
     sides = two_runs(tmp_path)
     label(sides, 300)
     CliRunner().invoke(nel, ["judge", "calibrate", str(sides[1][0])], catch_exceptions=False)
-    flags = ["--drop", "0.05", "--usd-per-answer", "0.01", "--labels-cost", "0.5", "--budget-usd", "100", "--json"]
+    flags = [
+        "--drop",
+        "0.05",
+        "--usd-per-answer",
+        "0.01",
+        "--labels-cost",
+        "0.5",
+        "--budget-usd",
+        "100",
+        "--json",
+    ]
     done = CliRunner().invoke(nel, ["power", str(sides[1][0]), *flags], catch_exceptions=False)
     found = json.loads(done.output)[0]["labels"]
     assert found["assumed"] is False and found["sensitivity"] == pytest.approx(0.8, abs=0.07)
@@ -141,14 +209,19 @@ def test_power_takes_the_judge_from_the_labels_of_the_run(tmp_path: Path) -> Non
 def test_a_comparison_tells_of_the_noise_floor(tmp_path: Path) -> None:
     (base, _), (cand, _) = two_runs(tmp_path, rows=60)
     changes = {"problems": 50, "answers": 0.3, "verdicts": 0.04, "score": 0.02}
-    prints = json.loads(next(base.glob("eval-*.json")).read_text())["config"].get("fingerprints", {})
+    prints = json.loads(next(base.glob("eval-*.json")).read_text())["config"].get(
+        "fingerprints", {}
+    )
     bound = {name: prints.get(name) for name in ("scorer", "service", "solver", "template")}
     noise = {"again": changes, "other_level": changes | {"score": 0.0}, "measured_by": bound}
     (base / "noise.json").write_text(json.dumps(noise))
     found = compare_runs(base, cand)
     assert any("the baseline differs from itself by 2.0 points" in line for line in found.warnings)
     assert not any("the candidate differs from itself" in line for line in found.warnings)
-    for other in ({**noise, "measured_by": bound | {"solver": "hotter"}}, {"again": changes, "other_level": changes}):
+    for other in (
+        {**noise, "measured_by": bound | {"solver": "hotter"}},
+        {"again": changes, "other_level": changes},
+    ):
         (base / "noise.json").write_text(json.dumps(other))
         warned = compare_runs(base, cand).warnings
         assert any("noise floor was measured on other settings" in line for line in warned)

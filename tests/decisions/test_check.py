@@ -44,7 +44,9 @@ def test_a_clean_run_is_valid(write_run: Any) -> None:
         ("made_up", FailureClass.UNKNOWN),
     ],
 )
-def test_low_coverage_is_invalid_and_named_by_cause(cause: str, expected: str, write_run: Any, make_rows: Any) -> None:
+def test_low_coverage_is_invalid_and_named_by_cause(
+    cause: str, expected: str, write_run: Any, make_rows: Any
+) -> None:
     rows = make_rows([None] * 20 + GOOD[20:])
     for row in rows[:20]:
         row["failure"] = {"cause": cause, "message": "x"}
@@ -74,7 +76,9 @@ def test_a_few_failures_degrade(write_run: Any) -> None:
         ({"model_response": "I cannot"}, "refusals"),
     ],
 )
-def test_shares_of_answers(change: dict[str, Any], name: str, write_run: Any, make_rows: Any) -> None:
+def test_shares_of_answers(
+    change: dict[str, Any], name: str, write_run: Any, make_rows: Any
+) -> None:
     few, many = make_rows(GOOD), make_rows(GOOD)
     few[-1] |= change
     for row in many[-30:]:
@@ -122,7 +126,10 @@ def test_uneven_repeats_and_equal_problems(write_run: Any, make_rows: Any) -> No
     found = one(write_run("a", rows=rows[:-1]))
     assert levels(found)["repeats"] is Level.DEGRADED
     same = make_rows(GOOD, problem_hash="ab" * 16)
-    assert "99 problems have the content of another" in one(write_run("b", rows=same)).findings[0].message
+    assert (
+        "99 problems have the content of another"
+        in one(write_run("b", rows=same)).findings[0].message
+    )
 
 
 def test_a_score_that_the_rows_do_not_give_is_invalid(write_run: Any) -> None:
@@ -149,8 +156,13 @@ def test_slow_answers_odd_ends_and_drift_are_noted(write_run: Any, make_rows: An
     rows = make_rows(GOOD)
     rows[0] |= {"latency_ms": 99_000.0, "finish_reason": "content_filter"}
     folder = write_run("a", rows=rows)
-    sessions = [{"kind": "run", "fingerprints": {"solver": "x"}}, {"kind": "run", "fingerprints": {"solver": "y"}}]
-    (folder / "journal.jsonl").write_text("".join(json.dumps(s, separators=(",", ":")) + "\n" for s in sessions))
+    sessions = [
+        {"kind": "run", "fingerprints": {"solver": "x"}},
+        {"kind": "run", "fingerprints": {"solver": "y"}},
+    ]
+    (folder / "journal.jsonl").write_text(
+        "".join(json.dumps(s, separators=(",", ":")) + "\n" for s in sessions)
+    )
     found = one(folder)
     assert {"latency", "finish_reasons", "config"} <= set(levels(found))
     assert found.status is RunStatus.VALID
@@ -159,11 +171,19 @@ def test_slow_answers_odd_ends_and_drift_are_noted(write_run: Any, make_rows: An
 @pytest.mark.parametrize(
     ("change", "name", "share"),
     [
-        ({"label": "context_exceeded", "model_response": ""}, "context", "30.0% of the prompts do not fit"),
+        (
+            {"label": "context_exceeded", "model_response": ""},
+            "context",
+            "30.0% of the prompts do not fit",
+        ),
         ({"label": "budget"}, "budget", "30.0% of the tasks ran out"),
         ({"model_response": " \n"}, "empty", "30.0% of the answers are empty"),
         ({"model_response": "<think>so many words"}, "reasoning", "30.0% of the answers hold half"),
-        ({"model_response": "so many words</think>4"}, "reasoning", "30.0% of the answers hold half"),
+        (
+            {"model_response": "so many words</think>4"},
+            "reasoning",
+            "30.0% of the answers hold half",
+        ),
     ],
 )
 def test_answers_that_could_not_be_right(
@@ -242,7 +262,9 @@ def test_no_problems_is_a_matter_of_the_config(write_run: Any) -> None:
 
 
 def test_the_error_that_stopped_a_run_gives_its_class(write_run: Any) -> None:
-    cut = one(write_run("a", GOOD, stopped={"kind": "error", "reason": "HTTP 401", "cause": "auth"}))
+    cut = one(
+        write_run("a", GOOD, stopped={"kind": "error", "reason": "HTTP 401", "cause": "auth"})
+    )
     assert cut.failure_class is FailureClass.CONFIG
 
 
@@ -270,10 +292,13 @@ def test_benchmarks_without_a_bundle_are_not_overlooked(write_run: Any, tmp_path
         (run / task / "journal.jsonl").touch()
     found = {check.benchmark: check for check in check_path(run)}
     assert list(found) == ["toy", "a/b", "busy", "later", "unknown"]
-    assert {name: check.status for name, check in found.items() if check.status is RunStatus.VALID} == {
-        "toy": RunStatus.VALID
-    }
-    assert (found["a/b"].failure_class, found["busy"].failure_class) == (FailureClass.CONFIG, FailureClass.INFRA)
+    assert {
+        name: check.status for name, check in found.items() if check.status is RunStatus.VALID
+    } == {"toy": RunStatus.VALID}
+    assert (found["a/b"].failure_class, found["busy"].failure_class) == (
+        FailureClass.CONFIG,
+        FailureClass.INFRA,
+    )
     assert found["a/b"].findings[0].message == "HTTP 401: bad key"
     assert "still running" in found["busy"].findings[0].message
     assert "never started" in found["later"].findings[0].message
@@ -283,7 +308,9 @@ def test_benchmarks_without_a_bundle_are_not_overlooked(write_run: Any, tmp_path
     assert "still running" in one(run / "a_b").findings[0].message
 
 
-def test_shards_that_were_merged_are_the_business_of_the_merge(write_run: Any, tmp_path: Path) -> None:
+def test_shards_that_were_merged_are_the_business_of_the_merge(
+    write_run: Any, tmp_path: Path
+) -> None:
     for shard in ("shard_0", "shard_1"):
         (tmp_path / "run" / shard / "toy").mkdir(parents=True)
         (tmp_path / "run" / shard / "toy" / "journal.jsonl").touch()
@@ -322,10 +349,15 @@ def test_command(write_run: Any, tmp_path: Path) -> None:
         ("--max-truncated", {"finish_reason": "length"}),
         ("--max-unparsed", {"unparsed": True}),
         ("--max-refusals", {"model_response": "I cannot do that"}),
-        ("--max-failed", {"status": "failed", "reward": None, "failure": {"cause": "seed", "message": "x"}}),
+        (
+            "--max-failed",
+            {"status": "failed", "reward": None, "failure": {"cause": "seed", "message": "x"}},
+        ),
     ],
 )
-def test_every_limit_can_be_moved(flag: str, change: dict[str, Any], write_run: Any, make_rows: Any) -> None:
+def test_every_limit_can_be_moved(
+    flag: str, change: dict[str, Any], write_run: Any, make_rows: Any
+) -> None:
     rows = make_rows(GOOD)
     for row in rows[-4:]:
         row |= change
@@ -335,14 +367,20 @@ def test_every_limit_can_be_moved(flag: str, change: dict[str, Any], write_run: 
 
 
 def test_names_and_messages_cannot_move_the_cursor(write_run: Any) -> None:
-    folder = write_run("a", GOOD, name="toy", stopped={"kind": "error", "reason": "\x1b[2J\nVALID  fake: 1 row"})
+    folder = write_run(
+        "a", GOOD, name="toy", stopped={"kind": "error", "reason": "\x1b[2J\nVALID  fake: 1 row"}
+    )
     assert "\x1b" not in run(folder).stdout
     assert "\nVALID" not in run(folder).stdout
 
 
 def _tampered(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     for row in rows[:count]:
-        row |= {"status": "failed", "reward": None, "failure": {"cause": "tamper", "message": "left by os._exit"}}
+        row |= {
+            "status": "failed",
+            "reward": None,
+            "failure": {"cause": "tamper", "message": "left by os._exit"},
+        }
     return rows
 
 
@@ -356,7 +394,9 @@ def test_forged_rows_are_named_and_counted_as_zero(write_run: Any, make_rows: An
 def test_a_damaged_record_of_the_journal_is_named(write_run: Any) -> None:
     folder = write_run("a", GOOD)
     lines = [
-        seal({"kind": "answer", "problem_idx": number, "repeat": 0, "content": f"answer {number}"})[0]
+        seal({"kind": "answer", "problem_idx": number, "repeat": 0, "content": f"answer {number}"})[
+            0
+        ]
         for number in range(8)
     ]
     journal = folder / "journal.jsonl"

@@ -18,7 +18,9 @@ from nemo_evaluator.core.errors import NelError
 _OPEN = "INCONCLUSIVE"
 GOOD = [1.0] * 300 + [0.0] * 200
 BAD = [0.0] * 100 + GOOD[100:]
-NOISY = [1 - value if at % 10 == 0 and not 200 <= at < 300 else value for at, value in enumerate(GOOD)]
+NOISY = [
+    1 - value if at % 10 == 0 and not 200 <= at < 300 else value for at, value in enumerate(GOOD)
+]
 
 
 def run(command: Any, *arguments: object) -> Result:
@@ -31,7 +33,10 @@ def run(command: Any, *arguments: object) -> Result:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, write_to: Any, make_rows: Any) -> Path:
     root = tmp_path_factory.mktemp("runs")
-    hostile = {"model_response": "<script>alert(1)</script> | `x`\n\x07\x1b[31m", "extracted_answer": None}
+    hostile = {
+        "model_response": "<script>alert(1)</script> | `x`\n\x07\x1b[31m",
+        "extracted_answer": None,
+    }
     for side, rewards in (("base", GOOD), ("same", GOOD), ("bad", BAD), ("noisy", NOISY)):
         for name in ("math", "chat"):
             rows = make_rows(rewards, metadata={"category": "a|<b>\x07"}, **hostile)
@@ -45,7 +50,9 @@ def runs(finished: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("side", "code", "word"), [("same", 0, "PASS"), ("bad", 1, "BLOCK"), ("noisy", 2, "INC")])
+@pytest.mark.parametrize(
+    ("side", "code", "word"), [("same", 0, "PASS"), ("bad", 1, "BLOCK"), ("noisy", 2, "INC")]
+)
 def test_compare_exit_codes(side: str, code: int, word: str, runs: Path) -> None:
     result = run(compare, runs / "base/math", runs / side / "math", "--max-drop", "0.02")
     assert result.stdout.startswith(word)
@@ -66,7 +73,11 @@ def test_report_is_written_beside_the_candidate_and_hostile_text_is_text(runs: P
     text = (runs / "bad/math/regression_report.md").read_text()
     assert "## Regressed Problems" in text
     assert "<script>" not in text
-    assert all(line.count("|") - line.count("\\|") == 5 for line in text.splitlines() if line.startswith("| #"))
+    assert all(
+        line.count("|") - line.count("\\|") == 5
+        for line in text.splitlines()
+        if line.startswith("| #")
+    )
     assert not (runs / "base/math/regression_report.md").exists()
     run(compare, runs / "base/math", runs / "same/math", "--no-report")
     assert not (runs / "same/math/regression_report.md").exists()
@@ -79,7 +90,12 @@ def test_html_report(runs: Path) -> None:
     assert "<svg" in text
     assert "&lt;script&gt;" in text
     assert "<script" not in text
-    assert run(compare, runs / "base", runs / "bad", "--format", "html", "--no-report").stdout.count("<section ") == 2
+    assert (
+        run(compare, runs / "base", runs / "bad", "--format", "html", "--no-report").stdout.count(
+            "<section "
+        )
+        == 2
+    )
 
 
 def test_terminal_output_has_no_control_characters(runs: Path) -> None:
@@ -91,10 +107,16 @@ def test_terminal_output_has_no_control_characters(runs: Path) -> None:
     assert "flips" in result.stdout
 
 
-def test_colour_is_for_terminals_and_can_be_refused(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colour_is_for_terminals_and_can_be_refused(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = [str(runs / "base/math"), str(runs / "bad/math"), "--no-report"]
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert CliRunner().invoke(compare, words, color=True).stdout.startswith("\x1b[31m\x1b[1mBLOCK\x1b[0m")
+    assert (
+        CliRunner()
+        .invoke(compare, words, color=True)
+        .stdout.startswith("\x1b[31m\x1b[1mBLOCK\x1b[0m")
+    )
     assert CliRunner().invoke(compare, words).stdout.startswith("BLOCK")
     monkeypatch.setenv("NO_COLOR", "1")
     assert CliRunner().invoke(compare, words, color=True).stdout.startswith("BLOCK")
@@ -107,7 +129,10 @@ def test_folders_of_benchmarks_take_the_worst(runs: Path, write_run: Any) -> Non
     result = run(compare, runs / "base", runs / "mixed", "--json")
     assert result.exit_code == 1
     document = json.loads(result.stdout)
-    assert {name: entry["verdict"] for name, entry in document.items()} == {"math": "PASS", "chat": "BLOCK"}
+    assert {name: entry["verdict"] for name, entry in document.items()} == {
+        "math": "PASS",
+        "chat": "BLOCK",
+    }
     assert "extra is only in" in result.stderr
 
 
@@ -177,21 +202,36 @@ def test_one_report_of_several_comparisons(runs: Path) -> None:
 
 
 def test_several_candidates_are_told_apart_in_text(runs: Path) -> None:
-    result = run(compare, runs / "base/math", runs / "same/math", runs / "bad/math", "--no-report", "--compact")
+    result = run(
+        compare,
+        runs / "base/math",
+        runs / "same/math",
+        runs / "bad/math",
+        "--no-report",
+        "--compact",
+    )
     assert result.stdout.startswith(f"{runs / 'same/math'}:\nPASS")
     assert f"\n{runs / 'bad/math'}:\nBLOCK" in result.stdout
     assert "BLOCK  (the worst of 2)" in result.stdout
     again = run(compare, runs / "base/math", runs / "bad/math", runs / "bad/math", "--json")
-    assert json.loads(again.stdout)["confidence"] == 0.95, "one candidate named twice is one candidate"
+    assert json.loads(again.stdout)["confidence"] == 0.95, (
+        "one candidate named twice is one candidate"
+    )
 
 
-def test_text_fits_a_narrow_terminal(runs: Path, policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_fits_a_narrow_terminal(
+    runs: Path, policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    words = run(compare, runs / "base/math", runs / "noisy/math", "--show-flips", "--verbose", "--no-report").stdout
+    words = run(
+        compare, runs / "base/math", runs / "noisy/math", "--show-flips", "--verbose", "--no-report"
+    ).stdout
     lines = words.splitlines()
     assert max(map(len, lines[1:])) <= 60
     assert any(line.startswith("  baseline   0.6000 [") for line in lines)
-    decision = run(gate, runs / "base", runs / "noisy", "-p", policy, "--explain").stdout.splitlines()
+    decision = run(
+        gate, runs / "base", runs / "noisy", "-p", policy, "--explain"
+    ).stdout.splitlines()
     assert max(map(len, decision[1:])) <= 60
     monkeypatch.delenv("COLUMNS")
     piped = run(compare, runs / "base/math", runs / "noisy/math", "--no-report").stdout
@@ -199,11 +239,18 @@ def test_text_fits_a_narrow_terminal(runs: Path, policy: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("fmt", ["text", "markdown", "html"])
-def test_no_format_turns_the_reading_direction_round(fmt: str, tmp_path: Path, write_to: Any, make_rows: Any) -> None:
+def test_no_format_turns_the_reading_direction_round(
+    fmt: str, tmp_path: Path, write_to: Any, make_rows: Any
+) -> None:
     turned = "\u202eabc\u2066\u200b\x07\x1b[31m"
     for side, rewards in (("one", GOOD), ("two", BAD)):
-        write_to(tmp_path / side, make_rows(rewards, model_response=turned, metadata={"category": turned}))
-    result = run(compare, tmp_path / "one", tmp_path / "two", "--format", fmt, "--show-flips", "--no-report")
+        write_to(
+            tmp_path / side,
+            make_rows(rewards, model_response=turned, metadata={"category": turned}),
+        )
+    result = run(
+        compare, tmp_path / "one", tmp_path / "two", "--format", fmt, "--show-flips", "--no-report"
+    )
     assert "abc" in result.stdout
     assert not {"\u202e", "\u2066", "\u200b", "\x07", "\x1b"} & set(result.stdout)
 
@@ -211,7 +258,9 @@ def test_no_format_turns_the_reading_direction_round(fmt: str, tmp_path: Path, w
 def test_names_cannot_break_a_table(tmp_path: Path, write_to: Any, make_rows: Any) -> None:
     name = "a|b\n<c> `d`"
     for side, rewards in (("one", GOOD), ("two", BAD)):
-        folder = write_to(tmp_path / side / "x", make_rows(rewards), name="x", config={"model": name})
+        folder = write_to(
+            tmp_path / side / "x", make_rows(rewards), name="x", config={"model": name}
+        )
         path = next(folder.glob("eval-*.json"))
         document = json.loads(path.read_text())
         document["benchmark"]["name"] = name
@@ -237,11 +286,15 @@ def test_the_gate_shows_what_was_not_looked_at(runs: Path, policy: Path, write_r
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
     path = tmp_path / "policy.yaml"
-    path.write_text("version: 1\ndefaults: {max_drop: 0.02}\nbenchmarks:\n  math: {tier: critical}\n")
+    path.write_text(
+        "version: 1\ndefaults: {max_drop: 0.02}\nbenchmarks:\n  math: {tier: critical}\n"
+    )
     return path
 
 
-@pytest.mark.parametrize(("side", "code", "word"), [("same", 0, "GO"), ("bad", 1, "NO-GO"), ("noisy", 2, _OPEN)])
+@pytest.mark.parametrize(
+    ("side", "code", "word"), [("same", 0, "GO"), ("bad", 1, "NO-GO"), ("noisy", 2, _OPEN)]
+)
 def test_gate_exit_codes(side: str, code: int, word: str, runs: Path, policy: Path) -> None:
     result = run(gate, runs / "base", runs / side, "-p", policy)
     assert result.stdout.split()[0] == word
@@ -275,7 +328,8 @@ def test_gate_writes_json_and_markdown(runs: Path, policy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["- a", "", "version: 2", "defaults: {max_dorp: 1}", "benchmarks: {math: {tier: vital}}"]
+    "text",
+    ["- a", "", "version: 2", "defaults: {max_dorp: 1}", "benchmarks: {math: {tier: vital}}"],
 )
 def test_a_bad_policy_is_an_error(text: str, runs: Path, policy: Path) -> None:
     policy.write_text(text)

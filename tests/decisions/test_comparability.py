@@ -15,7 +15,9 @@ GOOD = [1.0] * 200
 
 
 def run(**config: Any) -> Run:
-    return Run(Path("eval-x.json"), {"sdk_version": "1", "config": config, "benchmark": {"name": "toy"}})
+    return Run(
+        Path("eval-x.json"), {"sdk_version": "1", "config": config, "benchmark": {"name": "toy"}}
+    )
 
 
 def said(left: dict[str, Any], right: dict[str, Any]) -> list[str]:
@@ -26,10 +28,22 @@ def said(left: dict[str, Any], right: dict[str, Any]) -> list[str]:
     ("left", "right", "line"),
     [
         ({"repeats": 1}, {"repeats": 4}, "size differs: repeats is 1 and 4"),
-        ({"generation": {}}, {"generation": {"n": 0}}, "generation differs: generation.n is None and 0"),
-        ({"generation": {"seed": 1}}, {"generation": {"seed": 2}}, "generation differs: generation.seed is 1 and 2"),
+        (
+            {"generation": {}},
+            {"generation": {"n": 0}},
+            "generation differs: generation.n is None and 0",
+        ),
+        (
+            {"generation": {"seed": 1}},
+            {"generation": {"seed": 2}},
+            "generation differs: generation.seed is 1 and 2",
+        ),
         ({"fewshot": 0}, {"fewshot": 5}, "prompt differs: fewshot is 0 and 5"),
-        ({"params": {"split": "a"}}, {"params": {"split": "b"}}, "dataset differs: params.split is 'a' and 'b'"),
+        (
+            {"params": {"split": "a"}},
+            {"params": {"split": "b"}},
+            "dataset differs: params.split is 'a' and 'b'",
+        ),
         (
             {"params": {"judge": {"model": "a"}}},
             {"params": {"judge": {"model": "b"}}},
@@ -79,17 +93,24 @@ def test_a_difference_is_named(left: dict[str, Any], right: dict[str, Any], line
         ({"solver": {"service": "a"}}, {"solver": {"service": "b"}}),
         ({"params": None}, {"params": {}}),
         ({"solver": {"type": "simple"}, "generation": {"temperature": 0}}, {}),
-        ({"resumed": {"reused": 4}, "_sandbox_config": "x"}, {"resumed": {"reused": 0}, "_sandbox_config": "y"}),
+        (
+            {"resumed": {"reused": 4}, "_sandbox_config": "x"},
+            {"resumed": {"reused": 0}, "_sandbox_config": "y"},
+        ),
         ({"fingerprints": {"service": "x"}}, {"fingerprints": {"service": "y", "scorer": "z"}}),
     ],
 )
-def test_what_may_differ_or_is_not_known_is_no_difference(left: dict[str, Any], right: dict[str, Any]) -> None:
+def test_what_may_differ_or_is_not_known_is_no_difference(
+    left: dict[str, Any], right: dict[str, Any]
+) -> None:
     assert said(left, right) == []
 
 
 def test_settings_that_one_side_does_not_state_are_named() -> None:
     found = unstated(run(generation={}, solver={}), run(solver={}))
-    assert found == ["whether generation are the same is not known: only one of the bundles states them"]
+    assert found == [
+        "whether generation are the same is not known: only one of the bundles states them"
+    ]
     assert unstated(run(), run()) == []
 
 
@@ -97,7 +118,10 @@ def test_other_expected_answers_are_other_data(make_rows: Any) -> None:
     relabelled = make_rows(GOOD)
     relabelled[7]["expected_answer"] = "2.0"
     report = compare_results(make_rows(GOOD), relabelled)
-    assert "dataset differs: expected answers are not the same on 1 of 200 paired problems" in report.warnings
+    assert (
+        "dataset differs: expected answers are not the same on 1 of 200 paired problems"
+        in report.warnings
+    )
 
 
 def test_rows_without_prompts_are_not_asked_differently(make_rows: Any) -> None:

@@ -38,7 +38,9 @@ def test_disjoint_problem_sets_never_pass(write_run: Any, make_rows: Any) -> Non
 def test_continuous_scores_falling_are_blocked(write_run: Any) -> None:
     """W7: 0.9 to 0.5 on every problem, no threshold is crossed."""
     rng = np.random.default_rng(0)
-    report = compare_runs(write_run("a", 0.9 + rng.normal(0, 0.01, 60)), write_run("b", 0.5 + rng.normal(0, 0.01, 60)))
+    report = compare_runs(
+        write_run("a", 0.9 + rng.normal(0, 0.01, 60)), write_run("b", 0.5 + rng.normal(0, 0.01, 60))
+    )
     assert report.verdict is Verdict.BLOCK
     assert report.difference.value == pytest.approx(-0.4, abs=0.01)
 
@@ -71,7 +73,10 @@ def test_one_flip_in_a_thousand_passes(write_run: Any) -> None:
 
 
 def test_no_flip_passes_and_a_few_problems_do_not(write_run: Any) -> None:
-    assert compare_runs(write_run("a", [1.0] * 200), write_run("b", [1.0] * 200)).verdict is Verdict.PASS
+    assert (
+        compare_runs(write_run("a", [1.0] * 200), write_run("b", [1.0] * 200)).verdict
+        is Verdict.PASS
+    )
     few = compare_runs(write_run("c", [1.0] * 8), write_run("d", [1.0] * 8))
     assert few.verdict is Verdict.INCONCLUSIVE
 
@@ -94,7 +99,8 @@ def test_an_invalid_run_never_passes(write_run: Any) -> None:
 
 def test_a_surely_bad_candidate_is_blocked_even_when_invalid(write_run: Any) -> None:
     report = compare_runs(
-        write_run("a", [1.0] * 400), write_run("b", [None if i % 10 == 0 else 0.0 for i in range(400)])
+        write_run("a", [1.0] * 400),
+        write_run("b", [None if i % 10 == 0 else 0.0 for i in range(400)]),
     )
     assert report.verdict is Verdict.BLOCK
 
@@ -111,7 +117,10 @@ def test_old_failed_rows_written_as_zeros_are_left_out(write_run: Any, make_rows
     for row in old:
         del row["status"]
         del row["failure"]
-    old[3] |= {"reward": 0.0, "scoring_details": {"error_category": "infra_error", "method": "infra_error"}}
+    old[3] |= {
+        "reward": 0.0,
+        "scoring_details": {"error_category": "infra_error", "method": "infra_error"},
+    }
     report = compare_results(make_rows([1.0] * 50), old)
     assert report.candidate.failed_rows == 1
     assert report.difference.value == 0.0
@@ -155,7 +164,9 @@ def test_a_failed_row_without_a_hash_does_not_change_the_pairing(make_rows: Any)
 
 def test_content_is_not_made_up(make_rows: Any) -> None:
     with pytest.raises(UsageError, match="problem_hash"):
-        compare_results(make_rows([1.0] * 5), make_rows([1.0] * 5, problem_hash=""), pair_by="content")
+        compare_results(
+            make_rows([1.0] * 5), make_rows([1.0] * 5, problem_hash=""), pair_by="content"
+        )
 
 
 def test_few_pairs_of_many_problems_do_not_pass(make_rows: Any) -> None:
@@ -167,7 +178,9 @@ def test_few_pairs_of_many_problems_do_not_pass(make_rows: Any) -> None:
     assert "only 400 problems paired" in report.reasons[0]
 
 
-def test_one_fractional_reward_does_not_break_the_comparison(write_run: Any, tmp_path: Path) -> None:
+def test_one_fractional_reward_does_not_break_the_comparison(
+    write_run: Any, tmp_path: Path
+) -> None:
     """W13: the headline is then called mean_reward on one side and pass@1 on the other."""
     base = [1.0] * 300 + [0.0] * 200
     one, two = write_run("a/toy", base), write_run("b/toy", [0.5, *base[1:]])
@@ -196,7 +209,9 @@ def test_flips_show_the_answers_that_flipped(write_run: Any, make_rows: Any) -> 
     (flip,) = report.flips.regressions
     assert (flip.baseline_response, flip.candidate_response) == ("the right one", "<b>wrong</b>")
     assert (flip.baseline_reward, flip.candidate_reward) == (0.5, 0.0)
-    assert report.flips.summary["category_breakdown"] == {"a": {"regressions": 1, "improvements": 0}}
+    assert report.flips.summary["category_breakdown"] == {
+        "a": {"regressions": 1, "improvements": 0}
+    }
 
 
 def test_correct_above_moves_flips_not_the_verdict(make_rows: Any) -> None:
@@ -224,9 +239,13 @@ def test_categories_are_paired_and_never_invented(make_rows: Any) -> None:
 
 def test_shifts_and_setting_differences_are_reported(write_run: Any, make_rows: Any) -> None:
     base = write_run("a", rows=make_rows([1.0] * 50), config={"generation": {"temperature": 0.0}})
-    longer = make_rows([1.0] * 50, completion_tokens=60, finish_reason="length", prompt="Think first. ")
+    longer = make_rows(
+        [1.0] * 50, completion_tokens=60, finish_reason="length", prompt="Think first. "
+    )
     candidate = write_run(
-        "b", rows=longer, config={"generation": {"temperature": 0.7}, "fingerprints": {"scorer": "y"}, "model": "n"}
+        "b",
+        rows=longer,
+        config={"generation": {"temperature": 0.7}, "fingerprints": {"scorer": "y"}, "model": "n"},
     )
     report = compare_runs(base, candidate)
     by_name = {shift.name: shift for shift in report.shifts}
@@ -314,7 +333,9 @@ def test_of_repeated_rows_the_last_counts(make_rows: Any) -> None:
         (+0.01, +0.05, +0.09, "PASS", "superior"),
     ],
 )
-def test_the_table_of_verdicts(lower: float, value: float, upper: float, verdict: str, relation: str) -> None:
+def test_the_table_of_verdicts(
+    lower: float, value: float, upper: float, verdict: str, relation: str
+) -> None:
     found = judge(Interval(value, lower, upper, "t", 100), 0.05)
     assert (found.verdict, found.relation) == (verdict, relation)
 
@@ -332,7 +353,10 @@ def test_lower_is_better_turns_everything_round(make_rows: Any) -> None:
     assert "the rise is more than the limit of 0.05" in worse.reasons[0]
     assert worse.flips is not None
     assert (worse.flips.summary["n_regressions"], worse.flips.summary["n_improvements"]) == (70, 0)
-    assert (worse.flips.regressions[0].baseline_reward, worse.flips.regressions[0].candidate_reward) == (0.0, 1.0)
+    assert (
+        worse.flips.regressions[0].baseline_reward,
+        worse.flips.regressions[0].candidate_reward,
+    ) == (0.0, 1.0)
     assert worse.test.p_value < 0.001
     document = worse.to_dict()
     assert document["direction"] == "lower_is_better"
@@ -377,7 +401,9 @@ def test_a_long_answer_shows_how_it_ends(make_rows: Any) -> None:
 
 
 @pytest.mark.parametrize("rewards", [[], [1.0], [None, None]])
-def test_no_number_of_a_report_is_not_a_number(rewards: list[Any], write_run: Any, tmp_path: Path) -> None:
+def test_no_number_of_a_report_is_not_a_number(
+    rewards: list[Any], write_run: Any, tmp_path: Path
+) -> None:
     report = compare_runs(write_run("a", rewards), write_run("b", rewards))
     text = write_regression(report, tmp_path / "r.json").read_text()
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
@@ -395,7 +421,9 @@ def test_failed_rows_that_could_hide_a_drop_are_named(write_run: Any) -> None:
     wide = compare_runs(write_run("a", [1.0] * 400), write_run("b", holes), max_drop=0.05)
     assert wide.verdict is Verdict.PASS
     assert not any("could hide" in line for line in wide.warnings)
-    doubtful = compare_runs(write_run("c", [0.5] * 400), write_run("d", [None] * 16 + [0.47] * 384), max_drop=0.015)
+    doubtful = compare_runs(
+        write_run("c", [0.5] * 400), write_run("d", [None] * 16 + [0.47] * 384), max_drop=0.015
+    )
     assert doubtful.verdict is Verdict.WARN
 
 
@@ -417,7 +445,9 @@ def test_a_subset_of_the_problems_is_enough(make_rows: Any) -> None:
 
 def test_a_drop_in_an_invalid_run_is_not_even_a_warning(write_run: Any) -> None:
     base = [1.0] * 300 + [0.0] * 100
-    lost = [0.0 if at % 25 == 0 else None if at % 10 == 1 else reward for at, reward in enumerate(base)]
+    lost = [
+        0.0 if at % 25 == 0 else None if at % 10 == 1 else reward for at, reward in enumerate(base)
+    ]
     whole = [0.0 if at % 25 == 0 else reward for at, reward in enumerate(base)]
     one = write_run("a", base)
     assert compare_runs(one, write_run("b", whole), max_drop=0.035).verdict is Verdict.WARN
@@ -436,7 +466,9 @@ def test_flips_beyond_the_most_are_counted(make_rows: Any) -> None:
 def test_partial_credit_moves_without_changing_sides(make_rows: Any) -> None:
     base, candidate = [0.9, 0.8, 0.5, 0.4, 0.4] * 8, [0.7, 0.7, 0.6, 0.4, 0.4] * 8
     report = compare_results(make_rows(base), make_rows(candidate))
-    assert "40 problems paired by content: 16 got worse, 8 got better, 16 are equal" in paired(report)
+    assert "40 problems paired by content: 16 got worse, 8 got better, 16 are equal" in paired(
+        report
+    )
 
 
 def test_what_failed_rows_could_hide_where_lower_is_better(write_run: Any) -> None:
@@ -445,10 +477,15 @@ def test_what_failed_rows_could_hide_where_lower_is_better(write_run: Any) -> No
     report = compare_runs(base, holes, max_drop=0.015, direction="lower_is_better")
     assert report.warnings[-1].endswith("at worst the difference is +0.0200")
     back = compare_runs(holes, base, max_drop=0.015, direction="lower_is_better")
-    assert not any("could hide" in line for line in back.warnings), "at worst the candidate has fewer errors"
+    assert not any("could hide" in line for line in back.warnings), (
+        "at worst the candidate has fewer errors"
+    )
 
 
 def test_more_problems_than_there_are_settle_nothing() -> None:
     told = judge(Interval(-0.01, -0.05, 0.03, "t", 100), 0.015, needed=33_487, available=1_319)
     assert "about 33,487 problems would settle it, but the benchmark has 1,319" in told.reasons[0]
-    assert "but the benchmark" not in judge(Interval(-0.01, -0.05, 0.03, "t", 100), 0.015, needed=900).reasons[0]
+    assert (
+        "but the benchmark"
+        not in judge(Interval(-0.01, -0.05, 0.03, "t", 100), 0.015, needed=900).reasons[0]
+    )

@@ -88,7 +88,9 @@ def _in_mlflow(root: Path) -> Iterator[float]:
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{root}/mlflow.db")
     experiment = client.get_experiment_by_name("nemo-evaluator")
     for one in client.search_runs([experiment.experiment_id]):
-        yield from (number for key, number in one.data.metrics.items() if key.startswith("corrected"))
+        yield from (
+            number for key, number in one.data.metrics.items() if key.startswith("corrected")
+        )
 
 
 def _in_wandb(root: Path) -> Iterator[float]:
@@ -136,7 +138,11 @@ def test_lists_of_runs_and_the_viewer_have_it(root: Path, value: float) -> None:
 def test_it_has_one_place(root: Path) -> None:
     """Whoever deletes the calibration deletes the score: a score that is left among the others is not believed."""
     bundle = newest_bundle(root / "toy")
-    assert bundle is not None and bundle.corrected is not None and not list((root / "toy").glob("calibration*"))
+    assert (
+        bundle is not None
+        and bundle.corrected is not None
+        and not list((root / "toy").glob("calibration*"))
+    )
     other = {**bundle.benchmark, "scores": {**bundle.benchmark["scores"], NAME: {"value": 0.9}}}
     assert Bundle(bundle.path, {**bundle.document, "benchmark": other}).scores == bundle.scores
     again = calibrate(bundle, read_labels(root / "toy"), read_draw(root / "toy"))
@@ -147,8 +153,16 @@ def test_it_has_one_place(root: Path) -> None:
 async def test_a_resumed_run_keeps_it_until_rows_are_added(tmp_path: Path) -> None:
     async with ScriptedServer("4") as server:
         api = {"type": "api", "url": server.url, "protocol": "chat_completions", "model": "m"}
-        bench = {"name": "quickstart", "solver": {"type": "simple", "service": "model"}, "max_problems": 12}
-        config = {"services": {"model": api}, "benchmarks": [bench], "output": {"dir": str(tmp_path / "out")}}
+        bench = {
+            "name": "quickstart",
+            "solver": {"type": "simple", "service": "model"},
+            "max_problems": 12,
+        }
+        config = {
+            "services": {"model": api},
+            "benchmarks": [bench],
+            "output": {"dir": str(tmp_path / "out")},
+        }
         (tmp_path / "c.yaml").write_text(json.dumps(config))
         nel = Nel(tmp_path)
         folder = tmp_path / "out" / "quickstart"
@@ -165,7 +179,9 @@ async def test_a_resumed_run_keeps_it_until_rows_are_added(tmp_path: Path) -> No
         run("judge", "calibrate", folder)
         before = newest_bundle(folder)
         kept = await resumed()
-        assert before is not None and kept.corrected is not None and kept.corrected == before.corrected
+        assert (
+            before is not None and kept.corrected is not None and kept.corrected == before.corrected
+        )
         assert kept.benchmark["scores"][kept.corrected.name]["value"] == kept.corrected.value
         longer = await resumed("-O", "benchmarks.0.max_problems=14")
         assert longer.corrected is None and any("rows were added" in note for note in longer.notes)

@@ -72,14 +72,18 @@ def test_a_second_run_in_the_folder_is_not_missing(write_run: Any, tmp_path: Pat
     write_run("a/toy", GOOD)
     write_run("b/toy", drop(0.5), stamp="20260101T000000Z")
     write_run("b/toy", GOOD, stamp="20260102T000000Z")
-    report = gate_runs(tmp_path / "a", tmp_path / "b", policy(benchmarks={"toy": {"tier": "critical"}}))
+    report = gate_runs(
+        tmp_path / "a", tmp_path / "b", policy(benchmarks={"toy": {"tier": "critical"}})
+    )
     assert report.verdict is GateVerdict.GO
 
 
 def test_a_required_benchmark_that_is_missing_stops(write_run: Any, tmp_path: Path) -> None:
     write_run("a/toy", GOOD)
     write_run("b/toy", GOOD)
-    rules = policy(benchmarks={"toy": {}, "math": {"tier": "supporting"}, "chat": {"tier": "advisory"}})
+    rules = policy(
+        benchmarks={"toy": {}, "math": {"tier": "supporting"}, "chat": {"tier": "advisory"}}
+    )
     report = gate_runs(tmp_path / "a", tmp_path / "b", rules)
     assert report.verdict is GateVerdict.NO_GO
     assert report.missing == ["math"]
@@ -94,7 +98,9 @@ def test_another_benchmark_is_not_the_required_one(write_run: Any, tmp_path: Pat
 
 
 @pytest.mark.parametrize("tier", ["critical", "supporting"])
-def test_an_invalid_run_proves_nothing_in_gate_and_compare_alike(tier: str, write_run: Any, tmp_path: Path) -> None:
+def test_an_invalid_run_proves_nothing_in_gate_and_compare_alike(
+    tier: str, write_run: Any, tmp_path: Path
+) -> None:
     write_run("a/toy", GOOD)
     write_run("b/toy", [None if i % 8 == 0 else reward for i, reward in enumerate(GOOD)])
     report = gate_runs(tmp_path / "a", tmp_path / "b", policy(benchmarks={"toy": {"tier": tier}}))
@@ -108,14 +114,20 @@ def test_advisory_benchmarks_only_inform(write_run: Any, tmp_path: Path) -> None
     for name, rewards in (("toy", GOOD), ("chat", drop(0.5))):
         write_run(f"a/{name}", GOOD, name=name)
         write_run(f"b/{name}", rewards, name=name)
-    report = gate_runs(tmp_path / "a", tmp_path / "b", policy(benchmarks={"chat": {"tier": "advisory"}}))
+    report = gate_runs(
+        tmp_path / "a", tmp_path / "b", policy(benchmarks={"chat": {"tier": "advisory"}})
+    )
     assert report.verdict is GateVerdict.GO
     assert {entry.benchmark: entry.status for entry in report.benchmarks}["chat"] is Status.BREACH
-    alone = gate_runs(tmp_path / "a/chat", tmp_path / "b/chat", policy(defaults={"tier": "advisory"}))
+    alone = gate_runs(
+        tmp_path / "a/chat", tmp_path / "b/chat", policy(defaults={"tier": "advisory"})
+    )
     assert alone.verdict is GateVerdict.INCONCLUSIVE
 
 
-def test_too_little_evidence_is_inconclusive_and_says_what_would_help(write_run: Any, tmp_path: Path) -> None:
+def test_too_little_evidence_is_inconclusive_and_says_what_would_help(
+    write_run: Any, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(0)
     base = rng.integers(0, 2, 100).astype(float)
     candidate = np.where(rng.random(100) < 0.1, 1 - base, base)
@@ -134,7 +146,9 @@ def test_repeats_are_offered_when_answers_are_noisy(write_run: Any, tmp_path: Pa
     rng = np.random.default_rng(1)
     write_run("a/toy", [list(row) for row in rng.integers(0, 2, (150, 4)).astype(float)])
     write_run("b/toy", [list(row) for row in rng.integers(0, 2, (150, 4)).astype(float)])
-    entry = gate_runs(tmp_path / "a", tmp_path / "b", policy(defaults={"max_drop": 0.08})).benchmarks[0]
+    entry = gate_runs(
+        tmp_path / "a", tmp_path / "b", policy(defaults={"max_drop": 0.08})
+    ).benchmarks[0]
     assert entry.remedy is not None
     assert entry.remedy.repeats_needed is not None
     assert entry.remedy.repeats_needed > 4
@@ -158,14 +172,20 @@ def test_the_relative_guard_needs_proof_too(write_run: Any, tmp_path: Path) -> N
     assert open_.status is Status.INSUFFICIENT
     assert not open_.relative_breached
     same = gate_runs(tmp_path / "few", tmp_path / "few", rules).benchmarks[0]
-    assert same.status is Status.INSUFFICIENT, "six problems that held do not prove that a twentieth part is kept"
+    assert same.status is Status.INSUFFICIENT, (
+        "six problems that held do not prove that a twentieth part is kept"
+    )
     write_run("many/toy", [1.0] * 400 + [0.0] * 1600)
     write_run("half/toy", [1.0] * 200 + [0.0] * 1800)
     broken = gate_runs(tmp_path / "many", tmp_path / "half", rules).benchmarks[0]
     assert broken.status is Status.BREACH
     assert (broken.relative_breached, broken.absolute_breached) == (True, False)
-    guarded = policy(defaults={"max_drop": 1.0, "max_relative_drop": 0.05, "relative_guard_below": 0.1})
-    assert gate_runs(tmp_path / "many", tmp_path / "half", guarded).benchmarks[0].status is Status.PASS
+    guarded = policy(
+        defaults={"max_drop": 1.0, "max_relative_drop": 0.05, "relative_guard_below": 0.1}
+    )
+    assert (
+        gate_runs(tmp_path / "many", tmp_path / "half", guarded).benchmarks[0].status is Status.PASS
+    )
 
 
 def test_lower_is_better(write_run: Any, tmp_path: Path) -> None:
@@ -181,7 +201,9 @@ def test_floors_of_the_policy(write_run: Any, make_rows: Any, tmp_path: Path) ->
     write_run("holes/toy", [None if i % 50 == 0 else reward for i, reward in enumerate(GOOD)])
     write_run("cut/toy", rows=make_rows(GOOD, finish_reason="length"))
     write_run("b/toy", GOOD)
-    status = lambda side, **rule: gate_runs(tmp_path / "a", tmp_path / side, policy(defaults=rule)).benchmarks[0]  # noqa: E731
+    status = lambda side, **rule: gate_runs(
+        tmp_path / "a", tmp_path / side, policy(defaults=rule)
+    ).benchmarks[0]
     assert status("holes", max_drop=0.1).status is Status.PASS
     assert status("holes", min_coverage=0.99).status is Status.INVALID
     assert status("cut").status is Status.PASS
@@ -237,7 +259,9 @@ def test_a_metric_that_cannot_be_gated_fails_early(write_run: Any, tmp_path: Pat
         gate_runs(tmp_path / "a", tmp_path / "b", policy(defaults={"metric": "exact_match"}))
 
 
-def test_advisory_may_look_at_another_scorer(write_run: Any, make_rows: Any, tmp_path: Path) -> None:
+def test_advisory_may_look_at_another_scorer(
+    write_run: Any, make_rows: Any, tmp_path: Path
+) -> None:
     write_run("a/toy", rows=make_rows(GOOD, scorer_rewards={"scorer:style": 1.0}))
     write_run("b/toy", rows=make_rows(GOOD, scorer_rewards={"scorer:style": 0.0}))
     rules = policy(defaults={"tier": "advisory", "metric": "scorer:style"})
@@ -257,7 +281,14 @@ def test_report_json_keeps_its_keys(write_run: Any, tmp_path: Path) -> None:
     write_run("b/toy", GOOD)
     report = gate_runs(tmp_path / "a", tmp_path / "b")
     document = json.loads(write_gate_report(report, tmp_path / "g.json").read_text())
-    assert {"report_version", "verdict", "verdict_reasons", "benchmarks", "missing", "warnings"} <= set(document)
+    assert {
+        "report_version",
+        "verdict",
+        "verdict_reasons",
+        "benchmarks",
+        "missing",
+        "warnings",
+    } <= set(document)
     assert {
         "benchmark", "tier", "status", "metric", "baseline_score", "candidate_score", "delta", "relative_drop_pct",
         "delta_ci_lower", "delta_ci_upper", "n_paired", "max_drop_threshold", "max_relative_drop_threshold",
@@ -270,13 +301,19 @@ def test_a_misspelt_benchmark_is_found(write_run: Any, tmp_path: Path) -> None:
     write_run("a/gsm8k", GOOD, name="gsm8k")
     write_run("b/gsm8k", GOOD, name="gsm8k")
     report = gate_runs(tmp_path / "a", tmp_path / "b", policy(benchmarks={"gsm8": {}, "far": {}}))
-    reasons = {entry.benchmark: entry.reasons for entry in report.benchmarks if entry.status is Status.MISSING}
+    reasons = {
+        entry.benchmark: entry.reasons
+        for entry in report.benchmarks
+        if entry.status is Status.MISSING
+    }
     absent = "required by the policy, but not in the baseline nor in the candidate"
     assert reasons == {"gsm8": [absent, "did the policy mean 'gsm8k'?"], "far": [absent]}
     one_side = gate_runs(tmp_path / "a", tmp_path / "b/gsm8k", policy(benchmarks={"gsm8k": {}}))
     assert one_side.verdict is GateVerdict.GO
     (tmp_path / "empty").mkdir()
-    lacking = gate_runs(tmp_path / "a", tmp_path / "empty", policy(benchmarks={"gsm8k": {}})).benchmarks[0]
+    lacking = gate_runs(
+        tmp_path / "a", tmp_path / "empty", policy(benchmarks={"gsm8k": {}})
+    ).benchmarks[0]
     assert lacking.reasons == ["required by the policy, but not in the candidate"]
 
 
@@ -296,8 +333,13 @@ def test_a_baseline_of_zero_has_no_share_to_lose(write_run: Any, tmp_path: Path)
     rules = policy(defaults={"max_drop": 0.05, "max_relative_drop": 0.1})
     report = gate_runs(tmp_path / "zero", tmp_path / "zero", rules)
     assert report.verdict is GateVerdict.GO
-    assert any("max_relative_drop says nothing where the baseline scores 0" in warning for warning in report.warnings)
-    toxic = policy(defaults={"max_drop": 0.5, "max_relative_drop": 0.1, "direction": "lower_is_better"})
+    assert any(
+        "max_relative_drop says nothing where the baseline scores 0" in warning
+        for warning in report.warnings
+    )
+    toxic = policy(
+        defaults={"max_drop": 0.5, "max_relative_drop": 0.1, "direction": "lower_is_better"}
+    )
     risen = gate_runs(tmp_path / "zero", tmp_path / "some", toxic).benchmarks[0]
     assert risen.relative_breached, "any rise is more than a tenth of nothing"
 
@@ -329,7 +371,10 @@ def test_an_advisory_scorer_that_no_row_has(write_run: Any, tmp_path: Path) -> N
     write_run("a/toy", GOOD)
     rules = policy(defaults={"tier": "advisory", "metric": "scorer:style"})
     entry = gate_runs(tmp_path / "a", tmp_path / "a", rules).benchmarks[0]
-    assert (entry.status, entry.reasons) == (Status.INSUFFICIENT, ["no row has a reward of 'scorer:style'"])
+    assert (entry.status, entry.reasons) == (
+        Status.INSUFFICIENT,
+        ["no row has a reward of 'scorer:style'"],
+    )
 
 
 def test_the_gate_says_what_did_not_pair(write_run: Any, tmp_path: Path) -> None:
@@ -345,14 +390,19 @@ def test_a_cut_file_is_invalid(write_run: Any, tmp_path: Path) -> None:
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:450]))
     entry = gate_runs(tmp_path / "a", tmp_path / "b").benchmarks[0]
     assert entry.status is Status.INVALID
-    assert entry.reasons == ["the candidate has scored 90.0% of its 500 steps, at least 95% is asked"]
+    assert entry.reasons == [
+        "the candidate has scored 90.0% of its 500 steps, at least 95% is asked"
+    ]
 
 
 def test_the_gate_names_what_failed_rows_could_hide(write_run: Any, tmp_path: Path) -> None:
     write_run("a/toy", GOOD)
     write_run("b/toy", [None] * 10 + GOOD[10:])
     warnings = gate_runs(tmp_path / "a", tmp_path / "b").warnings
-    assert any(line.startswith("toy: rows that failed") and line.endswith("is -0.0200") for line in warnings)
+    assert any(
+        line.startswith("toy: rows that failed") and line.endswith("is -0.0200")
+        for line in warnings
+    )
 
 
 def test_two_limits_are_two_chances_to_breach(write_run: Any, tmp_path: Path) -> None:
@@ -360,7 +410,9 @@ def test_two_limits_are_two_chances_to_breach(write_run: Any, tmp_path: Path) ->
     write_run("a/toy", GOOD)
     write_run("b/toy", drop(0.028))
     one = gate_runs(tmp_path / "a", tmp_path / "b").benchmarks[0]
-    two = gate_runs(tmp_path / "a", tmp_path / "b", policy(defaults={"max_relative_drop": 0.9})).benchmarks[0]
+    two = gate_runs(
+        tmp_path / "a", tmp_path / "b", policy(defaults={"max_relative_drop": 0.9})
+    ).benchmarks[0]
     assert one.p_breach is not None
     assert 0.0125 < one.p_breach <= 0.025
     assert one.status is Status.BREACH
@@ -368,19 +420,25 @@ def test_two_limits_are_two_chances_to_breach(write_run: Any, tmp_path: Path) ->
     assert two.status is Status.INSUFFICIENT
 
 
-def test_few_pairs_of_many_problems_are_no_proof(write_run: Any, make_rows: Any, tmp_path: Path) -> None:
+def test_few_pairs_of_many_problems_are_no_proof(
+    write_run: Any, make_rows: Any, tmp_path: Path
+) -> None:
     other = make_rows(GOOD)
     for row in other[200:]:
         row["problem_hash"] = f"{row['problem_idx'] + 10_000:032x}"
     write_run("a/toy", GOOD)
     write_run("b/toy", rows=other)
-    entry = gate_runs(tmp_path / "a", tmp_path / "b", policy(defaults={"max_drop": 0.1})).benchmarks[0]
+    entry = gate_runs(
+        tmp_path / "a", tmp_path / "b", policy(defaults={"max_drop": 0.1})
+    ).benchmarks[0]
     assert entry.status is Status.INSUFFICIENT
     assert entry.reasons == ["only 200 problems paired (40% of the smaller side)"]
 
 
 @pytest.mark.parametrize("looked", ["a", "b"])
-def test_a_rule_that_looked_at_either_side_counts(looked: str, write_run: Any, tmp_path: Path) -> None:
+def test_a_rule_that_looked_at_either_side_counts(
+    looked: str, write_run: Any, tmp_path: Path
+) -> None:
     for side in ("a", "b"):
         stopped = {"kind": "rule", "reason": "decided", "rule": {"stopped": True}}
         write_run(f"{side}/toy", GOOD, **({"stopped": stopped} if side == looked else {}))
@@ -394,8 +452,13 @@ def test_rare_losses_of_partial_credit_hold_the_level() -> None:
         rng = np.random.default_rng([9, seed])
         lost = np.where(rng.random(n) < 0.05, 0.8 * rng.random(n), 0.0)
         keys, ones = np.arange(n), np.ones(n, dtype=np.int64)
-        sides = [Side(keys, rewards, ones, keys, False, n, 0) for rewards in (np.full(n, 0.9), 0.9 - lost)]
-        (limit,) = measure(Pairing("content", sides[0], sides[1], 0, 0, ()), rules, confidence=0.95).limits
+        sides = [
+            Side(keys, rewards, ones, keys, False, n, 0)
+            for rewards in (np.full(n, 0.9), 0.9 - lost)
+        ]
+        (limit,) = measure(
+            Pairing("content", sides[0], sides[1], 0, 0, ()), rules, confidence=0.95
+        ).limits
         passed, breached = passed + (limit.p_pass <= 0.025), breached + (limit.p_breach <= 0.025)
     assert passed <= 24, "2.5 %, and the noise of 600 runs"
     assert breached <= 24
@@ -411,7 +474,9 @@ def test_a_relative_rise_holds_the_level() -> None:
         after = np.where(before, rng.random(n) < 0.9, rng.random(n) < 0.275)
         keys, ones = np.arange(n), np.ones(n, dtype=np.int64)
         sides = [Side(keys, side.astype(float), ones, keys, True, n, 0) for side in (before, after)]
-        found = measure(Pairing("content", sides[0], sides[1], 0, 0, ()), rules, confidence=0.95).limits[1]
+        found = measure(
+            Pairing("content", sides[0], sides[1], 0, 0, ()), rules, confidence=0.95
+        ).limits[1]
         passed, breached = passed + (found.p_pass <= 0.025), breached + (found.p_breach <= 0.025)
     assert passed <= 26
     assert breached <= 26
@@ -424,7 +489,9 @@ def test_a_breach_among_many_needs_more_data(write_run: Any, tmp_path: Path) -> 
         write_run(f"b/b{at}", drop(0.022) if at == 0 else GOOD, name=f"b{at}")
     needed = {}
     for correction in ("none", "holm"):
-        entry = gate_runs(tmp_path / "a", tmp_path / "b", policy(correction=correction), details=False).benchmarks[0]
+        entry = gate_runs(
+            tmp_path / "a", tmp_path / "b", policy(correction=correction), details=False
+        ).benchmarks[0]
         assert entry.remedy is not None
         needed[correction] = entry.remedy.problems_needed
     assert needed["none"] < needed["holm"]
@@ -446,7 +513,9 @@ def lose(rewards: list[float], count: int) -> list[float | None]:
 
 
 @pytest.mark.parametrize("direction", ["higher_is_better", "lower_is_better"])
-def test_failed_rows_that_could_hide_the_limit_are_never_go(direction: str, write_run: Any, tmp_path: Path) -> None:
+def test_failed_rows_that_could_hide_the_limit_are_never_go(
+    direction: str, write_run: Any, tmp_path: Path
+) -> None:
     """1,000 problems, 20 lost to HTTP 500, and a limit of 0.015 used to be GO."""
     rewards = [1.0] * 1000 if direction == "higher_is_better" else [0.0] * 1000
     for side, lost in (("a", 0), ("b", 20), ("c", 5), ("d", 0)):
@@ -466,14 +535,18 @@ def test_failed_rows_that_could_hide_the_limit_are_never_go(direction: str, writ
     assert gate_runs(tmp_path / "a", tmp_path / "d", rules).verdict is GateVerdict.GO
 
 
-def test_rows_that_were_planned_and_are_not_there_count_as_failed(write_run: Any, tmp_path: Path) -> None:
+def test_rows_that_were_planned_and_are_not_there_count_as_failed(
+    write_run: Any, tmp_path: Path
+) -> None:
     write_run("a/toy", [1.0] * 1000)
     coverage = {"planned": 1000, "scored": 980, "failed": 0, "share": 0.98}
     write_run("b/toy", [1.0] * 980, benchmark={"name": "toy", "coverage": coverage, "scores": {}})
     assert gate_runs(tmp_path / "a", tmp_path / "b").verdict is GateVerdict.INCONCLUSIVE
 
 
-def test_a_breach_holds_however_the_failed_rows_would_have_scored(write_run: Any, tmp_path: Path) -> None:
+def test_a_breach_holds_however_the_failed_rows_would_have_scored(
+    write_run: Any, tmp_path: Path
+) -> None:
     write_run("a/toy", [1.0] * 1000)
     write_run("b/toy", lose([1.0] * 70 + [0.0] * 30 + [1.0] * 900, 40))
     write_run("c/toy", lose([1.0] * 40 + [0.0] * 100 + [1.0] * 860, 40))
@@ -484,15 +557,24 @@ def test_a_breach_holds_however_the_failed_rows_would_have_scored(write_run: Any
     write_run("y/toy", lose([0.47] * 1000, 40))
     open_report = gate_runs(tmp_path / "x", tmp_path / "y", rules)
     assert open_report.verdict is GateVerdict.INCONCLUSIVE
-    assert any("counted in the candidate's favour" in reason for reason in open_report.benchmarks[0].reasons)
+    assert any(
+        "counted in the candidate's favour" in reason
+        for reason in open_report.benchmarks[0].reasons
+    )
 
 
 @pytest.mark.parametrize("command", ["gate", "compare"])
-def test_a_forged_verdict_counts_as_zero(command: str, write_run: Any, make_rows: Any, tmp_path: Path) -> None:
+def test_a_forged_verdict_counts_as_zero(
+    command: str, write_run: Any, make_rows: Any, tmp_path: Path
+) -> None:
     """A failure of the harness is nobody's; a program that reached for its judge is the model's own doing."""
     rows = make_rows([1.0] * 1000)
     for row in rows[:40]:
-        row |= {"status": "failed", "reward": None, "failure": {"cause": "tamper", "message": "left by os._exit"}}
+        row |= {
+            "status": "failed",
+            "reward": None,
+            "failure": {"cause": "tamper", "message": "left by os._exit"},
+        }
     left, right = write_run("a/toy", [1.0] * 1000), write_run("b/toy", rows=rows)
     said = "the candidate: 40 rows that reached for the judge (tamper), counted as 0"
     if command == "compare":
@@ -516,7 +598,9 @@ def test_failed_rows_of_unbounded_rewards_are_no_proof(write_run: Any, tmp_path:
     assert "no bound" in report.benchmarks[0].reasons[0]
 
 
-@pytest.mark.parametrize("silence", [{"model_response": " \n"}, {"finish_reason": "content_filter"}])
+@pytest.mark.parametrize(
+    "silence", [{"model_response": " \n"}, {"finish_reason": "content_filter"}]
+)
 @pytest.mark.parametrize("side", ["a", "b"])
 def test_many_empty_or_filtered_answers_are_not_a_silent_go(
     silence: dict[str, str], side: str, write_run: Any, make_rows: Any, tmp_path: Path
@@ -542,7 +626,9 @@ def test_silence_that_is_right_is_no_doubt(write_run: Any, make_rows: Any, tmp_p
     assert gate_runs(tmp_path / "a", tmp_path / "b").verdict is GateVerdict.GO
 
 
-def test_a_run_that_did_not_finish_beside_a_good_one_is_named(write_run: Any, tmp_path: Path) -> None:
+def test_a_run_that_did_not_finish_beside_a_good_one_is_named(
+    write_run: Any, tmp_path: Path
+) -> None:
     write_run("a/toy", GOOD)
     write_run("b/toy", GOOD)
     (tmp_path / "b" / "toy-new").mkdir()

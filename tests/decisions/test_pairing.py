@@ -15,10 +15,16 @@ from nemo_evaluator.runs.row_table import table_of
 def test_what_was_not_asked_and_what_was_not_scored_are_two_things(make_rows: Any) -> None:
     base, candidate = make_rows([1.0] * 10), make_rows([1.0] * 4 + [None] * 3)
     report = compare_results(base, candidate)
-    assert (report.pairing.paired, report.pairing.only_baseline, report.pairing.only_candidate) == (4, 3, 0)
+    assert (report.pairing.paired, report.pairing.only_baseline, report.pairing.only_candidate) == (
+        4,
+        3,
+        0,
+    )
     assert (report.pairing.unscored_baseline, report.pairing.unscored_candidate) == (0, 3)
     assert "4 problems paired; 3 only in the baseline, 0 only in the candidate" in report.warnings
-    expected = "problems without a scored answer are left out: 0 in the baseline, 3 in the candidate"
+    expected = (
+        "problems without a scored answer are left out: 0 in the baseline, 3 in the candidate"
+    )
     assert expected in report.warnings
 
 
@@ -42,7 +48,9 @@ def test_other_problems_under_the_same_index_are_named(make_rows: Any) -> None:
 
 
 def test_no_common_problem_is_explained(make_rows: Any) -> None:
-    found = pair(table_of(make_rows([1.0] * 4)), table_of(make_rows([1.0] * 4, problem_hash="ff" * 16)))
+    found = pair(
+        table_of(make_rows([1.0] * 4)), table_of(make_rows([1.0] * 4, problem_hash="ff" * 16))
+    )
     assert found.warnings[0].startswith("no problem has the same content on both sides")
 
 

@@ -35,7 +35,9 @@ def test_policy(path: Path, write_run: Any, tmp_path: Path) -> None:
 def test_what_sixty_questions_can_prove(write_run: Any, tmp_path: Path) -> None:
     """Seven points of a hundred, but not two."""
     write_run("a/quickstart", BASE, name="quickstart")
-    verdicts = {path.stem: gate_runs(tmp_path / "a", tmp_path / "a", path).verdict for path in POLICIES}
+    verdicts = {
+        path.stem: gate_runs(tmp_path / "a", tmp_path / "a", path).verdict for path in POLICIES
+    }
     assert verdicts["quickstart"] == verdicts["smoke"] == "GO"
     assert verdicts["release"] == "INCONCLUSIVE"
 
@@ -63,9 +65,15 @@ def test_a_bad_policy_says_how_to_mend_it(text: str, hint: str, tmp_path: Path) 
 def test_the_release_policy_needs_no_quickstart(write_run: Any, tmp_path: Path) -> None:
     """It is for a suite of any benchmarks."""
     release = next(path for path in POLICIES if path.stem == "release")
-    for side, rewards in {"a": [1.0] * 900 + [0.0] * 100, "worse": [1.0] * 500 + [0.0] * 500}.items():
+    for side, rewards in {
+        "a": [1.0] * 900 + [0.0] * 100,
+        "worse": [1.0] * 500 + [0.0] * 500,
+    }.items():
         write_run(f"{side}/gsm8k", rewards, name="gsm8k")
         write_run(f"{side}/mmlu", rewards, name="mmlu")
     assert gate_runs(tmp_path / "a", tmp_path / "a", release).verdict == "GO"
     worse = gate_runs(tmp_path / "a", tmp_path / "worse", release)
-    assert (worse.verdict, [one.benchmark for one in worse.benchmarks]) == ("NO-GO", ["gsm8k", "mmlu"])
+    assert (worse.verdict, [one.benchmark for one in worse.benchmarks]) == (
+        "NO-GO",
+        ["gsm8k", "mmlu"],
+    )

@@ -33,35 +33,51 @@ def plans(*arguments: object) -> Any:
 def cells(score: float, drop: float, correlation: float) -> list[float]:
     """How often both sides are right, only the baseline, only the candidate, none."""
     other = score - drop
-    both = min(score * other + correlation * math.sqrt(score * (1 - score) * other * (1 - other)), other)
+    both = min(
+        score * other + correlation * math.sqrt(score * (1 - score) * other * (1 - other)), other
+    )
     return [both, score - both, other - both, 1 - score - other + both]
 
 
-def share_beyond(bound: float, n: int, odds: list[float], rng: np.random.Generator, level: float) -> float:
+def share_beyond(
+    bound: float, n: int, odds: list[float], rng: np.random.Generator, level: float
+) -> float:
     """In which share of simulated comparisons of ``n`` problems the interval of ``nel compare`` excludes ``bound``."""
     _, lost, won, _ = rng.multinomial(n, np.clip(odds, 0, 1), size=10_000).T
     pairs, counts = np.unique(np.stack([lost, won]), axis=1, return_counts=True)
-    sure = [abs(Flips(pair[0], pair[1], n).at(bound)) > NormalDist().inv_cdf(level) for pair in pairs.T.tolist()]
+    sure = [
+        abs(Flips(pair[0], pair[1], n).at(bound)) > NormalDist().inv_cdf(level)
+        for pair in pairs.T.tolist()
+    ]
     return float(counts[sure].sum()) / 10_000
 
 
 def test_the_simulated_evidence_is_the_one_of_compare() -> None:
     found = mean_difference(np.repeat([-1.0, 1.0, 0.0], [30, 12, 58]), bounded=True).interval(0.95)
-    assert (found.lower, found.upper) == pytest.approx(Flips(30, 12, 100).bounds(NormalDist().inv_cdf(0.975)))
+    assert (found.lower, found.upper) == pytest.approx(
+        Flips(30, 12, 100).bounds(NormalDist().inv_cdf(0.975))
+    )
 
 
 @pytest.mark.parametrize("confidence", [0.9, 0.95])
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize(
-    ("score", "drop"), [(0.2, 0.05), (0.5, 0.1), (0.7, 0.1), (0.9, 0.05), (0.95, 0.05), (0.99, 0.02)]
+    ("score", "drop"),
+    [(0.2, 0.05), (0.5, 0.1), (0.7, 0.1), (0.9, 0.05), (0.95, 0.05), (0.99, 0.02)],
 )
-def test_the_planned_number_keeps_its_promise(score: float, drop: float, correlation: float, confidence: float) -> None:
-    (plan,) = plans("--score", score, "--drop", drop, "--correlation", correlation, "--confidence", confidence)
+def test_the_planned_number_keeps_its_promise(
+    score: float, drop: float, correlation: float, confidence: float
+) -> None:
+    (plan,) = plans(
+        "--score", score, "--drop", drop, "--correlation", correlation, "--confidence", confidence
+    )
     (line,) = plan["lines"]
     rng, level = np.random.default_rng(5), 0.5 + confidence / 2
     odds = cells(score, drop, correlation)
     found = share_beyond(0.0, line["problems"], odds, rng, level)
-    cleared = share_beyond(-drop, line["problems_to_rule_out"], cells(score, 0.0, correlation), rng, level)
+    cleared = share_beyond(
+        -drop, line["problems_to_rule_out"], cells(score, 0.0, correlation), rng, level
+    )
     # Where a handful of flips decides, one more is a big step, and the plan cannot be closer.
     few = line["problems"] * (odds[1] + odds[2]) < 40
     assert (0.74 if few else 0.785) < found < (1.0 if few else 0.83)
@@ -84,7 +100,9 @@ def test_a_suite_needs_more_and_is_added_up(write_run: Any, tmp_path: Path) -> N
     assert line["problems_in_suite"] > 2 * line["problems"]
     assert line["answers"] == line["problems_in_suite"]
     # The level of a breach is divided among the benchmarks, and all of them have to be found.
-    (alike,) = plans("--score", 0.7, "--drop", 0.05, "--confidence", 1 - 0.05 / 20, "--power", 0.8 ** (1 / 20))
+    (alike,) = plans(
+        "--score", 0.7, "--drop", 0.05, "--confidence", 1 - 0.05 / 20, "--power", 0.8 ** (1 / 20)
+    )
     assert line["problems_in_suite"] == alike["lines"][0]["problems"]
     text = run("--score", 0.7, "--drop", 0.05, "--benchmarks", 20, "--usd-per-answer", 0.01).stdout
     assert f"all 20 benchmarks, one side, each as above: {20 * line['answers']:,} answers, " in text
@@ -94,14 +112,21 @@ def test_a_suite_needs_more_and_is_added_up(write_run: Any, tmp_path: Path) -> N
     assert [plan["question"]["benchmarks"] for plan in several] == [2, 2]
     answers = sum(plan["lines"][0]["answers"] for plan in several)
     text = run(tmp_path / "suite", "--drop", 0.05).stdout
-    assert f"all 2 benchmarks, one side, each with the fewest answers: {answers:,} answers, " in text
+    assert (
+        f"all 2 benchmarks, one side, each with the fewest answers: {answers:,} answers, " in text
+    )
 
 
-def test_two_runs_of_one_benchmark_are_two_plans_and_no_suite(write_run: Any, tmp_path: Path) -> None:
+def test_two_runs_of_one_benchmark_are_two_plans_and_no_suite(
+    write_run: Any, tmp_path: Path
+) -> None:
     write_run("hot/toy", [1.0, 0.0] * 50)
     write_run("cold/toy", [1.0, 1.0, 0.0] * 40)
     found = plans(tmp_path, "--drop", 0.05)
-    assert [Path(plan["benchmark"].split(" (")[1].rstrip(")")).parent.name for plan in found] == ["cold", "hot"]
+    assert [Path(plan["benchmark"].split(" (")[1].rstrip(")")).parent.name for plan in found] == [
+        "cold",
+        "hot",
+    ]
     assert [plan["question"]["benchmarks"] for plan in found] == [1, 1]
 
 
@@ -116,7 +141,9 @@ def test_from_a_run_with_repeats_noise_shrinks(write_run: Any) -> None:
     assert plan["problems_now"] == 200
     assert plan["lines"][0]["tokens"] == pytest.approx(plan["lines"][0]["answers"] * 30)
     for line in plan["lines"]:
-        assert line["answers"] == line["repeats"] * max(line["problems"], line["problems_to_rule_out"])
+        assert line["answers"] == line["repeats"] * max(
+            line["problems"], line["problems_to_rule_out"]
+        )
     (alike,) = plans(base, "--drop", 0.05, "--correlation", 0.9)
     assert alike["lines"][-1]["problems"] < 0.75 * needed[-1]
     (asked,) = plans(base, "--drop", 0.05, "--repeats", 3, "--repeats", 2)
@@ -173,8 +200,13 @@ def test_graded_rewards_are_planned_with_the_t_test(write_run: Any) -> None:
     other = base + rng.normal(0, 3, 300)
     (plan,) = plans(write_run("a", base), write_run("b", other), "--drop", 2)
     sd = float((other - base).std(ddof=1))
-    expected = math.ceil(TTestPower().solve_power(2 / sd, alpha=0.025, power=0.8, alternative="larger"))
-    assert (plan["lines"][0]["problems"], plan["lines"][0]["problems_to_rule_out"]) == (expected, expected)
+    expected = math.ceil(
+        TTestPower().solve_power(2 / sd, alpha=0.025, power=0.8, alternative="larger")
+    )
+    assert (plan["lines"][0]["problems"], plan["lines"][0]["problems_to_rule_out"]) == (
+        expected,
+        expected,
+    )
     (flat,) = plans(write_run("c", base), write_run("d", base + 1), "--drop", 2)
     assert flat["lines"][0]["problems"] is None
     assert "nothing can be planned" in flat["notes"][0]
@@ -208,14 +240,34 @@ def test_the_text_says_what_is_doubtful(write_run: Any) -> None:
     [
         (["--drop", 0.05], "nothing to plan from", "--score"),
         (["EMPTY", "--drop", 0.05], "no bundle", "output directory"),
-        (["RUN", "--drop", 0.05, "--score", 0.5], "--score is what a run shows", "leave --score out"),
-        (["RUN", "--drop", 0.05, "--problems", 50], "--problems is what a run shows", "leave --problems out"),
-        (["RUN", "RUN", "--drop", 0.05, "--correlation", 0.5], "--correlation is what two runs show", "leave"),
+        (
+            ["RUN", "--drop", 0.05, "--score", 0.5],
+            "--score is what a run shows",
+            "leave --score out",
+        ),
+        (
+            ["RUN", "--drop", 0.05, "--problems", 50],
+            "--problems is what a run shows",
+            "leave --problems out",
+        ),
+        (
+            ["RUN", "RUN", "--drop", 0.05, "--correlation", 0.5],
+            "--correlation is what two runs show",
+            "leave",
+        ),
         (["--score", 0.04, "--drop", 0.05], "cannot drop by 0.05", "below --score"),
-        (["--score", 0.4, "--drop", 0.05, "--repeats", 2], "cannot be told from a score", "run with repeats"),
+        (
+            ["--score", 0.4, "--drop", 0.05, "--repeats", 2],
+            "cannot be told from a score",
+            "run with repeats",
+        ),
         (["FAILED", "--drop", 0.05], "no row", "nel check"),
         (["RUN", "OTHER", "--drop", 0.05], "0 problems in both runs", "same problems"),
-        (["SUITE", "PAIR", "--drop", 0.05], "no benchmark is in both: one, two against four, three", "one benchmark"),
+        (
+            ["SUITE", "PAIR", "--drop", 0.05],
+            "no benchmark is in both: one, two against four, three",
+            "one benchmark",
+        ),
     ],
 )
 def test_wrong_input_is_an_error_that_says_the_fix(

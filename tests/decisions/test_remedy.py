@@ -35,7 +35,11 @@ def _partial(rng: Any) -> tuple[Any, Any]:
 
 
 def _remedy(
-    rows: tuple[RowTable, RowTable], pairing: Pairing, limits: PolicyDefaults, breach: float, spending: Spending
+    rows: tuple[RowTable, RowTable],
+    pairing: Pairing,
+    limits: PolicyDefaults,
+    breach: float,
+    spending: Spending,
 ) -> Remedy | None:
     found = measure(pairing, limits, confidence=0.95, spending=spending).limits
     unproved = [limit for limit in found if limit.p_pass > ALPHA]
@@ -58,8 +62,20 @@ def _resampled(pairing: Pairing, n: int, rng: Any) -> Pairing:
     ("draw", "limits", "breach", "spending"),
     [
         pytest.param(_flipping(0.1), {"max_drop": 0.05}, ALPHA, PLANNED, id="kept"),
-        pytest.param(_flipping(0.1, 0.06), {"max_drop": 0.01}, ALPHA / 20, PLANNED, id="exceeded among twenty"),
-        pytest.param(_flipping(0.1), {"max_drop": 0.2, "max_relative_drop": 0.1}, ALPHA, PLANNED, id="relative"),
+        pytest.param(
+            _flipping(0.1, 0.06),
+            {"max_drop": 0.01},
+            ALPHA / 20,
+            PLANNED,
+            id="exceeded among twenty",
+        ),
+        pytest.param(
+            _flipping(0.1),
+            {"max_drop": 0.2, "max_relative_drop": 0.1},
+            ALPHA,
+            PLANNED,
+            id="relative",
+        ),
         pytest.param(_partial, {"max_drop": 0.03}, ALPHA, PLANNED, id="partial credit"),
         pytest.param(_flipping(0.1), {"max_drop": 0.08}, ALPHA, ANYTIME, id="looked at"),
     ],
@@ -80,10 +96,16 @@ def test_as_much_data_as_it_says_settles_it(
         if remedy is None or remedy.problems_needed is None or remedy.problems_needed > 20_000:
             continue
         for again in range(20):
-            more = _resampled(pairing, remedy.problems_needed, np.random.default_rng([seed, 2, again]))
+            more = _resampled(
+                pairing, remedy.problems_needed, np.random.default_rng([seed, 2, again])
+            )
             found = measure(more, rules, confidence=0.95, spending=spending).limits
             kept = all(limit.p_pass <= ALPHA for limit in found)
-            settled.append(any(limit.p_breach <= breach for limit in found) if "exceeded" in remedy.words else kept)
+            settled.append(
+                any(limit.p_breach <= breach for limit in found)
+                if "exceeded" in remedy.words
+                else kept
+            )
     assert len(settled) >= 60
     assert 0.72 <= np.mean(settled) <= 0.9
 
@@ -139,18 +161,31 @@ def test_the_spread_of_sides_that_were_not_asked_equally_often(make_rows: Any) -
 
 def test_a_breach_of_one_of_two_limits_is_enough(make_rows: Any) -> None:
     """Both seem exceeded: the one that is the easier to show decides how much is needed."""
-    rows = table_of(make_rows([1.0] * 105 + [0.0] * 45)), table_of(make_rows([0.0] * 9 + [1.0] * 96 + [0.0] * 45))
+    rows = (
+        table_of(make_rows([1.0] * 105 + [0.0] * 45)),
+        table_of(make_rows([0.0] * 9 + [1.0] * 96 + [0.0] * 45)),
+    )
     pairing = pair(*rows)
-    both = measure(pairing, PolicyDefaults(max_drop=0.02, max_relative_drop=0.04), confidence=0.95).limits
+    both = measure(
+        pairing, PolicyDefaults(max_drop=0.02, max_relative_drop=0.04), confidence=0.95
+    ).limits
     assert all(limit.margin.value < 0 for limit in both)
-    alone = [remedy_for(pairing, rows, [limit], alpha=ALPHA, breach_alpha=ALPHA).problems_needed for limit in both]
+    alone = [
+        remedy_for(pairing, rows, [limit], alpha=ALPHA, breach_alpha=ALPHA).problems_needed
+        for limit in both
+    ]
     together = remedy_for(pairing, rows, both, alpha=ALPHA, breach_alpha=ALPHA).problems_needed
     assert alone[0] is not None
     assert alone[1] is not None
     assert together == min(alone[0], alone[1]) < max(alone[0], alone[1])
-    kept = measure(pairing, PolicyDefaults(max_drop=0.09, max_relative_drop=0.2), confidence=0.95).limits
+    kept = measure(
+        pairing, PolicyDefaults(max_drop=0.09, max_relative_drop=0.2), confidence=0.95
+    ).limits
     assert all(limit.margin.value > 0 for limit in kept)
-    alone = [remedy_for(pairing, rows, [limit], alpha=ALPHA, breach_alpha=ALPHA).problems_needed for limit in kept]
+    alone = [
+        remedy_for(pairing, rows, [limit], alpha=ALPHA, breach_alpha=ALPHA).problems_needed
+        for limit in kept
+    ]
     together = remedy_for(pairing, rows, kept, alpha=ALPHA, breach_alpha=ALPHA).problems_needed
     assert alone[0] is not None
     assert alone[1] is not None

@@ -57,11 +57,17 @@ def test_rows_out_of_order_and_rewritten_keep_their_texts(make_rows: Any, tmp_pa
     base = make_rows([1.0] * 4)
     for row in base:
         row["model_response"] = f"base {row['problem_idx']}"
-    shuffled: list[Any] = [{"torn": 1}, base[2] | {"model_response": "an earlier try"}, *reversed(base)]
+    shuffled: list[Any] = [
+        {"torn": 1},
+        base[2] | {"model_response": "an earlier try"},
+        *reversed(base),
+    ]
     candidate = make_rows([1.0, 1.0, 0.0, 1.0])
     report = compare_results(shuffled, candidate)
     assert report.flips is not None
-    assert [(flip.problem_idx, flip.baseline_response) for flip in report.flips.regressions] == [(2, "base 2")]
+    assert [(flip.problem_idx, flip.baseline_response) for flip in report.flips.regressions] == [
+        (2, "base 2")
+    ]
     path = tmp_path / "results.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in shuffled))
     rows = read_table(path)
@@ -76,10 +82,17 @@ def test_the_category_may_stand_in_the_details(make_rows: Any) -> None:
 
 def test_tokens_are_counted_alike_on_both_sides(make_rows: Any) -> None:
     new = make_rows([1.0] * 20)
-    old = [{key: row[key] for key in ("problem_idx", "reward", "tokens", "problem_hash")} for row in new]
-    (shift,) = [shift for shift in compare_results(old, new).shifts if shift.name.startswith("tokens")]
+    old = [
+        {key: row[key] for key in ("problem_idx", "reward", "tokens", "problem_hash")}
+        for row in new
+    ]
+    (shift,) = [
+        shift for shift in compare_results(old, new).shifts if shift.name.startswith("tokens")
+    ]
     assert (shift.name, shift.baseline, shift.candidate) == ("tokens_per_exchange", 30.0, 30.0)
-    (shift,) = [shift for shift in compare_results(new, new).shifts if shift.name.startswith("tokens")]
+    (shift,) = [
+        shift for shift in compare_results(new, new).shifts if shift.name.startswith("tokens")
+    ]
     assert (shift.name, shift.baseline) == ("tokens_per_answer", 20.0)
 
 
@@ -90,4 +103,7 @@ def test_a_file_that_was_cut_never_passes(write_run: Any) -> None:
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:300]))
     report = compare_runs(base, cut)
     assert report.verdict == "INCONCLUSIVE"
-    assert report.reasons[0] == "the candidate has scored 60.0% of its 500 steps, at least 95% is asked"
+    assert (
+        report.reasons[0]
+        == "the candidate has scored 60.0% of its 500 steps, at least 95% is asked"
+    )

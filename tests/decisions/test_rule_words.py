@@ -36,8 +36,14 @@ RULE = {"interval_width": None, "min_problems": 30, "decided_against": "base", "
             "stop when it is settled whether the drop from base is more than 0.05; "
             "the run was not stopped; at the last look: not worse; a word",
         ),
-        ({"rule": {"note": "an earlier session had one"}}, "the run was not stopped; an earlier session had one"),
-        ({"rule": {"moved_from": [100]}}, "the run was not stopped; its planned end was moved from 100 problems"),
+        (
+            {"rule": {"note": "an earlier session had one"}},
+            "the run was not stopped; an earlier session had one",
+        ),
+        (
+            {"rule": {"moved_from": [100]}},
+            "the run was not stopped; its planned end was moved from 100 problems",
+        ),
     ],
 )
 def test_words(stopped: Any, words: str) -> None:
@@ -51,5 +57,11 @@ def test_strange_bundles_have_no_rule(stopped: Any) -> None:
 
 
 def test_strange_rules_break_nothing() -> None:
-    odd = {"rule": {"rule": {"interval_width": "x", "decided_against": 3}, "stopped": 1, "saved_share": "all"}}
+    odd = {
+        "rule": {
+            "rule": {"interval_width": "x", "decided_against": 3},
+            "stopped": 1,
+            "saved_share": "all",
+        }
+    }
     assert "stopped after None of None problems" in rule_words(odd)

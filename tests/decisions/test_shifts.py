@@ -40,7 +40,9 @@ def test_a_share_that_moved_is_a_warning(name: str, change: dict[str, Any], make
     back = compare_results(changed, make_rows(GOOD))
     assert f"{name} went from 3.0% to 0.0%" in back.warnings
     changed[0] = changed[1] = make_rows(GOOD)[0]
-    assert not any("went from" in warning for warning in compare_results(make_rows(GOOD), changed[1:]).warnings)
+    assert not any(
+        "went from" in warning for warning in compare_results(make_rows(GOOD), changed[1:]).warnings
+    )
 
 
 def test_length_time_and_cost(make_rows: Any) -> None:
@@ -62,7 +64,9 @@ def test_a_row_that_says_it_failed_has_no_reward(make_rows: Any) -> None:
 
 
 def test_scores_of_the_bundles_side_by_side(write_run: Any) -> None:
-    report = compare_runs(write_run("a", [1.0] * 40 + [0.0] * 60), write_run("b", [1.0] * 30 + [0.0] * 70))
+    report = compare_runs(
+        write_run("a", [1.0] * 40 + [0.0] * 60), write_run("b", [1.0] * 30 + [0.0] * 70)
+    )
     found = report.score_deltas["pass@1"]
     assert (found["delta"], found["relative_pct"], found["ci_overlap"]) == (-0.1, -25.0, True)
     assert report.runtime_deltas["total_tokens"]["delta"] == 0

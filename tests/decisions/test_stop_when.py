@@ -62,9 +62,14 @@ class Runs:
         return done.stdout + done.stderr, server
 
     def config(self, name: str, server: ScriptedServer, rule: Any = None, **more: Any) -> str:
-        one = bench("sums.py", **({"max_concurrent": 8} | more), **({"stop_when": rule} if rule else {}))
+        one = bench(
+            "sums.py", **({"max_concurrent": 8} | more), **({"stop_when": rule} if rule else {})
+        )
         return self.nel.config(
-            f"{name}.yaml", services={"model": api(server.url)}, benchmarks=[one], output={"dir": name}
+            f"{name}.yaml",
+            services={"model": api(server.url)},
+            benchmarks=[one],
+            output={"dir": name},
         )
 
     def bundle(self, name: str) -> Any:
@@ -95,7 +100,9 @@ def test_it_stops_says_why_and_is_judged_by_the_right_interval(runs: Runs) -> No
     nel = runs.nel
     report = json.loads(nel("compare", "base", "worse", "--json", code=1).stdout)
     assert (report["verdict"], report["difference"]["ci_method"]) == ("BLOCK", "betting")
-    assert report["difference"]["ci_upper"] == pytest.approx(stopped["rule"]["difference"]["ci_upper"], abs=1e-6)
+    assert report["difference"]["ci_upper"] == pytest.approx(
+        stopped["rule"]["difference"]["ci_upper"], abs=1e-6
+    )
     gate = json.loads(nel("gate", "base", "worse", "-p", "policy.yaml", "--json", code=1).stdout)
     assert gate["verdict"] == "NO-GO"
     assert gate["benchmarks"][0]["ci_method"] == "betting"
@@ -125,11 +132,18 @@ def test_a_run_that_was_not_stopped_pays_for_the_looks_all_the_same(runs: Runs) 
     assert "kind" not in never["stopped"]
     assert never["benchmark"]["scores"]["pass@1"]["ci_method"] == "wilson+betting"
     base = runs.bundle("base")["benchmark"]["scores"]["pass@1"]
-    width = [score["ci_upper"] - score["ci_lower"] for score in (base, never["benchmark"]["scores"]["pass@1"])]
-    assert width[0] < width[1] < 1.4 * width[0], "the last look costs something, not as much as the sequence"
+    width = [
+        score["ci_upper"] - score["ci_lower"]
+        for score in (base, never["benchmark"]["scores"]["pass@1"])
+    ]
+    assert width[0] < width[1] < 1.4 * width[0], (
+        "the last look costs something, not as much as the sequence"
+    )
     report = json.loads(runs.nel("compare", "base", "never", "--json").stdout)
     assert report["difference"]["ci_method"].endswith("+betting")
-    gate = json.loads(runs.nel("gate", "base", "never", "-p", "policy.yaml", "--json", code=None).stdout)
+    gate = json.loads(
+        runs.nel("gate", "base", "never", "-p", "policy.yaml", "--json", code=None).stdout
+    )
     assert gate["benchmarks"][0]["ci_method"].endswith("+betting")
 
 
@@ -145,7 +159,11 @@ def test_killed_and_resumed_it_ends_in_the_same_place(runs: Runs) -> None:
         for share in (0.3, 0.6):
             process = nel.start("eval", "run", config, "--resume", "--no-progress")
             deadline = time.monotonic() + 180
-            while server.count < share * used and process.poll() is None and time.monotonic() < deadline:
+            while (
+                server.count < share * used
+                and process.poll() is None
+                and time.monotonic() < deadline
+            ):
                 time.sleep(0.01)
             process.send_signal(signal.SIGKILL)
             process.communicate()
@@ -171,7 +189,10 @@ def test_rescoring_keeps_to_what_the_rule_left(runs: Runs) -> None:
     assert again["n_results"] == runs.bundle("worse")["n_results"]
     assert again["stopped"]["kind"] == "rule"
     assert "difference" not in again["stopped"]["rule"], "that was said of the scores of that time"
-    assert again["benchmark"]["scores"]["pass@1"] == runs.bundle("worse")["benchmark"]["scores"]["pass@1"]
+    assert (
+        again["benchmark"]["scores"]["pass@1"]
+        == runs.bundle("worse")["benchmark"]["scores"]["pass@1"]
+    )
 
 
 def test_a_baseline_with_other_repeats(runs: Runs) -> None:
@@ -180,7 +201,10 @@ def test_a_baseline_with_other_repeats(runs: Runs) -> None:
     rule = runs.rule("few")
     assert rule["decision"] == "worse than many by more than 0.05: proved"
     assert len(runs.rows("few")) == 3 * rule["problems"]
-    assert json.loads(runs.nel("compare", "many", "few", "--json", code=1).stdout)["verdict"] == "BLOCK"
+    assert (
+        json.loads(runs.nel("compare", "many", "few", "--json", code=1).stdout)["verdict"]
+        == "BLOCK"
+    )
 
 
 def test_a_baseline_as_a_task_folder(runs: Runs) -> None:
@@ -193,7 +217,9 @@ def test_a_baseline_on_other_problems_decides_nothing(runs: Runs) -> None:
     shutil.copytree(folder / "base", folder / "other")
     (folder / "other" / "sums" / "SHA256SUMS").unlink()
     results = folder / "other" / "sums" / "results.jsonl"
-    results.write_text(re.sub(r'"problem_hash":"[0-9a-f]+"', '"problem_hash":"00"', results.read_text()))
+    results.write_text(
+        re.sub(r'"problem_hash":"[0-9a-f]+"', '"problem_hash":"00"', results.read_text())
+    )
     said, server = runs.run("stranger", right_of_ten(4), AGAINST | {"decided_against": "other"})
     assert server.count == PROBLEMS
     assert "no problem that was asked is in other: nothing to decide" in " ".join(said.split())
@@ -205,10 +231,22 @@ def test_a_baseline_on_other_problems_decides_nothing(runs: Runs) -> None:
     [
         ("nowhere", None, "nowhere does not exist"),
         ("hollow", lambda path: path.mkdir(), "has no finished benchmark"),
-        ("sick", lambda path: _edit(path, validity={"status": "INVALID", "reasons": ["too few"]}), "too few"),
+        (
+            "sick",
+            lambda path: _edit(path, validity={"status": "INVALID", "reasons": ["too few"]}),
+            "too few",
+        ),
         ("renamed", lambda path: _edit(path, name="products"), "has no benchmark 'sums'"),
-        ("rowless", lambda path: (_edit(path), (path / "sums" / "results.jsonl").write_text("")), "no scored row"),
-        ("torn", lambda path: (_edit(path), next(path.rglob("eval-*")).write_text("{")), "cannot read"),
+        (
+            "rowless",
+            lambda path: (_edit(path), (path / "sums" / "results.jsonl").write_text("")),
+            "no scored row",
+        ),
+        (
+            "torn",
+            lambda path: (_edit(path), next(path.rglob("eval-*")).write_text("{")),
+            "cannot read",
+        ),
     ],
 )
 def test_a_baseline_that_is_none_is_refused_before_anything_is_asked(
@@ -221,7 +259,9 @@ def test_a_baseline_that_is_none_is_refused_before_anything_is_asked(
     assert words in said
     assert server.count == 0
     if _REFUSED[folder] == 1:
-        assert words in runs.nel("eval", "run", f"against-{folder}.yaml", "--dry-run", code=1).stderr
+        assert (
+            words in runs.nel("eval", "run", f"against-{folder}.yaml", "--dry-run", code=1).stderr
+        )
 
 
 # What only the benchmark itself can tell is found when its turn comes; the rest before any service starts.
@@ -240,14 +280,18 @@ def _edit(path: Path, name: str | None = None, **changes: Any) -> None:
 
 def test_no_run_is_its_own_baseline(runs: Runs) -> None:
     runs.run("mirror", right_of_ten(8))
-    said, server = runs.run("mirror", right_of_ten(8), AGAINST | {"decided_against": "mirror"}, code=2)
+    said, server = runs.run(
+        "mirror", right_of_ten(8), AGAINST | {"decided_against": "mirror"}, code=2
+    )
     assert "is the folder of this run itself" in said
     assert server.count == 0
     assert runs.bundle("mirror")["n_results"] == PROBLEMS, "and it is still there"
 
 
 def test_no_rule_in_a_shard(runs: Runs) -> None:
-    said, server = runs.run("shard", right_of_ten(8), {"interval_width": 0.2}, "--shard", "0/2", code=1)
+    said, server = runs.run(
+        "shard", right_of_ten(8), {"interval_width": 0.2}, "--shard", "0/2", code=1
+    )
     assert "stop_when is not for shards" in said
     assert server.count == 0
 
@@ -257,7 +301,13 @@ def test_failures_cannot_decide(runs: Runs) -> None:
 
     def script(seen: Any) -> Any:
         number = number_of(seen)
-        return Say(status=400) if number % 20 == 3 else str(2 * number) if number % 10 < 8 else "no idea"
+        return (
+            Say(status=400)
+            if number % 20 == 3
+            else str(2 * number)
+            if number % 10 < 8
+            else "no idea"
+        )
 
     said, _ = runs.run("holes", script, AGAINST, min_coverage=0.9)
     rule = runs.rule("holes")
@@ -281,7 +331,11 @@ def test_the_gate_asks_more_of_runs_with_a_rule(write_run: Any, tmp_path: Path) 
         (entry,) = gate_runs(tmp_path / "base", tmp_path / name, policy).benchmarks
         assert entry.p_pass is not None
         proved[name] = entry.status, entry.p_pass
-    assert [status for status, _ in proved.values()] == [Status.PASS, Status.PASS, Status.INSUFFICIENT]
+    assert [status for status, _ in proved.values()] == [
+        Status.PASS,
+        Status.PASS,
+        Status.INSUFFICIENT,
+    ]
     assert proved["plain"][1] < proved["ended"][1] < proved["stopped"][1]
 
 
@@ -314,8 +368,17 @@ def test_two_stopped_runs_in_different_orders(write_run: Any, seed: int, warned:
 
 def test_the_rule_knows_the_floor_of_its_benchmark(tmp_path: Path) -> None:
     config = BenchmarkConfig.model_validate(
-        bench("sums", min_coverage=0.8, stop_when={"interval_width": 0.1, "confidence": 0.9, "min_problems": 7})
+        bench(
+            "sums",
+            min_coverage=0.8,
+            stop_when={"interval_width": 0.1, "confidence": 0.9, "min_problems": 7},
+        )
     )
     rule = build_stop_rule(config, "sums", tmp_path)
     assert rule is not None
-    assert (rule.min_coverage, rule.confidence, rule.min_problems, rule.interval_width) == (0.8, 0.9, 7, 0.1)
+    assert (rule.min_coverage, rule.confidence, rule.min_problems, rule.interval_width) == (
+        0.8,
+        0.9,
+        7,
+        0.1,
+    )

@@ -18,7 +18,13 @@ _BLOCK = re.compile(r"^ *```(?P<kind>\w*)\n(?P<text>.*?)^ *```", re.MULTILINE | 
 _LINE = re.compile(r"^ *(?:\$ )?(?:\w+=\S+ )*(?P<words>nel .*)$", re.MULTILINE)
 
 _OF_A_LAUNCHER = (
-    *("run --config CONFIG -o", "run --config CONFIG -t", "status INVOCATION", "info INVOCATION", "logs INVOCATION"),
+    *(
+        "run --config CONFIG -o",
+        "run --config CONFIG -t",
+        "status INVOCATION",
+        "info INVOCATION",
+        "logs INVOCATION",
+    ),
     *("kill INVOCATION", "resume INVOCATION", "export INVOCATION"),
 )
 # What is shown and not run on its page, by the beginning of the line; an entry that nothing begins with is an error.
@@ -41,7 +47,10 @@ NOT_RUN = {
     "nel inspect-model": "needs a checkpoint; tests/assistant/test_inspect_model.py",
     "nel judge": "needs people or an endpoint; tests/decisions/test_calibrate.py, tests/scoring/test_attack.py",
     "nel noise": "asks the reader's endpoint; tests/suite/test_noise.py",
-    **{f"nel {word}": "on a run of the reader; tests/launcher/test_commands.py" for word in _OF_A_LAUNCHER},
+    **{
+        f"nel {word}": "on a run of the reader; tests/launcher/test_commands.py"
+        for word in _OF_A_LAUNCHER
+    },
     "nel eval run config.yaml --detach-batch": "asks a vendor; tests/e2e/test_batch.py",
     "nel eval status -o results": "of that run; tests/e2e/test_batch.py",
     "nel view": "a server that does not end; tests/view",
@@ -57,13 +66,18 @@ def lines(*kinds: str) -> list[tuple[str, str]]:
         for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
             if block["kind"] in kinds:
                 text = block["text"].replace("\\\n", " ")
-                found += [(str(page.relative_to(ROOT)), match["words"].strip()) for match in _LINE.finditer(text)]
+                found += [
+                    (str(page.relative_to(ROOT)), match["words"].strip())
+                    for match in _LINE.finditer(text)
+                ]
     return found
 
 
 def test_what_is_not_run_is_named_with_its_reason() -> None:
     run = [words for _, words in lines("bash")]
-    said = [(page, words.partition(" #")[0].strip()) for page, words in lines("console", "text", "")]
+    said = [
+        (page, words.partition(" #")[0].strip()) for page, words in lines("console", "text", "")
+    ]
     shown = [(page, words) for page, words in said if not any(one.startswith(words) for one in run)]
     unnamed = [one for one in shown if not one[1].startswith(tuple(NOT_RUN))]
     assert unnamed == [], "make it a bash block, which is run, or name it above"

@@ -43,7 +43,8 @@ BASE: dict[str, Any] = {
     "benchmarks": [{"name": "quickstart", "solver": {"type": "simple", "service": "model"}}],
 }
 _BLOCK = re.compile(
-    r"^(?:<!-- needs: (?P<needs>[\w, ]+) -->\n+)?```(?P<kind>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL
+    r"^(?:<!-- needs: (?P<needs>[\w, ]+) -->\n+)?```(?P<kind>\w+)\n(?P<text>.*?)^```",
+    re.MULTILINE | re.DOTALL,
 )
 _FILE = re.compile(r"# (?P<name>[\w./-]+\.(?:py|ya?ml|jsonl?))\s*$", re.MULTILINE)
 
@@ -99,7 +100,16 @@ def demo(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """The outputs that the demo leaves: two runs of the quickstart benchmark."""
     folder = tmp_path_factory.mktemp("demo")
     for name in ("quickstart", "quickstart_hot"):
-        command = ["eval", "run", "--bench", "quickstart", "--model-url", server.url, "--model-id", "tiny"]
+        command = [
+            "eval",
+            "run",
+            "--bench",
+            "quickstart",
+            "--model-url",
+            server.url,
+            "--model-id",
+            "tiny",
+        ]
         done = nel(folder, *command, "-o", f"eval_results/{name}")
         assert done.returncode == 0, done.stderr
     return folder
@@ -118,7 +128,9 @@ def workspace(demo: Path, server: ScriptedServer, tmp_path: Path) -> Path:
     for file in (tmp_path / "examples").rglob("*.yaml"):
         text = file.read_text().replace(PUBLIC, server.url)
         # The small model is real; a few of its sixty questions are enough here.
-        file.write_text(text.replace("- name: quickstart\n", "- name: quickstart\n    max_problems: 4\n"))
+        file.write_text(
+            text.replace("- name: quickstart\n", "- name: quickstart\n    max_problems: 4\n")
+        )
     return tmp_path
 
 
@@ -137,17 +149,25 @@ def environment(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture
 def parts(request: pytest.FixtureRequest) -> ModuleType:
     """The conftest of all tests, which knows the parts of this machine."""
-    return next(plugin for plugin in request.config.pluginmanager.get_plugins() if hasattr(plugin, "has_part"))
+    return next(
+        plugin
+        for plugin in request.config.pluginmanager.get_plugins()
+        if hasattr(plugin, "has_part")
+    )
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page(page: Path, workspace: Path, server: ScriptedServer, environment: None, parts: ModuleType) -> None:
+def test_page(
+    page: Path, workspace: Path, server: ScriptedServer, environment: None, parts: ModuleType
+) -> None:
     for block in runnable(page):
         place = f"{page.relative_to(ROOT)}:{block.line}"
         absent = [part for part in block.needs if not parts.has_part(part)]
         if absent:
             required = set(absent) - parts.NEVER_REQUIRED
-            assert not (required and parts._parts_required()), f"{place}: absent parts {sorted(required)}"
+            assert not (required and parts._parts_required()), (
+                f"{place}: absent parts {sorted(required)}"
+            )
             continue
         text = block.text.replace(PUBLIC, server.url)
         if block.file:
@@ -159,7 +179,11 @@ def test_page(page: Path, workspace: Path, server: ScriptedServer, environment: 
 
 def check_bash(text: str, folder: Path, place: str) -> None:
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text], cwd=folder, capture_output=True, text=True, timeout=300
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, (
         f"{place}: exit {done.returncode}\n{text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
@@ -167,8 +191,12 @@ def check_bash(text: str, folder: Path, place: str) -> None:
 
 
 def check_python(text: str, folder: Path, place: str) -> None:
-    done = subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, f"{place}: exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, (
+        f"{place}: exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    )
 
 
 def check_yaml(text: str, folder: Path, place: str) -> None:
@@ -194,7 +222,9 @@ CHECKS = {"bash": check_bash, "yaml": check_yaml, "python": check_python}
 
 def test_the_config_reference_is_what_the_schema_says() -> None:
     written = (ROOT / "docs" / "config-reference.md").read_text()
-    assert written == reference_markdown() + "\n", "run: nel config schema --markdown > docs/config-reference.md"
+    assert written == reference_markdown() + "\n", (
+        "run: nel config schema --markdown > docs/config-reference.md"
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,12 +244,19 @@ def test_every_page_is_in_the_table_of_the_readme() -> None:
         *(ROOT / "docs" / "tutorials").glob("*.md"),
         ROOT / "docs/benchmarks/README.md",
     ]
-    missing = [str(page.relative_to(ROOT)) for page in pages if f"({page.relative_to(ROOT)})" not in readme]
+    missing = [
+        str(page.relative_to(ROOT)) for page in pages if f"({page.relative_to(ROOT)})" not in readme
+    ]
     assert not missing, "add them to the table at the end of README.md"
 
 
 def test_the_variables_of_the_guide_are_read_somewhere() -> None:
-    table = (ROOT / "docs" / "configuration.md").read_text().split("## Variables that `nel` reads")[1].split("## ")[0]
+    table = (
+        (ROOT / "docs" / "configuration.md")
+        .read_text()
+        .split("## Variables that `nel` reads")[1]
+        .split("## ")[0]
+    )
     source = "".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
     names = re.findall(r"`([A-Z][A-Z_]+)`", table)
     assert len(names) > 15

@@ -16,12 +16,16 @@ PAGE = Path(__file__).parents[2] / "docs/verdicts.md"
 def test_each_word_has_its_one_meaning_and_exit_code() -> None:
     text = PAGE.read_text()
     rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| ")
     ]
     found = {(row[0], row[2]): row[1] for row in rows}
     for known, words in ((RunStatus, STATUSES), (Verdict, VERDICTS), (GateVerdict, DECISIONS)):
         codes = {str(one): str(one.exit_code) for one in known}  # type: ignore[attr-defined]
-        assert {word: found[word, meaning] for word, meaning in words.items()} == dict.fromkeys(words, "") | codes
+        assert {word: found[word, meaning] for word, meaning in words.items()} == dict.fromkeys(
+            words, ""
+        ) | codes
 
 
 def test_no_other_word_is_used_for_a_verdict() -> None:

@@ -17,7 +17,9 @@ def stand_in(sample: ScorerInput):
 """
 
 
-def test_without_a_judge_nothing_is_asked_unless_a_fallback_is_allowed(nel: Nel, serve: Serve) -> None:
+def test_without_a_judge_nothing_is_asked_unless_a_fallback_is_allowed(
+    nel: Nel, serve: Serve
+) -> None:
     server = serve("x")
     (nel.folder / "own.py").write_text(FILE)
     quick = ("eval", "run", "--bench", "own.py", "--model-url", server.url, "--model-id", "m")
@@ -43,7 +45,9 @@ def test_a_built_in_is_refused_with_the_rest_of_what_is_wrong(nel: Nel, serve: S
     server = serve("x")
     solver = {"type": "simple", "service": "model"}
     benchmarks = [{"name": "quickstart", "solver": solver}, {"name": "simpleqa", "solver": solver}]
-    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=benchmarks, output={"dir": "out"})
+    config = nel.config(
+        "c.yaml", services={"model": api(server.url)}, benchmarks=benchmarks, output={"dir": "out"}
+    )
     for words in (("eval", "run", config), ("config", "check", config)):
         refused = nel(*words, code=1)
         assert "benchmarks[1].scoring" in refused.stdout + refused.stderr

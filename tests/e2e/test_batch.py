@@ -59,14 +59,18 @@ def test_every_call_and_every_write_is_a_point_at_which_runs_are_killed(provider
 
 @pytest.mark.parametrize("provider", SERVERS)
 @pytest.mark.parametrize("size", [30, pytest.param(5000, marks=pytest.mark.large)])
-def test_killed_at_each_point_nothing_is_lost_or_asked_twice(fork: ForkedNel, tmp_path: Path, provider: str, size: int):
+def test_killed_at_each_point_nothing_is_lost_or_asked_twice(
+    fork: ForkedNel, tmp_path: Path, provider: str, size: int
+):
     # A batch that was found again may have been looked at often.
     with SERVERS[provider](double, fates=[Fate(polls=4)]) as server:
         write(tmp_path, server, size)
         for point in ORDER[provider].split():
             for when in ("before", "after"):
                 kill_at(fork, tmp_path, server, point, when)
-        assert fork(tmp_path, "eval", "run", "c.yaml", "--resume") == 0, (tmp_path / "nel.log").read_text()
+        assert fork(tmp_path, "eval", "run", "c.yaml", "--resume") == 0, (
+            tmp_path / "nel.log"
+        ).read_text()
         check_whole(tmp_path, server, size)
         assert len(server.batches) == 1
 
@@ -100,7 +104,9 @@ def test_a_cancel_that_never_got_there_does_not_keep_the_run_from_its_batch(
 
         server.on_call = stop
         write(tmp_path, server, 5)
-        killed = fork(tmp_path, "eval", "run", "c.yaml", crash=("cancelling", "after"), started=pids.append)
+        killed = fork(
+            tmp_path, "eval", "run", "c.yaml", crash=("cancelling", "after"), started=pids.append
+        )
         assert (killed, server.calls["cancel"]) == (-signal.SIGKILL, 0)
         # Later than a cancelled batch may take to end: this one goes on, since nobody told the vendor.
         time.sleep(1.2)
@@ -112,7 +118,9 @@ def test_a_cancel_that_never_got_there_does_not_keep_the_run_from_its_batch(
 
 
 @pytest.mark.parametrize("provider", SERVERS)
-def test_two_killed_runs_of_one_config_find_their_own_batches(fork: ForkedNel, tmp_path: Path, provider: str):
+def test_two_killed_runs_of_one_config_find_their_own_batches(
+    fork: ForkedNel, tmp_path: Path, provider: str
+):
     folders = [tmp_path / name for name in ("one", "other")]
     with SERVERS[provider](double, fates=[Fate(polls=2)]) as server:
         for folder in folders:
@@ -121,20 +129,26 @@ def test_two_killed_runs_of_one_config_find_their_own_batches(fork: ForkedNel, t
             kill_at(fork, folder, server, "SUBMIT", "after")
         for folder in folders:
             assert [row["reward"] for row in ended(fork, folder)] == [1.0] * 5
-        ledgers = [folder / "out" / "sums" / "batches" / "model" / "batches.jsonl" for folder in folders]
+        ledgers = [
+            folder / "out" / "sums" / "batches" / "model" / "batches.jsonl" for folder in folders
+        ]
         claimed = [{wave.batch for wave in read_waves(path).values()} for path in ledgers]
         assert claimed == [{batch} for batch in server.batches]
         assert sorted(server.answered.values()) == [2] * 5
 
 
 def ended(fork: ForkedNel, folder: Path, code: int = 0) -> list[dict[str, Any]]:
-    assert fork(folder, "eval", "run", "c.yaml", "--resume") == code, (folder / "nel.log").read_text()
+    assert fork(folder, "eval", "run", "c.yaml", "--resume") == code, (
+        folder / "nel.log"
+    ).read_text()
     return rows(folder / "out" / "sums")
 
 
 @pytest.mark.parametrize("provider", SERVERS)
 @pytest.mark.parametrize("directly", [False, True])
-def test_what_an_expired_batch_left_open_is_asked_again(fork: ForkedNel, tmp_path: Path, provider: str, directly: bool):
+def test_what_an_expired_batch_left_open_is_asked_again(
+    fork: ForkedNel, tmp_path: Path, provider: str, directly: bool
+):
     with SERVERS[provider](double, fates=[Fate("expired", done=0.5), Fate()]) as server:
         write(tmp_path, server, 10, finish_synchronously=directly)
         assert [row["reward"] for row in ended(fork, tmp_path)] == [1.0] * 10
@@ -161,17 +175,23 @@ def test_ids_in_neither_file_are_asked_again(fork: ForkedNel, tmp_path: Path):
         assert [len(batch.requests) for batch in server.batches.values()] == [10, 3]
 
 
-def test_a_batch_that_never_ends_is_cancelled_and_what_it_has_done_counts(fork: ForkedNel, tmp_path: Path):
+def test_a_batch_that_never_ends_is_cancelled_and_what_it_has_done_counts(
+    fork: ForkedNel, tmp_path: Path
+):
     with OpenAIBatches(double, fates=[Fate("never", done=0.5)]) as server:
         write(tmp_path, server, 10, max_wait=0.5)
         found = ended(fork, tmp_path, code=3)
         failed = [row for row in found if row["status"] == "failed"]
-        assert [(row["failure"]["cause"], row["attempts"]) for row in failed] == [("transport", 1)] * 5
+        assert [(row["failure"]["cause"], row["attempts"]) for row in failed] == [
+            ("transport", 1)
+        ] * 5
         assert "max_wait" in failed[0]["failure"]["message"]
         assert len(server.batches) == 1
 
 
-def test_a_batch_that_cannot_be_cancelled_fails_its_rows_and_is_found_again(fork: ForkedNel, tmp_path: Path):
+def test_a_batch_that_cannot_be_cancelled_fails_its_rows_and_is_found_again(
+    fork: ForkedNel, tmp_path: Path
+):
     with OpenAIBatches(double, fates=[Fate("stuck")]) as server:
         write(tmp_path, server, 5, max_wait=0.5)
         assert fork(tmp_path, "eval", "run", "c.yaml") == 3
@@ -184,7 +204,9 @@ def test_a_batch_that_cannot_be_cancelled_fails_its_rows_and_is_found_again(fork
 
 
 @pytest.mark.parametrize("provider", SERVERS)
-def test_a_batch_cancelled_elsewhere_is_not_submitted_again(fork: ForkedNel, tmp_path: Path, provider: str):
+def test_a_batch_cancelled_elsewhere_is_not_submitted_again(
+    fork: ForkedNel, tmp_path: Path, provider: str
+):
     with SERVERS[provider](double, fates=[Fate("cancelled", done=0.5), Fate()]) as server:
         write(tmp_path, server, 10)
         found = ended(fork, tmp_path, code=3)
@@ -198,7 +220,9 @@ def test_a_batch_cancelled_elsewhere_is_not_submitted_again(fork: ForkedNel, tmp
 
 
 def test_more_than_the_vendor_queues_goes_in_smaller_batches(fork: ForkedNel, tmp_path: Path):
-    with OpenAIBatches(double, fates=[Fate("failed", code="token_limit_exceeded"), Fate()]) as server:
+    with OpenAIBatches(
+        double, fates=[Fate("failed", code="token_limit_exceeded"), Fate()]
+    ) as server:
         write(tmp_path, server, 10)
         assert [row["reward"] for row in ended(fork, tmp_path)] == [1.0] * 10
         assert [len(batch.requests) for batch in server.batches.values()] == [10, 5, 5]
@@ -228,14 +252,20 @@ def refuse(name: str, when: str) -> None:
 
 
 @pytest.mark.parametrize("provider", SERVERS)
-def test_detached_it_leaves_says_so_and_is_collected_later(fork: ForkedNel, tmp_path: Path, provider: str):
+def test_detached_it_leaves_says_so_and_is_collected_later(
+    fork: ForkedNel, tmp_path: Path, provider: str
+):
     with SERVERS[provider](double, fates=[Fate("never")]) as server:
         write(tmp_path, server, 10)
         config = (tmp_path / "c.yaml").read_text()
         # A key that is written out is masked in the run's own config, and nobody could ask the vendor with that.
-        (tmp_path / "c.yaml").write_text(config.replace('"api_key": "k"', '"api_key": "${NEL_BATCH_KEY}"'))
+        (tmp_path / "c.yaml").write_text(
+            config.replace('"api_key": "k"', '"api_key": "${NEL_BATCH_KEY}"')
+        )
         (tmp_path / ".env").write_text("NEL_BATCH_KEY=k")
-        assert fork(tmp_path, "eval", "run", "c.yaml", "--detach-batch") == 5, (tmp_path / "nel.log").read_text()
+        assert fork(tmp_path, "eval", "run", "c.yaml", "--detach-batch") == 5, (
+            tmp_path / "nel.log"
+        ).read_text()
         assert server.calls["cancel"] == 0
         assert "--resume" in (tmp_path / "nel.log").read_text()
         assert "1 left to the vendor's batches" in (tmp_path / "nel.log").read_text()
@@ -243,13 +273,19 @@ def test_detached_it_leaves_says_so_and_is_collected_later(fork: ForkedNel, tmp_
         assert fork(tmp_path, "eval", "status", "-o", "out") == 0
         (batch,) = server.batches.values()
         assert f"{batch.id} of model (10 requests)" in (tmp_path / "nel.log").read_text()
-        assert f"{batch.id} is under way, 0 of 10 done" in " ".join((tmp_path / "nel.log").read_text().split())
+        assert f"{batch.id} is under way, 0 of 10 done" in " ".join(
+            (tmp_path / "nel.log").read_text().split()
+        )
         batch.fate = Fate()
         assert fork(tmp_path, "eval", "status", "-o", "out") == 0
-        assert f"{batch.id} ended (completed): resume" in " ".join((tmp_path / "nel.log").read_text().split())
+        assert f"{batch.id} ended (completed): resume" in " ".join(
+            (tmp_path / "nel.log").read_text().split()
+        )
         server.on_call = refuse
         assert fork(tmp_path, "eval", "status", "-o", "out") == 0
-        assert "the vendor was not reached: model: HTTP 503" in " ".join((tmp_path / "nel.log").read_text().split())
+        assert "the vendor was not reached: model: HTTP 503" in " ".join(
+            (tmp_path / "nel.log").read_text().split()
+        )
         server.on_call = None
         # What is under way is not set aside by the way.
         assert fork(tmp_path, "eval", "run", "c.yaml") == 1
@@ -262,7 +298,10 @@ def test_costs_and_budgets_are_at_the_batch_price(fork: ForkedNel, tmp_path: Pat
     with OpenAIBatches(Say("0", usage=usage)) as server:
         write(tmp_path, server, 10)
         config = json.loads((tmp_path / "c.yaml").read_text())
-        config["services"]["model"] |= {"price": {"input": 10.0, "output": 10.0}, "generation": {"max_tokens": 80}}
+        config["services"]["model"] |= {
+            "price": {"input": 10.0, "output": 10.0},
+            "generation": {"max_tokens": 80},
+        }
         # A call costs 0.001 USD in a batch; before that is known, each counts for a little over 0.0005.
         config["budget"] = {"usd": 0.0045}
         (tmp_path / "c.yaml").write_text(json.dumps(config))
@@ -276,7 +315,10 @@ def test_costs_and_budgets_are_at_the_batch_price(fork: ForkedNel, tmp_path: Pat
     ("generation", "said"),
     [
         ({"max_tokens": 16, "seed": 1}, "seed: Anthropic's batches do not know it"),
-        ({"max_tokens": 16, "presence_penalty": 1}, "presence_penalty: Anthropic's batches do not know it"),
+        (
+            {"max_tokens": 16, "presence_penalty": 1},
+            "presence_penalty: Anthropic's batches do not know it",
+        ),
         ({"max_tokens": 16, "temperature": 1.5}, "Anthropic takes 0 to 1"),
         ({}, "Anthropic's batches need max_tokens"),
     ],
@@ -289,7 +331,9 @@ def test_what_anthropic_does_not_know_is_refused_before_anything_is_asked(
         write(tmp_path, server, 2)
         config = json.loads((tmp_path / "c.yaml").read_text())
         config["services"]["model"].pop("generation")
-        owner = config["services"]["model"] if place == "service" else config["benchmarks"][0]["solver"]
+        owner = (
+            config["services"]["model"] if place == "service" else config["benchmarks"][0]["solver"]
+        )
         owner["generation"] = generation
         (tmp_path / "c.yaml").write_text(json.dumps(config))
         assert fork(tmp_path, "eval", "run", "c.yaml") == 1
@@ -300,11 +344,16 @@ def test_what_anthropic_does_not_know_is_refused_before_anything_is_asked(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"solver": {"type": "tool_calling", "service": "model", "sandbox_tools": True}}, "more than one request"),
+        (
+            {"solver": {"type": "tool_calling", "service": "model", "sandbox_tools": True}},
+            "more than one request",
+        ),
         ({"timeout": 60}, "max_wait"),
     ],
 )
-def test_what_batches_cannot_do_is_refused(fork: ForkedNel, tmp_path: Path, change: dict[str, Any], said: str):
+def test_what_batches_cannot_do_is_refused(
+    fork: ForkedNel, tmp_path: Path, change: dict[str, Any], said: str
+):
     with OpenAIBatches(double) as server:
         write(tmp_path, server, 2)
         config = json.loads((tmp_path / "c.yaml").read_text())
@@ -328,13 +377,20 @@ def judge(seen: Seen) -> str:
     return json.dumps({"reasoning": "so", "score": 1 if "stupid question" in seen.prompt else 5})
 
 
-def test_a_judge_in_batches_survives_a_kill_while_its_model_is_asked_directly(fork: ForkedNel, tmp_path: Path):
+def test_a_judge_in_batches_survives_a_kill_while_its_model_is_asked_directly(
+    fork: ForkedNel, tmp_path: Path
+):
     with OpenAIBatches("x") as model, OpenAIBatches(judge, fates=[Fate(polls=1)]) as judging:
         write(tmp_path, judging, 6)
         (tmp_path / "sums.py").write_text(JUDGED)
         config = json.loads((tmp_path / "c.yaml").read_text())
-        config["services"] = {"judge": config["services"]["model"], "model": api(model.url, api_key="k")}
-        config["benchmarks"][0]["scoring"] = {"metrics": [{"type": "judge", "name": "good", "service": "judge"}]}
+        config["services"] = {
+            "judge": config["services"]["model"],
+            "model": api(model.url, api_key="k"),
+        }
+        config["benchmarks"][0]["scoring"] = {
+            "metrics": [{"type": "judge", "name": "good", "service": "judge"}]
+        }
         (tmp_path / "c.yaml").write_text(json.dumps(config))
         kill_at(fork, tmp_path, judging, "submitted", "before")
         checked = judging.direct

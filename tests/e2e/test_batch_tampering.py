@@ -86,19 +86,25 @@ def test_changed_results_are_collected_again(
     with SERVERS[provider](double, fates=[Fate()]) as server:
         write(tmp_path, server, SIZE)
         tamper(killed_after_collecting(fork, tmp_path))
-        assert fork(tmp_path, "eval", "run", "c.yaml", "--resume") == 0, (tmp_path / "nel.log").read_text()
+        assert fork(tmp_path, "eval", "run", "c.yaml", "--resume") == 0, (
+            tmp_path / "nel.log"
+        ).read_text()
         check_whole(tmp_path, server, SIZE)
         assert len(server.batches) == 1
         assert "is not what batch" in (tmp_path / "nel.log").read_text()
 
 
 @pytest.mark.parametrize("provider", SERVERS)
-def test_what_the_vendor_no_longer_has_is_asked_again(fork: ForkedNel, tmp_path: Path, provider: str) -> None:
+def test_what_the_vendor_no_longer_has_is_asked_again(
+    fork: ForkedNel, tmp_path: Path, provider: str
+) -> None:
     with SERVERS[provider](double, fates=[Fate()]) as server:
         write(tmp_path, server, SIZE)
         edit_answers(killed_after_collecting(fork, tmp_path))
         server.batches.clear()
-        assert fork(tmp_path, "eval", "run", "c.yaml", "--resume") == 0, (tmp_path / "nel.log").read_text()
+        assert fork(tmp_path, "eval", "run", "c.yaml", "--resume") == 0, (
+            tmp_path / "nel.log"
+        ).read_text()
         check_whole_again(tmp_path)
         assert len(server.batches) == 1
         assert "asks its requests again" in (tmp_path / "nel.log").read_text()
@@ -106,16 +112,23 @@ def test_what_the_vendor_no_longer_has_is_asked_again(fork: ForkedNel, tmp_path:
 
 def check_whole_again(folder: Path) -> None:
     """Every answer is the vendor's."""
-    rows = [json.loads(line) for line in (folder / "out" / "sums" / "results.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (folder / "out" / "sums" / "results.jsonl").read_text().splitlines()
+    ]
     assert [row["reward"] for row in rows] == [1.0] * SIZE
 
 
-def test_untouched_results_are_used_as_they_are_and_are_private(fork: ForkedNel, tmp_path: Path) -> None:
+def test_untouched_results_are_used_as_they_are_and_are_private(
+    fork: ForkedNel, tmp_path: Path
+) -> None:
     with OpenAIBatches(double, fates=[Fate()]) as server:
         write(tmp_path, server, SIZE)
         results = killed_after_collecting(fork, tmp_path)
         downloads = server.calls["download"]
-        assert fork(tmp_path, "eval", "run", "c.yaml", "--resume") == 0, (tmp_path / "nel.log").read_text()
+        assert fork(tmp_path, "eval", "run", "c.yaml", "--resume") == 0, (
+            tmp_path / "nel.log"
+        ).read_text()
         check_whole(tmp_path, server, SIZE)
         assert server.calls["download"] == downloads
     folder = results.parent
@@ -124,7 +137,8 @@ def test_untouched_results_are_used_as_they_are_and_are_private(fork: ForkedNel,
 
 
 @pytest.mark.parametrize(
-    "bad", ["", "../files", "a/b", "a?b", "a#b", "a b", "a\nb", "%2e%2e", "..", "-rf", "x" * 300, 7, None]
+    "bad",
+    ["", "../files", "a/b", "a?b", "a#b", "a b", "a\nb", "%2e%2e", "..", "-rf", "x" * 300, 7, None],
 )
 def test_an_id_that_would_lead_elsewhere_is_refused(bad: object) -> None:
     with pytest.raises(TransportError, match="cannot be part of a URL"):

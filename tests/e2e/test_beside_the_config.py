@@ -25,7 +25,9 @@ def judge(seen: object) -> str:
     return json.dumps({"reasoning": "so", "score": 1 if bad else 5})
 
 
-def test_a_benchmark_solver_rubric_and_template_beside_the_config(nel: Nel, serve: Serve, sums: Sums) -> None:
+def test_a_benchmark_solver_rubric_and_template_beside_the_config(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
     server, judging = serve("4"), serve(judge)
     home = nel.folder / "configs"
     home.mkdir()
@@ -42,7 +44,14 @@ def test_a_benchmark_solver_rubric_and_template_beside_the_config(nel: Nel, serv
                 "solver": {"type": "custom", "class_path": "solver.py:Shouter", "service": "model"},
                 "instruction_template": "ask.j2",
                 "scoring": {
-                    "metrics": [{"type": "judge", "name": "kind", "service": "judge", "rubric_file": "rubric.txt"}]
+                    "metrics": [
+                        {
+                            "type": "judge",
+                            "name": "kind",
+                            "service": "judge",
+                            "rubric_file": "rubric.txt",
+                        }
+                    ]
                 },
             }
         ],

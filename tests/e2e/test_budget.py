@@ -14,7 +14,9 @@ def test_a_budget_in_usd(nel: Nel, serve: Serve, sums: Sums) -> None:
     # One request costs 0.001 USD.
     service = api(server.url, price={"input": 1.0, "output": 1.0})
     one = bench(sums(300), max_concurrent=16)
-    config = nel.config("c.yaml", services={"model": service}, benchmarks=[one], budget={"usd": 0.10})
+    config = nel.config(
+        "c.yaml", services={"model": service}, benchmarks=[one], budget={"usd": 0.10}
+    )
     done = nel("eval", "run", config, code=4)
     assert done.stdout.split("\n")[1].startswith("DEGRADED") and "stopped by budget" in done.stdout
     first = rows(nel.folder / "eval_results" / "sums")
@@ -50,7 +52,9 @@ def test_a_limit_on_the_time_of_a_step_is_the_tasks_own(nel: Nel, serve: Serve, 
 
 
 @pytest.mark.needs("bwrap")
-def test_an_agent_whose_time_is_up_is_verified_as_it_stands(nel: Nel, serve: Serve, sums: Sums) -> None:
+def test_an_agent_whose_time_is_up_is_verified_as_it_stands(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
     slow = {"id": "c0", "name": "bash", "arguments": {"command": "sleep 60"}}
     server = serve(Say("2", tool_calls=[slow], finish_reason="tool_calls"))
     solver = {"type": "tool_calling", "service": "model", "sandbox_tools": True}

@@ -27,10 +27,18 @@ def test_every_class_from_one_real_run(nel: Nel, serve: Serve, sums: Sums) -> No
         return str(2 * _number(seen))
 
     def long_prompts(seen: Seen) -> Say | str:
-        return Say(status=400, message="maximum context length is 8 tokens") if _number(seen) % 2 else right(seen)
+        return (
+            Say(status=400, message="maximum context length is 8 tokens")
+            if _number(seen) % 2
+            else right(seen)
+        )
 
     def rejects(seen: Seen) -> Say | str:
-        return Say(status=400, message="no \x1b[31msuch option") if _number(seen) % 5 == 0 else right(seen)
+        return (
+            Say(status=400, message="no \x1b[31msuch option")
+            if _number(seen) % 5 == 0
+            else right(seen)
+        )
 
     scripts: dict[str, Any] = {
         "right": right,
@@ -40,8 +48,13 @@ def test_every_class_from_one_real_run(nel: Nel, serve: Serve, sums: Sums) -> No
         "thinker": lambda seen: f"<think>{right(seen)}",
         "judge": lambda _: "I would rather not say",
     }
-    services = {name: api(serve(script).url, retry={"max_retries": 0}) for name, script in scripts.items()}
-    judged = {"include_defaults": False, "metrics": [{"type": "judge", "name": "j", "service": "judge"}]}
+    services = {
+        name: api(serve(script).url, retry={"max_retries": 0}) for name, script in scripts.items()
+    }
+    judged = {
+        "include_defaults": False,
+        "metrics": [{"type": "judge", "name": "j", "service": "judge"}],
+    }
     config = nel.config(
         "c.yaml",
         services=services,
@@ -57,7 +70,10 @@ def test_every_class_from_one_real_run(nel: Nel, serve: Serve, sums: Sums) -> No
     )
     ran = nel("eval", "run", config, code=2)
     document = json.loads(nel("check", "out", "--json", code=3).stdout)
-    found = {check["benchmark"]: (check["status"], check["failure_class"]) for check in document["benchmarks"]}
+    found = {
+        check["benchmark"]: (check["status"], check["failure_class"])
+        for check in document["benchmarks"]
+    }
     assert found == {
         "good": ("VALID", None),
         "locked": ("INVALID", "USER_CONFIG_ERROR"),
@@ -72,7 +88,9 @@ def test_every_class_from_one_real_run(nel: Nel, serve: Serve, sums: Sums) -> No
     for path in nel.folder.glob("out/*/eval-*.json"):
         assert json.loads(path.read_text())["validity"]["status"] == found[path.parent.name][0]
     assert "picky: 4 failed with request_rejected, such as: picky: HTTP 400: no" in ran.stdout
-    assert "    4 failed with request_rejected, such as:" in nel("eval", "status", "-o", "out").stdout
+    assert (
+        "    4 failed with request_rejected, such as:" in nel("eval", "status", "-o", "out").stdout
+    )
     text = nel("check", "out", code=3).stdout
     assert "\x1b" not in text
     assert "such option" in text
@@ -96,13 +114,24 @@ def test_a_server_that_was_often_busy_is_noted(nel: Nel, serve: Serve, sums: Sum
     )
     nel("eval", "run", config)
     (check,) = json.loads(nel("check", "out", "--json").stdout)["benchmarks"]
-    assert [finding["message"] for finding in check["findings"]] == ["50.0% of the steps were tried more than once"]
+    assert [finding["message"] for finding in check["findings"]] == [
+        "50.0% of the steps were tried more than once"
+    ]
     report = json.loads((nel.folder / "out" / "trajectories_report.json").read_text())
     (entry,) = report["benchmarks"]
     wire = entry["wire_calls"]
-    assert (wire["total"], wire["total_all_sessions"], wire["steps_with_retry_sessions"]) == (10, 15, 5)
+    assert (wire["total"], wire["total_all_sessions"], wire["steps_with_retry_sessions"]) == (
+        10,
+        15,
+        5,
+    )
     assert entry["tokens_stats"]["all_sources_match"] is True
-    assert json.loads((nel.folder / "out" / "sums" / "runtime_stats.json").read_text())["total_retries"] == 5
+    assert (
+        json.loads((nel.folder / "out" / "sums" / "runtime_stats.json").read_text())[
+            "total_retries"
+        ]
+        == 5
+    )
 
 
 def test_a_run_that_was_killed_is_not_finished(nel: Nel, serve: Serve, sums: Sums) -> None:

@@ -27,7 +27,9 @@ def doubles(seen: Any) -> str:
     return str(2 * n + n % 2)
 
 
-def run(nel: Nel, url: str, image: str, *words: str, code: int = 0, solver: Any = (), **more: Any) -> str:
+def run(
+    nel: Nel, url: str, image: str, *words: str, code: int = 0, solver: Any = (), **more: Any
+) -> str:
     benchmark = {
         "name": f"container://{image}#sums",
         "id": "sums",
@@ -35,7 +37,9 @@ def run(nel: Nel, url: str, image: str, *words: str, code: int = 0, solver: Any 
         "sandbox": {"type": "docker"},
         **more,
     }
-    config = nel.config("c.yaml", services={"model": api(url)}, benchmarks=[benchmark], output={"dir": "out"})
+    config = nel.config(
+        "c.yaml", services={"model": api(url)}, benchmarks=[benchmark], output={"dir": "out"}
+    )
     done = nel("eval", "run", config, *words, code=code)
     return done.stdout + done.stderr
 
@@ -50,17 +54,29 @@ def test_rows_scores_and_counts(nel: Nel, serve: Serve, image: str) -> None:
         "max_problems": 4,
     }
     service = api(server.url, api_key="${UPSTREAM}")
-    config = nel.config("c.yaml", services={"model": service}, benchmarks=[benchmark], output={"dir": "out"})
+    config = nel.config(
+        "c.yaml", services={"model": service}, benchmarks=[benchmark], output={"dir": "out"}
+    )
     nel("eval", "run", config)
     (folder,) = (path.parent for path in (nel.folder / "out").rglob("results.jsonl"))
     got = rows(folder)
-    assert [(row["expected_answer"], row["reward"]) for row in got] == [("0", 1.0), ("2", 0.0), ("4", 1.0), ("6", 0.0)]
+    assert [(row["expected_answer"], row["reward"]) for row in got] == [
+        ("0", 1.0),
+        ("2", 0.0),
+        ("4", 1.0),
+        ("6", 0.0),
+    ]
     assert got[1]["prompt"] == "How much is 1 + 1?" and got[1]["extracted_answer"] == "3"
     scores = json.loads(next(folder.glob("eval-*.json")).read_text())["benchmark"]["scores"]
-    assert scores["sums/accuracy/micro"]["value"] == 0.5 and scores["sums/accuracy/micro.count"]["value"] == 4
+    assert (
+        scores["sums/accuracy/micro"]["value"] == 0.5
+        and scores["sums/accuracy/micro.count"]["value"] == 4
+    )
     log = (folder / "batch" / "container.log").read_text()
     assert "4 samples, extra: yes" in log
-    everything = b"".join(path.read_bytes() for path in (nel.folder / "out").rglob("*") if path.is_file())
+    everything = b"".join(
+        path.read_bytes() for path in (nel.folder / "out").rglob("*") if path.is_file()
+    )
     assert b"sk-upstream" not in everything and len(server.requests) == 4
     nel("eval", "run", config, "--resume")
     assert len(server.requests) == 4
@@ -87,7 +103,9 @@ def test_shell_before_and_after_the_harness(nel: Nel, serve: Serve, image: str) 
         ("halfrows", ("output.jsonl: line 4 is cut off",)),
     ],
 )
-def test_what_went_wrong_is_told_apart(nel: Nel, serve: Serve, image: str, mode: str, told: tuple[str, ...]) -> None:
+def test_what_went_wrong_is_told_apart(
+    nel: Nel, serve: Serve, image: str, mode: str, told: tuple[str, ...]
+) -> None:
     said = run(nel, serve(doubles).url, image, code=2, params={"mode": mode})
     assert all(words in said for words in told), said
     assert not list(Path(nel.folder, "out").rglob("results.jsonl"))
@@ -114,7 +132,9 @@ def test_a_container_runs_in_docker_unless_the_config_says_where() -> None:
     solver = {"type": "container", "service": "model"}
     parts = {"name": "container://i#t", "solver": solver}
     plain, told = (
-        parse_eval_config({"services": {"model": api("http://127.0.0.1:9/v1")}, "benchmarks": [parts | more]})
+        parse_eval_config(
+            {"services": {"model": api("http://127.0.0.1:9/v1")}, "benchmarks": [parts | more]}
+        )
         for more in ({}, {"sandbox": {"type": "apptainer"}})
     )
     assert plain.benchmarks[0].sandbox.model_dump(include={"type", "network"}) == {
@@ -124,5 +144,8 @@ def test_a_container_runs_in_docker_unless_the_config_says_where() -> None:
     assert told.benchmarks[0].sandbox.type == "apptainer"
     with pytest.raises(ConfigError, match="needs a sandbox that runs images"):
         parse_eval_config(
-            {"services": {"model": api("http://127.0.0.1:9/v1")}, "benchmarks": [parts | {"sandbox": {"type": "none"}}]}
+            {
+                "services": {"model": api("http://127.0.0.1:9/v1")},
+                "benchmarks": [parts | {"sandbox": {"type": "none"}}],
+            }
         )

@@ -16,7 +16,11 @@ def closed_port() -> int:
 
 
 def write(nel: Nel, name: str, url: str, **service: object) -> str:
-    return nel.config("c.yaml", services={"model": api(url, **service)}, benchmarks=[bench(name, max_concurrent=16)])
+    return nel.config(
+        "c.yaml",
+        services={"model": api(url, **service)},
+        benchmarks=[bench(name, max_concurrent=16)],
+    )
 
 
 def test_a_closed_port_stops_the_run_in_seconds(nel: Nel, sums: Sums) -> None:
@@ -45,7 +49,9 @@ def test_a_wrong_path_stops_the_run_at_once(nel: Nel, serve: Serve, sums: Sums) 
     assert server.count <= 16
 
 
-def test_no_success_after_a_handful_of_bad_answers_stops_the_run(nel: Nel, serve: Serve, sums: Sums) -> None:
+def test_no_success_after_a_handful_of_bad_answers_stops_the_run(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
     """A page with status 200 that is no JSON is no answer of a model: the URL is wrong."""
     server = serve(Say(fault=Fault.MALFORMED_JSON))
     config = write(nel, sums(2000), server.url, retry={"max_retries": 2, "base_delay": 0.01})
@@ -78,7 +84,9 @@ def test_an_outage_is_waited_out(nel: Nel, serve: Serve, sums: Sums) -> None:
 
     def say(_: object) -> Say:
         first.append(time.monotonic())
-        return Say("6") if time.monotonic() > first[0] + 7 else Say(status=500, message="overloaded")
+        return (
+            Say("6") if time.monotonic() > first[0] + 7 else Say(status=500, message="overloaded")
+        )
 
     server = serve(say)
     sums(60)

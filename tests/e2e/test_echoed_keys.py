@@ -12,8 +12,17 @@ from nel_support import Nel, Serve, Sums, api, bench
 from nemo_evaluator.testing import Say
 
 KEY = 'sk-echo/"quoted"-0123456789'
-FORMS = (KEY, json.dumps(KEY)[1:-1], base64.b64encode(KEY.encode()).decode(), "sk-echo", "0123456789")
-FAULTY = {"retry": {"max_retries": 0}, "timeouts": {"connect": 5, "first_byte": 5, "idle": 5, "total": 10}}
+FORMS = (
+    KEY,
+    json.dumps(KEY)[1:-1],
+    base64.b64encode(KEY.encode()).decode(),
+    "sk-echo",
+    "0123456789",
+)
+FAULTY = {
+    "retry": {"max_retries": 0},
+    "timeouts": {"connect": 5, "first_byte": 5, "idle": 5, "total": 10},
+}
 ECHOES = [
     Say(f"your key is {KEY}"),
     Say(json.dumps({"answer": KEY})),
@@ -32,8 +41,17 @@ REFUSED = [Say(status=401, message=f"{KEY} is not a valid key")]
 
 
 def _leaks(folder: Path) -> list[str]:
-    files = (file for file in folder.rglob("*") if file.is_file() and file.name not in ("c.yaml", "sums.py"))
-    return [f"{file.name}: {form}" for file in files for form in FORMS if form.encode() in file.read_bytes()]
+    files = (
+        file
+        for file in folder.rglob("*")
+        if file.is_file() and file.name not in ("c.yaml", "sums.py")
+    )
+    return [
+        f"{file.name}: {form}"
+        for file in files
+        for form in FORMS
+        if form.encode() in file.read_bytes()
+    ]
 
 
 @pytest.mark.parametrize("script", [ECHOES, REFUSED])
@@ -55,7 +73,11 @@ def test_an_echoed_key_stays_nowhere(nel: Nel, serve: Serve, sums: Sums, script:
     assert server.count >= len(script)
     assert _leaks(nel.folder) == []
     shown = [done.stdout + done.stderr]
-    for command in (["report", "eval_results"], ["eval", "status", "-o", "eval_results"], ["check", "eval_results"]):
+    for command in (
+        ["report", "eval_results"],
+        ["eval", "status", "-o", "eval_results"],
+        ["check", "eval_results"],
+    ):
         again = nel(*command, code=None)
         shown.append(again.stdout + again.stderr)
     assert [form for form in FORMS if form in "".join(shown)] == []

@@ -34,7 +34,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     os.chdir(root)
     (root / "sums.py").write_text(SUMS.format(size=PROBLEMS))
     with ScriptedServer("6") as server:
-        service = {"type": "api", "url": f"{server.url}/chat/completions", "protocol": "chat_completions", "model": "m"}
+        service = {
+            "type": "api",
+            "url": f"{server.url}/chat/completions",
+            "protocol": "chat_completions",
+            "model": "m",
+        }
         config = {
             "services": {"model": service},
             "benchmarks": [{"name": "sums.py", "solver": {"type": "simple", "service": "model"}}],
@@ -61,7 +66,11 @@ def _say(*words: str) -> tuple[int, str]:
 def _scores(folder: Path) -> Any:
     (path,) = (folder / "sums").glob("eval-*.json")
     bundle = json.loads(path.read_text())
-    return bundle["benchmark"]["scores"]["pass@1"], bundle["benchmark"]["coverage"], bundle["validity"]
+    return (
+        bundle["benchmark"]["scores"]["pass@1"],
+        bundle["benchmark"]["coverage"],
+        bundle["validity"],
+    )
 
 
 def _table(folder: Path) -> tuple[int, str]:
@@ -71,7 +80,9 @@ def _table(folder: Path) -> tuple[int, str]:
 def test_flips(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(finished.parent)
     whole, table = _scores(finished), _table(finished)
-    files = [path for path in sorted(finished.rglob("*")) if path.is_file() and path.name not in TALK]
+    files = [
+        path for path in sorted(finished.rglob("*")) if path.is_file() and path.name not in TALK
+    ]
     sizes = [path.stat().st_size for path in files]
     rng = random.Random(11)
     named = 0
@@ -97,7 +108,11 @@ def test_flips(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         # A flipped name in the checkpoint adds a benchmark that never ran; no score is another one.
         assert read == 1 or set(table[1].splitlines()) <= set(shown.splitlines()), where
         try:
-            again = start(RunRequest(config_file=str(copy / "full_config.yaml"), resume=True, no_progress=True))
+            again = start(
+                RunRequest(
+                    config_file=str(copy / "full_config.yaml"), resume=True, no_progress=True
+                )
+            )
         except NelError:
             assert source.name == "full_config.yaml", where
             continue

@@ -31,9 +31,14 @@ def doubles(seen: Any) -> str:
     return str(2 * n + n % 2)
 
 
-def run(nel: Nel, url: str, name: str, out: str, *words: str, code: int | None = 0, **more: Any) -> str:
+def run(
+    nel: Nel, url: str, name: str, out: str, *words: str, code: int | None = 0, **more: Any
+) -> str:
     config = nel.config(
-        f"{out}.yaml", services={"model": api(url)}, benchmarks=[bench(name, **more)], output={"dir": out}
+        f"{out}.yaml",
+        services={"model": api(url)},
+        benchmarks=[bench(name, **more)],
+        output={"dir": out},
     )
     done = nel("eval", "run", config, *words, code=code)
     return done.stdout + done.stderr
@@ -71,19 +76,30 @@ def test_rows_over_http_are_the_local_ones(nel: Nel, serve: Serve, sums: Sums) -
     assert rows(folder(nel, "external"), CLOCK) == local
 
 
-def test_exported_rows_are_judged_in_the_native_protocol(nel: Nel, serve: Serve, sums: Sums) -> None:
+def test_exported_rows_are_judged_in_the_native_protocol(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
     server, file = serve(doubles), sums(4)
     said = nel("serve", "-b", file, "--export-data", "data", timeout=60).stdout
     assert "4 rows" in said
     row = json.loads((nel.folder / "data" / "sums.jsonl").read_text().splitlines()[3])
-    assert row["uuid"] == "sums-3" and row["expected_answer"] == "6" and row["responses_create_params"]["input"]
+    assert (
+        row["uuid"] == "sums-3"
+        and row["expected_answer"] == "6"
+        and row["responses_create_params"]["input"]
+    )
     with served(nel, "-b", file, "--gym-compat", "--no-token") as started:
         health = json.loads(urllib.request.urlopen(f"{started['url']}/health").read())
         assert health == {"status": "ok", "benchmark": "sums", "dataset_size": 4, "protocol": "gym"}
         place = started["url"].replace("http", "gym")
         run(nel, server.url, f"{place}?protocol=native&data=data/sums.jsonl", "native")
     got = rows(folder(nel, "native"))
-    assert [(row["expected_answer"], row["reward"]) for row in got] == [("0", 1.0), ("2", 0.0), ("4", 1.0), ("6", 0.0)]
+    assert [(row["expected_answer"], row["reward"]) for row in got] == [
+        ("0", 1.0),
+        ("2", 0.0),
+        ("4", 1.0),
+        ("6", 0.0),
+    ]
 
 
 def test_the_token_is_asked_for(nel: Nel, serve: Serve, sums: Sums) -> None:
@@ -111,7 +127,9 @@ def test_a_wrong_number_is_refused(nel: Nel, sums: Sums) -> None:
             ("/verify", {"expected": "2"}),
             ("/verify", {"response": "2", "expected": "9", "idx": 1}),
         ):
-            request = urllib.request.Request(f"{started['url']}{path}", data=json.dumps(body).encode())
+            request = urllib.request.Request(
+                f"{started['url']}{path}", data=json.dumps(body).encode()
+            )
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(request)
             assert refused.value.code == 400, body
@@ -127,7 +145,11 @@ def test_each_rollout_has_its_own_session(nel: Nel, serve: Serve) -> None:
 
 def test_native_sessions_begin_before_the_verdict(nel: Nel, serve: Serve) -> None:
     lines = [
-        {"responses_create_params": {"input": f"How much is {n} + {n}?"}, "expected_answer": str(2 * n), "uuid": str(n)}
+        {
+            "responses_create_params": {"input": f"How much is {n} + {n}?"},
+            "expected_answer": str(2 * n),
+            "uuid": str(n),
+        }
         for n in range(3)
     ]
     (nel.folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -162,14 +184,20 @@ def test_a_module_is_served(nel: Nel, serve: Serve) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "told"),
-    [("garbage", "not JSON: <html>hello"), ("no_reward", "gave no reward"), ("broken", "answered 500")],
+    [
+        ("garbage", "not JSON: <html>hello"),
+        ("no_reward", "gave no reward"),
+        ("broken", "answered 500"),
+    ],
 )
 def test_a_bad_reply_is_named_and_no_zero(nel: Nel, serve: Serve, fault: str, told: str) -> None:
     nel.env["FAULT"] = fault
     more = {"max_problems": 2, "max_system_retries": 1}
     said = run(nel, serve(doubles).url, CMD, "out", code=3, **more)
     got = rows(folder(nel, "out"))
-    assert [row["reward"] for row in got] == [None, None] and all(told in row["failure"]["message"] for row in got)
+    assert [row["reward"] for row in got] == [None, None] and all(
+        told in row["failure"]["message"] for row in got
+    )
     assert "INVALID" in said
 
 
@@ -205,7 +233,9 @@ def delegate(
     config = nel.config(
         f"{out}.yaml",
         services={"model": api(server.url), "gym": gym},
-        benchmarks=[{"name": name, "solver": solver, "max_system_retries": tries, "skip_failed": True}],
+        benchmarks=[
+            {"name": name, "solver": solver, "max_system_retries": tries, "skip_failed": True}
+        ],
         output={"dir": out},
     )
     done = nel("eval", "run", config, code=code)
@@ -218,7 +248,9 @@ def test_a_gym_agent_answers_and_we_verify(nel: Nel, serve: Serve, sums: Sums) -
     got = rows(folder(nel, "out"))
     assert [row["reward"] for row in got] == [1.0] * 4 and not server.requests
     assert [row["tokens"] for row in got] == [9] * 4
-    (document,) = json.loads((folder(nel, "out") / "trajectories.jsonl").read_text().splitlines()[0])["trajectory"]
+    (document,) = json.loads(
+        (folder(nel, "out") / "trajectories.jsonl").read_text().splitlines()[0]
+    )["trajectory"]
     validate_trajectory([document])
     assert [step["source"] for step in document["steps"]] == ["user", "agent", "agent"]
     assert document["steps"][1]["observation"]["results"][0]["content"] == "3"
@@ -227,13 +259,17 @@ def test_a_gym_agent_answers_and_we_verify(nel: Nel, serve: Serve, sums: Sums) -
 def test_the_gyms_reward_is_trusted_on_request(nel: Nel, serve: Serve, sums: Sums) -> None:
     delegate(nel, serve, "out", sums(2), trust_reward=True)
     got = rows(folder(nel, "out"))
-    assert [row["reward"] for row in got] == [0.25, 0.25] and got[0]["scoring_details"]["gym"]["steps"] == 2
+    assert [row["reward"] for row in got] == [0.25, 0.25] and got[0]["scoring_details"]["gym"][
+        "steps"
+    ] == 2
     nel.env["FAULT"] = "no_reward"
     delegate(nel, serve, "none", sums(2), trust_reward=True, code=3)
     assert [row["reward"] for row in rows(folder(nel, "none"))] == [None, None]
 
 
-def test_an_agent_that_is_told_of_the_model_is_counted_at_our_door(nel: Nel, serve: Serve, sums: Sums) -> None:
+def test_an_agent_that_is_told_of_the_model_is_counted_at_our_door(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
     nel.env["AGENTS"] = "one"
     server, _ = delegate(nel, serve, "out", sums(4), gym_agent="openhands")
     got = rows(folder(nel, "out"))
@@ -241,7 +277,9 @@ def test_an_agent_that_is_told_of_the_model_is_counted_at_our_door(nel: Nel, ser
     assert all(row["tokens"] and row["tokens"] != 9 for row in got)
 
 
-def test_a_gym_server_of_ours_that_crashed_is_waited_for(nel: Nel, serve: Serve, sums: Sums) -> None:
+def test_a_gym_server_of_ours_that_crashed_is_waited_for(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
     nel.env |= {"FAULT": "crash", "AGENTS": "one"}
     _, said = delegate(nel, serve, "out", sums(4), tries=2)
     assert "Starting gym again (1 of 1)" in said
@@ -269,6 +307,10 @@ def test_a_served_benchmark_judges_for_another(nel: Nel, serve: Serve, sums: Sum
     nel("eval", "run", config)
     for name in ("served", "foreign"):
         assert [row["reward"] for row in rows(nel.folder / "out" / name)] == [1.0, 0.0, 1.0, 0.0]
-    assert all(row["scoring_details"]["method"] == "gym" for row in rows(nel.folder / "out" / "foreign"))
-    config = nel.config("d.yaml", services={"model": api(server.url)}, benchmarks=[bench(file, verifier="model")])
+    assert all(
+        row["scoring_details"]["method"] == "gym" for row in rows(nel.folder / "out" / "foreign")
+    )
+    config = nel.config(
+        "d.yaml", services={"model": api(server.url)}, benchmarks=[bench(file, verifier="model")]
+    )
     assert "a service of type gym" in nel("config", "check", config, code=1).stderr

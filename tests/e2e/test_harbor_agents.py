@@ -29,7 +29,9 @@ Agent = Callable[..., dict[str, dict[str, Any]]]
 def scripted(nel: Nel) -> Agent:
     """Run a folder agent on tasks, the model saying ``command``; rows by task, each with its trajectory."""
 
-    def run(command: Any, tasks: list[str], *, script: str = RUN, place: Any = None, **solver: Any) -> Any:
+    def run(
+        command: Any, tasks: list[str], *, script: str = RUN, place: Any = None, **solver: Any
+    ) -> Any:
         folder = nel.folder / "agent"
         folder.mkdir(exist_ok=True)
         (folder / "run.sh.j2").write_text(script)
@@ -42,12 +44,28 @@ def scripted(nel: Nel) -> Agent:
 
 
 def solve(
-    nel: Nel, server: ScriptedServer, solver: dict[str, Any], tasks: list[str], place: dict[str, Any], **more: Any
+    nel: Nel,
+    server: ScriptedServer,
+    solver: dict[str, Any],
+    tasks: list[str],
+    place: dict[str, Any],
+    **more: Any,
 ) -> dict[str, dict[str, Any]]:
     name = more.pop("name", f"harbor://{TASKS}")
-    bench = {"name": name, "sandbox": place, "params": {"tasks": tasks}, "max_system_retries": 1, "skip_failed": True}
+    bench = {
+        "name": name,
+        "sandbox": place,
+        "params": {"tasks": tasks},
+        "max_system_retries": 1,
+        "skip_failed": True,
+    }
     bench["solver"] = {"type": "harbor", "service": "model", **solver}
-    nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench | more], output={"dir": "out"})
+    nel.config(
+        "c.yaml",
+        services={"model": api(server.url)},
+        benchmarks=[bench | more],
+        output={"dir": "out"},
+    )
     nel("eval", "run", "c.yaml", code=None, timeout=900)
     (folder,) = (path.parent for path in (nel.folder / "out").glob("*/results.jsonl"))
     found = {row["metadata"]["task_id"]: row for row in rows(folder)}
@@ -102,7 +120,9 @@ def test_a_skill_is_there_and_the_agent_is_told_of_it(scripted: Agent, nel: Nel)
 def with_programs(nel: Nel, *programs: str) -> str:
     """The plain task with programs of this machine in its image; returns its URI."""
     task = shutil.copytree(TASKS / "plain", nel.folder / "tasks" / "plain", dirs_exist_ok=True)
-    libraries = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
+    libraries = subprocess.run(
+        ["ldd", *programs], capture_output=True, text=True, check=True
+    ).stdout
     for file in [*programs, *re.findall(r"=> (/\S+)", libraries)]:
         target = task / "environment" / "root" / Path(file).relative_to("/")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +139,10 @@ def terminus(seen: Any) -> Say:
     """First the command, then, asked whether that is all, yes."""
     first = "Are you sure" not in json.dumps(seen.body["messages"][-1])
     commands = [{"keystrokes": "echo hello > hello.txt\n", "duration": 0.5}] if first else []
-    return Say(json.dumps({"analysis": "a", "plan": "p", "commands": commands, "task_complete": True}), usage=USAGE)
+    return Say(
+        json.dumps({"analysis": "a", "plan": "p", "commands": commands, "task_complete": True}),
+        usage=USAGE,
+    )
 
 
 @pytest.mark.large
@@ -127,7 +150,10 @@ def terminus(seen: Any) -> Say:
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is put into the image from here")
 def test_terminus_2_as_it_is_published(nel: Nel) -> None:
     uri = with_programs(nel, str(shutil.which("tmux")))
-    solver = {"agent": "terminus-2", "agent_kwargs": {"record_terminal_session": False, "max_turns": 5}}
+    solver = {
+        "agent": "terminus-2",
+        "agent_kwargs": {"record_terminal_session": False, "max_turns": 5},
+    }
     with ScriptedServer(terminus) as server:
         row = solve(nel, server, solver, ["plain"], DOCKER, name=uri)["plain"]
         assert server.count == 2
@@ -183,7 +209,9 @@ WORKDIR /app
 def mini_swe(seen: Any) -> Say:
     """First the work, then the word that ends it."""
     worked = any(message["role"] == "tool" for message in seen.body["messages"])
-    command = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT" if worked else "echo hello > /app/hello.txt"
+    command = (
+        "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT" if worked else "echo hello > /app/hello.txt"
+    )
     call = {"id": f"call_{int(worked)}", "name": "bash", "arguments": {"command": command}}
     return Say("I run a command.", tool_calls=[call], usage=USAGE)
 
@@ -199,7 +227,12 @@ def test_mini_swe_agent_as_it_is_published(nel: Nel, parts_dir: Path) -> None:
     (task / "task.toml").write_text(settings.replace("timeout_sec = 60", "timeout_sec = 600"))
     with ScriptedServer(mini_swe) as server:
         row = solve(
-            nel, server, {"agent": "mini-swe-agent"}, ["plain"], DOCKER, name=f"harbor://{nel.folder / 'tasks'}"
+            nel,
+            server,
+            {"agent": "mini-swe-agent"},
+            ["plain"],
+            DOCKER,
+            name=f"harbor://{nel.folder / 'tasks'}",
         )["plain"]
         assert server.count == 2, row
     assert row["reward"] == 1.0, row

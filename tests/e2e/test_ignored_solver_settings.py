@@ -26,11 +26,17 @@ class OwnSolver(EvalEnvironment):
 """
 
 
-@pytest.mark.parametrize("more", [{"generation": {"temperature": 1.0}}, {"system_prompt": "Be brief."}])
+@pytest.mark.parametrize(
+    "more", [{"generation": {"temperature": 1.0}}, {"system_prompt": "Be brief."}]
+)
 def test_what_would_have_no_effect_is_refused(more: dict[str, Any], nel: Nel) -> None:
     (nel.folder / "own.py").write_text(BENCH)
     bench = {"name": "own.py:own_solver", "solver": {"type": "simple", "service": "model", **more}}
-    config = nel.config("c.json", services={"model": api("http://127.0.0.1:9/v1")}, benchmarks=[bench])
+    config = nel.config(
+        "c.json", services={"model": api("http://127.0.0.1:9/v1")}, benchmarks=[bench]
+    )
     said = nel("eval", "run", config, code=None)
     assert said.returncode in (1, 2)
-    assert f"solver.{next(iter(more))} has no effect" in " ".join((said.stdout + said.stderr).split())
+    assert f"solver.{next(iter(more))} has no effect" in " ".join(
+        (said.stdout + said.stderr).split()
+    )

@@ -58,7 +58,13 @@ def say(seen: Any) -> Say:
 
 def config(nel: Nel, url: str, *names: str, **service: Any) -> list[Path]:
     (nel.folder / "own.py").write_text(TASKS)
-    block = {"type": "api", "url": f"{url}/chat/completions", "model": "m", "generation": {"temperature": 0}, **service}
+    block = {
+        "type": "api",
+        "url": f"{url}/chat/completions",
+        "model": "m",
+        "generation": {"temperature": 0},
+        **service,
+    }
     benches = [{"name": f"inspect://own.py@{name}"} for name in names]
     nel.config("c.json", services={"model": block}, benchmarks=benches, output={"dir": "o"})
     return [nel.folder / "o" / safe_name(one["name"]) for one in benches]
@@ -67,13 +73,37 @@ def config(nel: Nel, url: str, *names: str, **service: Any) -> list[Path]:
 def own_scores(folder: Path, url: str) -> dict[str, dict[str, float]]:
     """What `inspect eval` itself makes of the tasks."""
     env = os.environ | {"OWN_BASE_URL": url, "OWN_API_KEY": "k"}
-    words = [str(Path(sys.executable).with_name("inspect")), "eval", *(f"own.py@{name}" for name in NAMES)]
-    words += ["--model", "openai-api/own/m", "--temperature", "0", "--log-dir", "logs", "--log-format", "json"]
-    subprocess.run([*words, "--display", "none"], cwd=folder, env=env, check=True, capture_output=True, timeout=600)
+    words = [
+        str(Path(sys.executable).with_name("inspect")),
+        "eval",
+        *(f"own.py@{name}" for name in NAMES),
+    ]
+    words += [
+        "--model",
+        "openai-api/own/m",
+        "--temperature",
+        "0",
+        "--log-dir",
+        "logs",
+        "--log-format",
+        "json",
+    ]
+    subprocess.run(
+        [*words, "--display", "none"],
+        cwd=folder,
+        env=env,
+        check=True,
+        capture_output=True,
+        timeout=600,
+    )
     found = {}
     for path in (folder / "logs").glob("*.json"):
         log = json.loads(path.read_text())
-        values = {f"{s['name']}/{k}": m["value"] for s in log["results"]["scores"] for k, m in s["metrics"].items()}
+        values = {
+            f"{s['name']}/{k}": m["value"]
+            for s in log["results"]["scores"]
+            for k, m in s["metrics"].items()
+        }
         found[log["eval"]["task"].rpartition("/")[2]] = values
     return found
 
@@ -97,7 +127,11 @@ def test_an_error_is_a_failed_row_and_resume_runs_it_alone(nel: Nel) -> None:
     broken = True
 
     def flaky(seen: Any) -> Say:
-        return Say(status=500, message="broken") if broken and "5 plus 5" in json.dumps(seen.body) else say(seen)
+        return (
+            Say(status=500, message="broken")
+            if broken and "5 plus 5" in json.dumps(seen.body)
+            else say(seen)
+        )
 
     with ScriptedServer(flaky) as server:
         (folder,) = config(nel, server.url, "sums", retry={"max_retries": 0})

@@ -43,17 +43,35 @@ def answer(seen: Any) -> Say:
 def test_scores_are_those_of_inspect_eval(nel: Nel, parts_dir: Path, mirror_dir: Path) -> None:
     (nel.folder / "site").mkdir()
     (nel.folder / "site" / "sitecustomize.py").write_text(HUB)
-    path = os.pathsep.join([str(nel.folder / "site"), str(parts_dir / "inspect-evals" / "site-packages")])
+    path = os.pathsep.join(
+        [str(nel.folder / "site"), str(parts_dir / "inspect-evals" / "site-packages")]
+    )
     nel.env |= {"PYTHONPATH": path, "TEST_MIRROR": str(mirror_dir), "OWN_API_KEY": "k"}
     benches = [
-        {"name": f"inspect://inspect_evals/{name}", "max_problems": COUNT, "shuffle_seed": None} for name in TASKS
+        {"name": f"inspect://inspect_evals/{name}", "max_problems": COUNT, "shuffle_seed": None}
+        for name in TASKS
     ]
     with ScriptedServer(answer) as server:
         nel.env["OWN_BASE_URL"] = server.url
-        words = [str(Path(sys.executable).with_name("inspect")), "eval", *(f"inspect_evals/{name}" for name in TASKS)]
-        words += ["--model", "openai-api/own/m", "--temperature", "0", "--limit", str(COUNT), "--log-dir", "logs"]
+        words = [
+            str(Path(sys.executable).with_name("inspect")),
+            "eval",
+            *(f"inspect_evals/{name}" for name in TASKS),
+        ]
+        words += [
+            "--model",
+            "openai-api/own/m",
+            "--temperature",
+            "0",
+            "--limit",
+            str(COUNT),
+            "--log-dir",
+            "logs",
+        ]
         words += ["--log-format", "json", "--display", "none"]
-        done = subprocess.run(words, cwd=nel.folder, env=nel.env, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(
+            words, cwd=nel.folder, env=nel.env, capture_output=True, text=True, timeout=600
+        )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         service = {"type": "api", "url": f"{server.url}/chat/completions", "model": "m"}
         service["generation"] = {"temperature": 0}  # type: ignore[assignment]
@@ -66,10 +84,17 @@ def test_scores_are_those_of_inspect_eval(nel: Nel, parts_dir: Path, mirror_dir:
         folder = nel.folder / "o" / safe_name(f"inspect://inspect_evals/{name}")
         (bundle,) = folder.glob("eval-*.json")
         scores = json.loads(bundle.read_text())["benchmark"]["scores"]
-        expected = {f"{s['name']}/{k}": m["value"] for s in log["results"]["scores"] for k, m in s["metrics"].items()}
+        expected = {
+            f"{s['name']}/{k}": m["value"]
+            for s in log["results"]["scores"]
+            for k, m in s["metrics"].items()
+        }
         assert expected and {key: scores[key]["value"] for key in expected} == expected, name
         # The same verdicts; the log lists samples in an order of its own.
         judged = {"C": 1.0, "I": 0.0}
         own = [judged[next(iter(sample["scores"].values()))["value"]] for sample in log["samples"]]
         got = rows(folder)
-        assert sorted(row["reward"] for row in got) == sorted(own) and 0 < sum(own) < COUNT, (name, own)
+        assert sorted(row["reward"] for row in got) == sorted(own) and 0 < sum(own) < COUNT, (
+            name,
+            own,
+        )

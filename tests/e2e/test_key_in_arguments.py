@@ -18,12 +18,26 @@ KEY = f"sk-on-the-command-line-{os.getpid():010d}"
 def test_a_key_is_in_no_process_list(nel: Nel, serve: Serve, sums: Sums, how: str) -> None:
     server = serve(Say("4", delay=1.0), api_key=KEY)
     config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(3))])
-    quick = ["-b" if how == "validate" else "--bench", "sums.py", "--model-url", server.url, "--model-id", "m"]
+    quick = [
+        "-b" if how == "validate" else "--bench",
+        "sums.py",
+        "--model-url",
+        server.url,
+        "--model-id",
+        "m",
+    ]
     words = {
         "quick": ["eval", "run", *quick, "--api-key", KEY],
         "override": ["eval", "run", config, "-O", f"services.model.api_key={KEY}"],
         "validate": ["validate", *quick, f"--api-key={KEY}"],
-        "background": ["eval", "run", config, "-O", f"services.model.api_key={KEY}", "--background"],
+        "background": [
+            "eval",
+            "run",
+            config,
+            "-O",
+            f"services.model.api_key={KEY}",
+            "--background",
+        ],
     }[how]
     process = nel.start(*words)
     deadline = time.monotonic() + 180

@@ -10,7 +10,9 @@ from nel_support import Nel, Serve, Sums, api, bench
 from nemo_evaluator.testing import Say
 
 
-def test_the_queue_is_not_in_the_latency(nel: Nel, serve: Serve, sums: Sums, tmp_path: Path) -> None:
+def test_the_queue_is_not_in_the_latency(
+    nel: Nel, serve: Serve, sums: Sums, tmp_path: Path
+) -> None:
     server = serve(lambda seen: Say("4", delay=0.2))
     name = nel.config(
         "c.yaml",

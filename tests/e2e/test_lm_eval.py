@@ -16,7 +16,17 @@ from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.testing import Say, ScriptedServer
 
 pytestmark = pytest.mark.needs("lm_eval", "transformers")
-NAMES = ["t_choice", "t_number", "t_bbh", "t_vote", "t_rolling", "t_lambada", "t_custom", "g_weighted", "g_plain"]
+NAMES = [
+    "t_choice",
+    "t_number",
+    "t_bbh",
+    "t_vote",
+    "t_rolling",
+    "t_lambada",
+    "t_custom",
+    "g_weighted",
+    "g_plain",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -44,26 +54,38 @@ def model(folder: Path) -> Iterator[tuple[Any, ScriptedServer]]:
 
 
 @pytest.fixture(scope="module")
-def both(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], Path]]:
+def both(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[dict[str, Any], Path]]:
     """Of every family, lm-eval's own results and the folder of ours."""
     said = pytest.importorskip("lm_eval_tasks").Model(folder)
     with pytest.MonkeyPatch.context() as patch, ScriptedServer(said) as server:
         go_offline(patch)
         expected = [theirs(server.url, [name], folder) for name in NAMES]
         said.asked.clear()
-        tasks = ours(Nel(tmp_path_factory.mktemp("ours")), server.url, *(bench(name, folder) for name in NAMES))
+        tasks = ours(
+            Nel(tmp_path_factory.mktemp("ours")),
+            server.url,
+            *(bench(name, folder) for name in NAMES),
+        )
     return dict(zip(NAMES, zip(expected, tasks, strict=True), strict=True))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_scores_are_those_of_lm_eval(name: str, both: dict[str, tuple[dict[str, Any], Path]]) -> None:
+def test_scores_are_those_of_lm_eval(
+    name: str, both: dict[str, tuple[dict[str, Any], Path]]
+) -> None:
     expected, task = both[name]
     assert_equal(expected, task)
 
 
-def test_a_server_without_prompt_logprobs_is_found_out_before_the_first_problem(folder: Path, nel: Nel) -> None:
+def test_a_server_without_prompt_logprobs_is_found_out_before_the_first_problem(
+    folder: Path, nel: Nel
+) -> None:
     with ScriptedServer(lambda seen: Say("x")) as server:
-        nel.config("c.json", services={"model": block(server.url)}, benchmarks=[bench("t_choice", folder)])
+        nel.config(
+            "c.json", services={"model": block(server.url)}, benchmarks=[bench("t_choice", folder)]
+        )
         done = nel("eval", "run", "c.json", "--no-progress", "-o", "o", code=2)
         assert "does not give the log-probabilities of a prompt" in done.stdout + done.stderr
         assert "vLLM" in done.stdout + done.stderr
@@ -73,17 +95,27 @@ def test_a_server_without_prompt_logprobs_is_found_out_before_the_first_problem(
 def test_log_probabilities_that_are_one_token_off_are_found_out(folder: Path, nel: Nel) -> None:
     said = pytest.importorskip("lm_eval_tasks").Model(folder, shift=1)
     with ScriptedServer(said) as server:
-        nel.config("c.json", services={"model": block(server.url)}, benchmarks=[bench("t_choice", folder)])
+        nel.config(
+            "c.json", services={"model": block(server.url)}, benchmarks=[bench("t_choice", folder)]
+        )
         done = nel("eval", "run", "c.json", "--no-progress", "-o", "o", code=2)
-        assert "the log-probabilities of prompts are not those of generation" in done.stdout + done.stderr
+        assert (
+            "the log-probabilities of prompts are not those of generation"
+            in done.stdout + done.stderr
+        )
         assert "llama-cpp-python" in done.stdout + done.stderr
         assert server.count <= 4
 
 
-def test_log_likelihoods_over_chat_are_refused_before_the_first_request(folder: Path, nel: Nel) -> None:
+def test_log_likelihoods_over_chat_are_refused_before_the_first_request(
+    folder: Path, nel: Nel
+) -> None:
     with ScriptedServer("x") as server:
         chat = {"type": "api", "url": f"{server.url}/chat/completions", "model": "m"}
-        one = {"name": "lm-eval://t_choice", "params": {"include_path": str(folder), "tokenizer": str(folder)}}
+        one = {
+            "name": "lm-eval://t_choice",
+            "params": {"include_path": str(folder), "tokenizer": str(folder)},
+        }
         nel.config("c.json", services={"model": chat}, benchmarks=[one], output={"dir": "o"})
         done = nel("eval", "run", "c.json", "--no-progress", code=None)
         assert done.returncode != 0
@@ -92,14 +124,21 @@ def test_log_likelihoods_over_chat_are_refused_before_the_first_request(folder: 
 
 
 def test_without_a_tokenizer_the_offsets_of_the_server_split_the_text(
-    folder: Path, model: tuple[Any, ScriptedServer], nel: Nel, both: dict[str, tuple[dict[str, Any], Path]]
+    folder: Path,
+    model: tuple[Any, ScriptedServer],
+    nel: Nel,
+    both: dict[str, tuple[dict[str, Any], Path]],
 ) -> None:
     _, server = model
     (with_text,) = ours(nel, server.url, bench("t_choice", folder, tokenizer=None))
-    assert [row["reward"] for row in rows(with_text)] == [row["reward"] for row in rows(both["t_choice"][1])]
+    assert [row["reward"] for row in rows(with_text)] == [
+        row["reward"] for row in rows(both["t_choice"][1])
+    ]
 
 
-def test_a_killed_run_asks_nothing_twice(folder: Path, model: tuple[Any, ScriptedServer], nel: Nel) -> None:
+def test_a_killed_run_asks_nothing_twice(
+    folder: Path, model: tuple[Any, ScriptedServer], nel: Nel
+) -> None:
     _, server = model
     (task,) = ours(nel, server.url, bench("t_small", folder))
     count, before = server.count, rows(task)
@@ -116,7 +155,12 @@ def test_a_killed_run_asks_nothing_twice(folder: Path, model: tuple[Any, Scripte
 
 @pytest.mark.needs("model", "xllamacpp")
 def test_the_embedded_model_gives_log_likelihoods_token_by_token(folder: Path, nel: Nel) -> None:
-    served = {"type": "llama_cpp", "model": "smollm2-135m", "protocol": "completions", "backend": "xllamacpp"}
+    served = {
+        "type": "llama_cpp",
+        "model": "smollm2-135m",
+        "protocol": "completions",
+        "backend": "xllamacpp",
+    }
     served |= {"context_size": 1024, "slots": 2}
     capitals = [
         {"question": "The capital of France", "choices": ["Paris", "Berlin"], "gold": 0},
@@ -124,9 +168,15 @@ def test_the_embedded_model_gives_log_likelihoods_token_by_token(folder: Path, n
     ]
     (folder / "capitals.jsonl").write_text("".join(json.dumps(row) + "\n" for row in capitals))
     text = (folder / "t_small.yaml").read_text().replace("more.jsonl", "capitals.jsonl")
-    text = text.replace("t_small", "t_capitals").replace("Question: {{question}}\n\n  Answer:", "{{question}} is")
+    text = text.replace("t_small", "t_capitals").replace(
+        "Question: {{question}}\n\n  Answer:", "{{question}} is"
+    )
     (folder / "t_capitals.yaml").write_text(text)
-    nel.config("c.json", services={"model": served}, benchmarks=[bench("t_capitals", folder, tokenizer=None)])
+    nel.config(
+        "c.json",
+        services={"model": served},
+        benchmarks=[bench("t_capitals", folder, tokenizer=None)],
+    )
     nel("eval", "run", "c.json", "--no-progress", "-o", "o", timeout=300)
     (task,) = (path.parent for path in (nel.folder / "o").glob("*/results.jsonl"))
     assert [row["reward"] for row in rows(task)] == [1.0, 1.0]
@@ -140,6 +190,8 @@ def test_names_and_parameters_are_checked(folder: Path) -> None:
         get_environment("lm-eval://t_choise", params={"include_path": str(folder)})
     assert wrong.value.hint == "did you mean 't_choice'?"
     with pytest.raises(UsageError, match="no metric 'bleu'"):
-        get_environment("lm-eval://t_choice", params={"include_path": str(folder), "metric": "bleu"})
+        get_environment(
+            "lm-eval://t_choice", params={"include_path": str(folder), "metric": "bleu"}
+        )
     with pytest.raises(UsageError, match="runs what the model wrote on this machine"):
         get_environment("lm-eval://t_unsafe", params={"include_path": str(folder)})

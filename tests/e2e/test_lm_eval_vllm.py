@@ -15,16 +15,45 @@ from nel_support import Nel
 
 from nemo_evaluator.core.processes import free_port
 
-pytestmark = [pytest.mark.large, pytest.mark.serial, pytest.mark.needs("vllm", "lm_eval", "transformers")]
-NAMES = ["t_choice", "t_number", "t_bbh", "t_vote", "t_rolling", "t_lambada", "t_custom", "g_weighted", "g_plain"]
+pytestmark = [
+    pytest.mark.large,
+    pytest.mark.serial,
+    pytest.mark.needs("vllm", "lm_eval", "transformers"),
+]
+NAMES = [
+    "t_choice",
+    "t_number",
+    "t_bbh",
+    "t_vote",
+    "t_rolling",
+    "t_lambada",
+    "t_custom",
+    "g_weighted",
+    "g_plain",
+]
 
 
 @pytest.fixture
 def server(vllm_dir: Path, tmp_path: Path) -> Iterator[str]:
     """vLLM without its prefix cache: what was asked before does not change the last digits."""
     port = free_port()
-    words = [vllm_dir / "bin" / "python", "-m", "vllm.entrypoints.cli.main", "serve", vllm_dir / "smollm2-135m"]
-    words += ["--served-model-name", "m", "--host", "127.0.0.1", "--port", str(port), "--max-model-len", "2048"]
+    words = [
+        vllm_dir / "bin" / "python",
+        "-m",
+        "vllm.entrypoints.cli.main",
+        "serve",
+        vllm_dir / "smollm2-135m",
+    ]
+    words += [
+        "--served-model-name",
+        "m",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--max-model-len",
+        "2048",
+    ]
     words += ["--dtype", "float32", "--enforce-eager", "--no-enable-prefix-caching"]
     env = os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
     with (tmp_path / "vllm.log").open("wb") as log:

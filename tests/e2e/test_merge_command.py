@@ -46,15 +46,24 @@ def _scores(folder: Path) -> dict[str, Any]:
 
 def _digest(folder: Path) -> str:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return hashlib.sha256(b"".join(str(path).encode() + path.read_bytes() for path in files)).hexdigest()
+    return hashlib.sha256(
+        b"".join(str(path).encode() + path.read_bytes() for path in files)
+    ).hexdigest()
 
 
-def test_scores_over_all_rows_reports_and_config_are_those_of_one_run(nel: Nel, serve: Serve) -> None:
+def test_scores_over_all_rows_reports_and_config_are_those_of_one_run(
+    nel: Nel, serve: Serve
+) -> None:
     server = serve(_answer)
     (nel.folder / "graded.py").write_text(GRADED.format(size=9))
     nel.env["SOME_KEY"] = "k"
     service = api(server.url, api_key="${SOME_KEY}")
-    panel = {"type": "ensemble_judge", "name": "panel", "services": ["first", "second"], "rubric": "Score it."}
+    panel = {
+        "type": "ensemble_judge",
+        "name": "panel",
+        "services": ["first", "second"],
+        "rubric": "Score it.",
+    }
     panel |= {"canaries": False}
     parts = {
         "services": {"model": service, "first": service, "second": service | {"model": "n"}},
@@ -74,7 +83,9 @@ def test_scores_over_all_rows_reports_and_config_are_those_of_one_run(nel: Nel, 
     assert _scores(folder / "parts" / "graded") == _scores(folder / "whole" / "graded")
     assert _scores(folder / "parts" / "graded")["share_right"]["value"] == pytest.approx(1 / 9)
     timed = {"latency_ms", "queue_ms", "scoring_details"}
-    assert rows(folder / "parts" / "graded", drop=timed) == rows(folder / "whole" / "graded", drop=timed)
+    assert rows(folder / "parts" / "graded", drop=timed) == rows(
+        folder / "whole" / "graded", drop=timed
+    )
     assert "panel.krippendorff_alpha" in _scores(folder / "parts" / "graded")
     assert "share_right" in (folder / "parts" / "report.md").read_text()
     nel("eval", "merge", "../parts", "-n", "1")
@@ -84,15 +95,21 @@ def test_scores_over_all_rows_reports_and_config_are_those_of_one_run(nel: Nel, 
     asked = server.count
     nel("eval", "rescore", "../parts", "-o", "again")
     assert server.count == asked
-    assert rows(nel.folder / "again" / "graded", drop=timed) == rows(folder / "whole" / "graded", drop=timed)
+    assert rows(nel.folder / "again" / "graded", drop=timed) == rows(
+        folder / "whole" / "graded", drop=timed
+    )
     (folder / "parts" / "shard_1").rename(folder / "away")
     assert "shards are missing: 1" in nel("eval", "merge", "../parts", code=3).stdout
 
 
-def test_a_benchmark_file_that_is_gone_leaves_its_own_scores_out_and_says_so(nel: Nel, serve: Serve) -> None:
+def test_a_benchmark_file_that_is_gone_leaves_its_own_scores_out_and_says_so(
+    nel: Nel, serve: Serve
+) -> None:
     server = serve("6")
     (nel.folder / "graded.py").write_text(GRADED.format(size=3))
-    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench("graded.py")])
+    config = nel.config(
+        "c.yaml", services={"model": api(server.url)}, benchmarks=[bench("graded.py")]
+    )
     nel("eval", "run", config, "-o", "parts", "--shard", "0/1")
     (nel.folder / "graded.py").unlink()
     done = nel("eval", "merge", "parts")
@@ -100,10 +117,14 @@ def test_a_benchmark_file_that_is_gone_leaves_its_own_scores_out_and_says_so(nel
     assert "graded.py" in done.stderr
 
 
-def test_a_killed_merge_leaves_the_old_result_or_none_and_the_shards_as_they_were(nel: Nel, serve: Serve) -> None:
+def test_a_killed_merge_leaves_the_old_result_or_none_and_the_shards_as_they_were(
+    nel: Nel, serve: Serve
+) -> None:
     server = serve("6")
     (nel.folder / "graded.py").write_text(GRADED.format(size=2000))
-    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench("graded.py")])
+    config = nel.config(
+        "c.yaml", services={"model": api(server.url)}, benchmarks=[bench("graded.py")]
+    )
     nel("eval", "run", config, "-o", "parts", "--shard", "0/1", "--no-progress")
     root = nel.folder / "parts"
     shard = _digest(root / "shard_0")
@@ -118,7 +139,11 @@ def test_a_killed_merge_leaves_the_old_result_or_none_and_the_shards_as_they_wer
         process.communicate()
         bundles = list((root / "graded").glob("eval-*.json"))
         if bundles:
-            kept = {path.name: path.read_bytes() for path in (root / "graded").iterdir() if path.is_file()}
+            kept = {
+                path.name: path.read_bytes()
+                for path in (root / "graded").iterdir()
+                if path.is_file()
+            }
             assert len(kept["results.jsonl"].splitlines()) == 2000
     nel("eval", "merge", "parts")
     assert _digest(root / "graded") == whole

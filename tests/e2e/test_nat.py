@@ -36,10 +36,14 @@ def agent(request: pytest.FixtureRequest) -> Iterator[str]:
         process.wait()
 
 
-def run(nel: Nel, service: dict[str, Any], file: str, word: str, code: int = 0) -> list[dict[str, Any]]:
+def run(
+    nel: Nel, service: dict[str, Any], file: str, word: str, code: int = 0
+) -> list[dict[str, Any]]:
     solver = {"type": word, "service": "agent"}
     bench = {"name": file, "id": "b", "solver": solver, "max_system_retries": 1}
-    config = nel.config("c.yaml", services={"agent": service}, benchmarks=[bench], output={"dir": "out"})
+    config = nel.config(
+        "c.yaml", services={"agent": service}, benchmarks=[bench], output={"dir": "out"}
+    )
     nel("eval", "run", config, code=code, timeout=400)
     return rows(nel.folder / "out" / "b")
 
@@ -51,7 +55,9 @@ def test_an_agent_answers_and_its_errors_are_failures(nel: Nel, sums: Sums, agen
     assert "ended without an answer" in got[2]["failure"]["message"]
     assert got[3]["tokens"] == 14
     lines = (nel.folder / "out" / "b" / "trajectories.jsonl").read_text().splitlines()
-    document = next(json.loads(line)["trajectory"][0] for line in lines if json.loads(line)["problem_idx"] == 3)
+    document = next(
+        json.loads(line)["trajectory"][0] for line in lines if json.loads(line)["problem_idx"] == 3
+    )
     validate_trajectory([document])
     assert document["steps"][1]["tool_calls"][0]["arguments"] == {"n": 3}
     assert document["steps"][1]["observation"]["results"][0]["content"] == "sum"
@@ -65,6 +71,11 @@ def test_a_real_workflow(nel: Nel, serve: Serve, sums: Sums, nat_bin: Path) -> N
     workflow = {"llms": {"m": llm}, "workflow": {"_type": "chat_completion", "llm_name": "m"}}
     (nel.folder / "config.yml").write_text(json.dumps(workflow))
     nel.env["PATH"] = f"{nat_bin}{os.pathsep}{nel.env['PATH']}"
-    service = {"type": "nat_agent", "nat_config_file": "config.yml", "port": free_port(), "startup_timeout": 300}
+    service = {
+        "type": "nat_agent",
+        "nat_config_file": "config.yml",
+        "port": free_port(),
+        "startup_timeout": 300,
+    }
     got = run(nel, service, sums(3), "nat_agent")
     assert [row["reward"] for row in got] == [1.0] * 3 and len(server.requests) == 3

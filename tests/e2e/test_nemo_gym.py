@@ -27,13 +27,17 @@ def gym(python: Path, folder: Path, *words: str) -> Iterator[int]:
     port = free_port()
     log = folder / "gym.log"
     with log.open("wb") as file:
-        process = subprocess.Popen([python, SERVERS, str(port), *words], stdout=file, stderr=file, cwd=folder)
+        process = subprocess.Popen(
+            [python, SERVERS, str(port), *words], stdout=file, stderr=file, cwd=folder
+        )
     try:
         deadline = time.monotonic() + 240
         while True:
             assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port + 2}/openapi.json", timeout=5).close()
+                urllib.request.urlopen(
+                    f"http://127.0.0.1:{port + 2}/openapi.json", timeout=5
+                ).close()
                 break
             except (urllib.error.URLError, OSError):
                 time.sleep(0.5)
@@ -57,7 +61,9 @@ def answers(letters: dict[str, str]) -> Any:
     return say
 
 
-def test_gym_judges_and_its_agent_answers(nel: Nel, serve: Serve, nemo_gym_python: Path, mirror_dir: Path) -> None:
+def test_gym_judges_and_its_agent_answers(
+    nel: Nel, serve: Serve, nemo_gym_python: Path, mirror_dir: Path
+) -> None:
     server = serve(answers({"cystic fibrosis": "B"}))
     data = mirror_dir / "gym_examples" / "mcqa.jsonl"
     with gym(nemo_gym_python, nel.folder, server.url, "m") as port:
@@ -70,34 +76,62 @@ def test_gym_judges_and_its_agent_answers(nel: Nel, serve: Serve, nemo_gym_pytho
         name = f"gym://127.0.0.1:{port + 1}?protocol=native&data={data}"
         config = nel.config(
             "c.yaml",
-            services={"model": api(server.url), "gym": {"type": "gym", "url": f"http://127.0.0.1:{port}"}},
-            benchmarks=[{"name": name, "id": key, "solver": solver} for key, solver in solvers.items()],
+            services={
+                "model": api(server.url),
+                "gym": {"type": "gym", "url": f"http://127.0.0.1:{port}"},
+            },
+            benchmarks=[
+                {"name": name, "id": key, "solver": solver} for key, solver in solvers.items()
+            ],
             output={"dir": "out"},
         )
         nel("eval", "run", config, timeout=300)
     got = {key: rows(nel.folder / "out" / key) for key in solvers}
     known = ("A", "B")
-    expected = [float(row["expected_answer"] == known["cystic fibrosis" in row["prompt"]]) for row in got["simple"]]
+    expected = [
+        float(row["expected_answer"] == known["cystic fibrosis" in row["prompt"]])
+        for row in got["simple"]
+    ]
     assert 1.0 in expected and 0.0 in expected
     for key, found in got.items():
         assert [row["reward"] for row in found] == expected, key
         assert all(row["tokens"] for row in found), key
 
 
-def test_gyms_agent_asks_nel_serve_for_the_verdict(nel: Nel, serve: Serve, nemo_gym_python: Path, sums: Any) -> None:
-    server = serve(lambda seen: str(2 * int(str(seen.body["messages"][-1]["content"]).split()[3]) // 3 * 3))
+def test_gyms_agent_asks_nel_serve_for_the_verdict(
+    nel: Nel, serve: Serve, nemo_gym_python: Path, sums: Any
+) -> None:
+    server = serve(
+        lambda seen: str(2 * int(str(seen.body["messages"][-1]["content"]).split()[3]) // 3 * 3)
+    )
     file = sums(4)
     nel("serve", "-b", file, "--export-data", "data")
     served = free_port()
     process = nel.start("serve", "-b", file, "--port", str(served), "--no-token", "--gym-compat")
     try:
         assert process.stdout is not None and process.stdout.readline()
-        with gym(nemo_gym_python, nel.folder, server.url, "m", f"http://127.0.0.1:{served}") as port:
-            solver = {"type": "gym_delegation", "service": "model", "gym_service": "gym", "trust_reward": True}
+        with gym(
+            nemo_gym_python, nel.folder, server.url, "m", f"http://127.0.0.1:{served}"
+        ) as port:
+            solver = {
+                "type": "gym_delegation",
+                "service": "model",
+                "gym_service": "gym",
+                "trust_reward": True,
+            }
             config = nel.config(
                 "c.yaml",
-                services={"model": api(server.url), "gym": {"type": "gym", "url": f"http://127.0.0.1:{port}"}},
-                benchmarks=[{"name": f"gym://127.0.0.1:{served}?data=data/sums.jsonl", "id": "b", "solver": solver}],
+                services={
+                    "model": api(server.url),
+                    "gym": {"type": "gym", "url": f"http://127.0.0.1:{port}"},
+                },
+                benchmarks=[
+                    {
+                        "name": f"gym://127.0.0.1:{served}?data=data/sums.jsonl",
+                        "id": "b",
+                        "solver": solver,
+                    }
+                ],
                 output={"dir": "out"},
             )
             nel("eval", "run", config, timeout=300)

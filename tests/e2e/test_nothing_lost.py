@@ -34,9 +34,13 @@ def test_25_kills(nel: Nel, serve: Serve, sums: Sums) -> None:
     calm = serve("6")
     one = bench(sums(PROBLEMS), repeats=REPEATS, max_concurrent=CONCURRENT)
     # Repeats must differ on the wire for the server to tell them apart: it sees each problem exactly twice.
-    undisturbed = nel.config("calm.yaml", services={"model": api(calm.url)}, benchmarks=[one], output={"dir": "calm"})
+    undisturbed = nel.config(
+        "calm.yaml", services={"model": api(calm.url)}, benchmarks=[one], output={"dir": "calm"}
+    )
     nel("eval", "run", undisturbed)
-    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[one], output={"dir": "out"})
+    config = nel.config(
+        "c.yaml", services={"model": api(server.url)}, benchmarks=[one], output={"dir": "out"}
+    )
     rng = random.Random(7)
     kills = 0
     while kills < KILLS:
@@ -53,12 +57,23 @@ def test_25_kills(nel: Nel, serve: Serve, sums: Sums) -> None:
         kills += 1
     assert kills >= KILLS * 0.8, "the run ended before it could be killed often enough"
     nel("eval", "run", config, "--resume")
-    assert rows(nel.folder / "out" / "sums", drop=TIMING) == rows(nel.folder / "calm" / "sums", drop=TIMING)
-    assert _bundle(nel.folder / "out" / "sums") | {"config": 0} == _bundle(nel.folder / "calm" / "sums") | {"config": 0}
+    assert rows(nel.folder / "out" / "sums", drop=TIMING) == rows(
+        nel.folder / "calm" / "sums", drop=TIMING
+    )
+    assert _bundle(nel.folder / "out" / "sums") | {"config": 0} == _bundle(
+        nel.folder / "calm" / "sums"
+    ) | {"config": 0}
     # Only what was in flight at a kill may have been asked twice.
     assert server.count - PROBLEMS * REPEATS <= kills * CONCURRENT
     extra = {digest: count for digest, count in server.counts.items() if count > REPEATS}
     assert sum(count - REPEATS for count in extra.values()) == server.count - PROBLEMS * REPEATS
-    answers = [json.loads(line) for line in (nel.folder / "out" / "sums" / "journal.jsonl").read_text().splitlines()]
-    keys = [(record["problem_idx"], record["repeat"]) for record in answers if record["kind"] == "answer"]
+    answers = [
+        json.loads(line)
+        for line in (nel.folder / "out" / "sums" / "journal.jsonl").read_text().splitlines()
+    ]
+    keys = [
+        (record["problem_idx"], record["repeat"])
+        for record in answers
+        if record["kind"] == "answer"
+    ]
     assert len(keys) == len(set(keys)) == PROBLEMS * REPEATS, "an answered request was asked again"

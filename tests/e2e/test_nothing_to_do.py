@@ -11,15 +11,39 @@ from nel_support import NEL, Nel, Serve, Sums, api, bench
 
 # Libraries, and rooms of ours, that a run needs only for what it has to do.
 _HEAVY = (
-    *("numpy", "scipy", "jinja2", "rich", "aiohttp", "starlette", "datasets", "tarfile", "urllib.request"),
-    *("nemo_evaluator.sandbox.manager", "nemo_evaluator.sandbox._backend", "nemo_evaluator.datasets.hub"),
-    *("nemo_evaluator.adapters.proxy", "nemo_evaluator.statistics", "nemo_evaluator.reports.documents"),
+    *(
+        "numpy",
+        "scipy",
+        "jinja2",
+        "rich",
+        "aiohttp",
+        "starlette",
+        "datasets",
+        "tarfile",
+        "urllib.request",
+    ),
+    *(
+        "nemo_evaluator.sandbox.manager",
+        "nemo_evaluator.sandbox._backend",
+        "nemo_evaluator.datasets.hub",
+    ),
+    *(
+        "nemo_evaluator.adapters.proxy",
+        "nemo_evaluator.statistics",
+        "nemo_evaluator.reports.documents",
+    ),
     *("nemo_evaluator.services.servers", "nemo_evaluator.servers.life"),
 )
 
 
 def _files(folder: Path) -> dict[Path, bytes]:
-    views = ("results.jsonl", "trajectories.jsonl", "journal.jsonl", "report.md", "runtime_stats.json")
+    views = (
+        "results.jsonl",
+        "trajectories.jsonl",
+        "journal.jsonl",
+        "report.md",
+        "runtime_stats.json",
+    )
     found = [path for name in (*views, "eval-*.json") for path in folder.rglob(name)]
     return {path: path.read_bytes() for path in found}
 
@@ -45,7 +69,12 @@ sys.argv = ["nel", "eval", "run", {config!r}, "--resume", "--no-progress"]
 runpy.run_path({str(NEL)!r}, run_name="__main__")
 """
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=nel.folder, env=nel.env, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=nel.folder,
+        env=nel.env,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     modules = set(ran.stdout.split())
     assert "nemo_evaluator.engine.evaluation" in modules
@@ -97,7 +126,9 @@ def test_a_changed_setting_makes_a_new_bundle(nel: Nel, serve: Serve, sums: Sums
 
 
 @pytest.mark.parametrize("lost", ["report.md", "SHA256SUMS"])
-def test_a_report_that_is_missing_or_unrecorded_is_written_again(nel: Nel, serve: Serve, sums: Sums, lost: str) -> None:
+def test_a_report_that_is_missing_or_unrecorded_is_written_again(
+    nel: Nel, serve: Serve, sums: Sums, lost: str
+) -> None:
     config = _ran(nel, serve, sums)
     report = nel.folder / "o" / "report.md"
     text = report.read_text()
@@ -108,7 +139,9 @@ def test_a_report_that_is_missing_or_unrecorded_is_written_again(nel: Nel, serve
     assert report.read_text() == text
 
 
-def test_a_report_in_another_format_and_of_other_bundles_is_written(nel: Nel, serve: Serve, sums: Sums) -> None:
+def test_a_report_in_another_format_and_of_other_bundles_is_written(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
     config = _ran(nel, serve, sums)
     folder = nel.folder / "o"
     nel("eval", "run", config, "--resume", "-O", "output.report=[csv]")

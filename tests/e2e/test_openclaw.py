@@ -42,12 +42,23 @@ STAND_IN_COMMAND = f"python3 /opt/openclaw/{STAND_IN.name}"
 
 
 def solve(
-    nel: Nel, script: Any, folder: Path, solver: dict[str, Any], tasks: list[dict[str, Any]], **more: Any
+    nel: Nel,
+    script: Any,
+    folder: Path,
+    solver: dict[str, Any],
+    tasks: list[dict[str, Any]],
+    **more: Any,
 ) -> dict[str, dict[str, Any]]:
     """The rows of a run by prompt, each with its trajectory."""
     (nel.folder / "errand.py").write_text(BENCH.format(folder=str(folder), tasks=tasks))
     solver = {"type": "openclaw", "service": "model", **solver}
-    bench = {"name": "errand.py", "id": "b", "solver": solver, "sandbox": {"type": "local"}, "max_system_retries": 1}
+    bench = {
+        "name": "errand.py",
+        "id": "b",
+        "solver": solver,
+        "sandbox": {"type": "local"},
+        "max_system_retries": 1,
+    }
     with ScriptedServer(script) as server:
         services = {"model": api(server.url)}
         nel.config("c.yaml", services=services, benchmarks=[bench | more], output={"dir": "out"})
@@ -63,7 +74,9 @@ def worker(seen: Any) -> Say:
     """First what the task says, then the word that it is done."""
     said = [str(message["content"]) for message in seen.body["messages"]]
     worked = any(message["role"] == "assistant" for message in seen.body["messages"])
-    return Say("All done." if worked else said[0] if said[0].startswith("how: ") else WORK, usage=USAGE)
+    return Say(
+        "All done." if worked else said[0] if said[0].startswith("how: ") else WORK, usage=USAGE
+    )
 
 
 ENDS = {
@@ -120,26 +133,40 @@ def test_every_way_to_end_has_its_row(nel: Nel) -> None:
 @pytest.mark.needs("bwrap")
 def test_a_budget_that_is_spent_is_verified_with_the_workspace_left(nel: Nel) -> None:
     tasks, limits = [{"prompt": "work"}], {"turns": 1}
-    row = solve(nel, worker, STAND_IN.parent, {"openclaw_bin": STAND_IN_COMMAND}, tasks, step_limits=limits)["work"]
+    row = solve(
+        nel, worker, STAND_IN.parent, {"openclaw_bin": STAND_IN_COMMAND}, tasks, step_limits=limits
+    )["work"]
     assert (row["status"], row["reward"], row["label"]) == ("scored", 1.0, "budget"), row
 
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("unchecked", [False, True])
 async def test_a_command_that_is_not_there_is_said_with_the_fix(unchecked: bool) -> None:
-    config = OpenClawSolverConfig(service="m", openclaw_bin="no-such-claw", skip_preflight=unchecked)
+    config = OpenClawSolverConfig(
+        service="m", openclaw_bin="no-such-claw", skip_preflight=unchecked
+    )
     async with LocalSandbox(SandboxSpec()) as sandbox:
-        with pytest.raises(SandboxError, match=r"no-such-claw cannot be run .*npm install -g openclaw"):
+        with pytest.raises(
+            SandboxError, match=r"no-such-claw cannot be run .*npm install -g openclaw"
+        ):
             await OpenClawSolver(config).solve(SeedResult("p", ""), sandbox, ACCESS)
 
 
 @pytest.mark.needs("bwrap")
 async def test_a_config_file_is_taken_as_it_is(tmp_path: Path) -> None:
-    provider = {"api": "openai-completions", "baseUrl": "http://x", "models": [{"id": "mine", "reasoning": False}]}
+    provider = {
+        "api": "openai-completions",
+        "baseUrl": "http://x",
+        "models": [{"id": "mine", "reasoning": False}],
+    }
     defaults = {"model": {"primary": "p/mine"}, "workspace": "/workspace"}
     file = tmp_path / "claw.json"
-    file.write_text(json.dumps({"models": {"providers": {"p": provider}}, "agents": {"defaults": defaults}}))
-    config = OpenClawSolverConfig(service="m", openclaw_bin="python3 /workspace/claw.py", config_path=str(file))
+    file.write_text(
+        json.dumps({"models": {"providers": {"p": provider}}, "agents": {"defaults": defaults}})
+    )
+    config = OpenClawSolverConfig(
+        service="m", openclaw_bin="python3 /workspace/claw.py", config_path=str(file)
+    )
     async with LocalSandbox(SandboxSpec()) as sandbox:
         await sandbox.upload(STAND_IN, "/workspace/claw.py")
         with pytest.raises(SolverError, match="not supported for p/mine"):
@@ -149,7 +176,9 @@ async def test_a_config_file_is_taken_as_it_is(tmp_path: Path) -> None:
     assert OpenClawSolver(config).describe() != before
 
 
-def test_what_is_missing_is_said_before_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_missing_is_said_before_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match="config_path"):
         OpenClawSolver(OpenClawSolverConfig(service="m", config_path=str(tmp_path / "none.json")))
     monkeypatch.delenv("TAVILY_API_KEY", raising=False)
@@ -191,10 +220,16 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 def test_openclaw_as_it_is_published(nel: Nel, parts_dir: Path, place: dict[str, Any]) -> None:
     def script(seen: Any) -> Say:
         said = json.dumps(seen.body["messages"])
-        late = "be late" in said and any(message["role"] == "tool" for message in seen.body["messages"])
+        late = "be late" in said and any(
+            message["role"] == "tool" for message in seen.body["messages"]
+        )
         return Say("Never read.", delay=600) if late else real(seen)
 
-    solver = {"openclaw_bin": "/opt/openclaw/bin/openclaw", "run_timeout": 500, "context_window": 32768}
+    solver = {
+        "openclaw_bin": "/opt/openclaw/bin/openclaw",
+        "run_timeout": 500,
+        "context_window": 32768,
+    }
     tasks = [{"prompt": "work"}, {"prompt": "be late", "agent_timeout_sec": LIMIT}]
     found = solve(nel, script, parts_dir / "openclaw", solver, tasks, sandbox=place)
     row = found["work"]
@@ -204,7 +239,9 @@ def test_openclaw_as_it_is_published(nel: Nel, parts_dir: Path, place: dict[str,
     (document,) = row["trajectory"]
     assert validate_trajectory(document) == []
     (step,) = (step for step in document["steps"] if step.get("tool_calls"))
-    assert step["tool_calls"][0]["arguments"] == {"command": WORK} and step["observation"]["results"]
+    assert (
+        step["tool_calls"][0]["arguments"] == {"command": WORK} and step["observation"]["results"]
+    )
     # Stopped at its limit, and verified with what it had done by then.
     row = found["be late"]
     assert (row["status"], row["reward"], row["label"]) == ("scored", 1.0, "budget"), row

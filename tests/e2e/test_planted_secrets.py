@@ -84,12 +84,21 @@ class Plants:
 
     def leaks(self, data: bytes) -> list[str]:
         """The places whose secrets stand in some bytes, in whatever form."""
-        return [place for place, value in self.values.items() if any(form in data for form in _forms(value))]
+        return [
+            place
+            for place, value in self.values.items()
+            if any(form in data for form in _forms(value))
+        ]
 
 
 def _forms(value: str) -> list[bytes]:
     encoded = base64.b64encode(value.encode())
-    forms = [value.encode(), quote(value, safe="").encode(), json.dumps(value)[1:-1].encode(), encoded.rstrip(b"=")]
+    forms = [
+        value.encode(),
+        quote(value, safe="").encode(),
+        json.dumps(value)[1:-1].encode(),
+        encoded.rstrip(b"="),
+    ]
     return [*forms, base64.b64encode(b"me:" + value.encode())[4:20]]
 
 
@@ -156,7 +165,11 @@ def _server(plants: Plants) -> dict[str, object]:
             "SSH_PASSPHRASE": plants.phrase("SSH_PASSPHRASE"),
             "SETTING": plants.random("random variable of a server"),
         },
-        "extra_args": ["--api-key", plants.word("extra_args"), f"--auth-token={plants.word('one extra argument')}"],
+        "extra_args": [
+            "--api-key",
+            plants.word("extra_args"),
+            f"--auth-token={plants.word('one extra argument')}",
+        ],
         "pre_cmd": f"export HF_TOKEN={plants.word('pre_cmd')}",
         "setup_commands": [
             f"true -H 'X-Api-Key: {plants.word('header in a command')}' http://u:{plants.word('URL in a command')}@h/",
@@ -173,7 +186,10 @@ def _config(url: str, plants: Plants) -> dict[str, object]:
         "RANDOM": plants.random("random variable of the run"),
         "WITH_DEFAULT": "${NOT_SET_ANYWHERE:-" + plants.random("default of a reference") + "}",
     }
-    sandbox = {"type": "local", "container_env": {"MYSQL_PWD": plants.word("variable of a sandbox")}}
+    sandbox = {
+        "type": "local",
+        "container_env": {"MYSQL_PWD": plants.word("variable of a sandbox")},
+    }
     return {
         "services": {"model": _model(url, plants), "judge": judge, "server": _server(plants)},
         "benchmarks": [
@@ -184,7 +200,11 @@ def _config(url: str, plants: Plants) -> dict[str, object]:
             }
         ],
         "cluster": {"type": "local", "container_env": variables},
-        "output": {"traffic": "bodies", "rows": "full", "report": ["markdown", "html", "csv", "json"]},
+        "output": {
+            "traffic": "bodies",
+            "rows": "full",
+            "report": ["markdown", "html", "csv", "json"],
+        },
     }
 
 
@@ -192,8 +212,14 @@ def _echoes(values: list[str]) -> list[Say]:
     """Answers and errors in which a server says back what it was sent."""
     says: list[Say] = []
     for number, value in enumerate(values):
-        forms = (value, json.dumps({"headers": {"x": value}}), base64.b64encode(f"me:{value}".encode()).decode())
-        says.append(Say(f"you sent {forms[number % 3]} and {quote(value)}", reasoning=f"hm, {value}"))
+        forms = (
+            value,
+            json.dumps({"headers": {"x": value}}),
+            base64.b64encode(f"me:{value}".encode()).decode(),
+        )
+        says.append(
+            Say(f"you sent {forms[number % 3]} and {quote(value)}", reasoning=f"hm, {value}")
+        )
         if number % 5 == 0:
             says.append(Say(status=400, message=f"bad request with {value}"))
     return [*says, Say("4")]
@@ -261,21 +287,35 @@ def _looks(nel: Nel, plants: Plants) -> list[str]:
     """The commands whose outputs hold secrets, with the places of these."""
     run_id = json.loads((nel.folder / "out" / "nel_run.json").read_text())["run_id"]
     found = []
-    for words in (*LOOKS, ("info", run_id), ("info", run_id, "--config"), ("status", run_id), ("logs", run_id)):
+    for words in (
+        *LOOKS,
+        ("info", run_id),
+        ("info", run_id, "--config"),
+        ("status", run_id),
+        ("logs", run_id),
+    ):
         done = nel(*words, code=None)
-        found += [f"{words}: {place}" for place in plants.leaks((done.stdout + done.stderr).encode())]
+        found += [
+            f"{words}: {place}" for place in plants.leaks((done.stdout + done.stderr).encode())
+        ]
     return found
 
 
-def test_nothing_of_a_whole_run_holds_a_planted_secret(nel: Nel, serve: Serve, plants: Plants, dataset: str) -> None:
+def test_nothing_of_a_whole_run_holds_a_planted_secret(
+    nel: Nel, serve: Serve, plants: Plants, dataset: str
+) -> None:
     (nel.folder / "bench.py").write_text(BENCH)
     _environment(nel, plants, dataset)
-    override = f"services.model.proxy.extra_headers.X-Override={plants.word('override of a header')}"
+    override = (
+        f"services.model.proxy.extra_headers.X-Override={plants.word('override of a header')}"
+    )
     judge = f"services.judge.proxy.extra_headers.X-Judge-Pass={plants.word('override of a judge')}"
     parts = _config("http://SERVER", plants)
     assert len(plants.values) >= 30
     server = serve(_echoes(list(plants.values.values())))
-    config = nel.config("c.yaml", **json.loads(json.dumps(parts).replace("http://SERVER", server.url)))
+    config = nel.config(
+        "c.yaml", **json.loads(json.dumps(parts).replace("http://SERVER", server.url))
+    )
 
     process = nel.start("eval", "run", config, "-O", override, "-O", judge, "-v", "-o", "out")
     lines: set[bytes] = set()
@@ -310,18 +350,31 @@ def test_nothing_of_a_whole_run_holds_a_planted_secret(nel: Nel, serve: Serve, p
     assert listed <= set(ARGUMENTS)
     assert _files_with_secrets(nel.folder, plants) == []
     snapshot = (nel.folder / "out" / "full_config.yaml").read_text()
-    assert "visible/model" in snapshot and "Accept-Language: en" in snapshot and "user: visible" in snapshot
+    assert (
+        "visible/model" in snapshot
+        and "Accept-Language: en" in snapshot
+        and "user: visible" in snapshot
+    )
 
 
-def test_what_is_redacted_leaves_ordinary_answers_alone(nel: Nel, serve: Serve, plants: Plants, dataset: str) -> None:
+def test_what_is_redacted_leaves_ordinary_answers_alone(
+    nel: Nel, serve: Serve, plants: Plants, dataset: str
+) -> None:
     (nel.folder / "bench.py").write_text(BENCH)
     nel.env |= {"DATASET_URL": dataset, "STAGE": "production", "LEVEL": "debug"}
     ordinary = "The model m of red-team answered production debug 2024-06-01 application/json 4096 at /data/models"
     server = serve(ordinary)
-    headers = {"X-Stage": "${STAGE}", "X-Date": "2024-06-01", "X-Model": "m", "Accept": "application/json"}
+    headers = {
+        "X-Stage": "${STAGE}",
+        "X-Date": "2024-06-01",
+        "X-Model": "m",
+        "Accept": "application/json",
+    }
     service = api(server.url, api_key="EMPTY", proxy={"extra_headers": headers})
     variables = {"LOG_LEVEL": "${LEVEL}", "CACHE": "/data/models", "MAX_TOKENS": "4096"}
-    benches = [{"name": "bench.py", "solver": {"type": "simple", "service": "model"}, "max_problems": 2}]
+    benches = [
+        {"name": "bench.py", "solver": {"type": "simple", "service": "model"}, "max_problems": 2}
+    ]
     config = nel.config(
         "c.yaml",
         services={"model": service},
@@ -329,12 +382,19 @@ def test_what_is_redacted_leaves_ordinary_answers_alone(nel: Nel, serve: Serve, 
         cluster={"type": "local", "container_env": variables},
     )
     nel("eval", "run", config, "-o", "out")
-    rows = [json.loads(line) for line in (nel.folder / "out" / "planted" / "results.jsonl").read_text().splitlines()]
-    assert [row["model_response"] if "model_response" in row else row["response"] for row in rows] == [ordinary] * 2
+    rows = [
+        json.loads(line)
+        for line in (nel.folder / "out" / "planted" / "results.jsonl").read_text().splitlines()
+    ]
+    assert [
+        row["model_response"] if "model_response" in row else row["response"] for row in rows
+    ] == [ordinary] * 2
 
 
 @pytest.mark.needs("mlflow", "wandb", "inspect")
-def test_exports_hold_no_planted_secret(nel: Nel, serve: Serve, plants: Plants, dataset: str) -> None:
+def test_exports_hold_no_planted_secret(
+    nel: Nel, serve: Serve, plants: Plants, dataset: str
+) -> None:
     (nel.folder / "bench.py").write_text(BENCH)
     _environment(nel, plants, dataset)
     nel.env |= {"WANDB_MODE": "offline", "WANDB_API_KEY": plants.random("key of W&B")}
@@ -349,7 +409,9 @@ def test_exports_hold_no_planted_secret(nel: Nel, serve: Serve, plants: Plants, 
     exports = [{"type": "mlflow", **mlflow}, "inspect", {"type": "wandb", "mode": "offline"}]
     parts["output"]["export"] = exports
     server = serve(_echoes(list(plants.values.values())))
-    config = nel.config("c.yaml", **json.loads(json.dumps(parts).replace("http://SERVER", server.url)))
+    config = nel.config(
+        "c.yaml", **json.loads(json.dumps(parts).replace("http://SERVER", server.url))
+    )
     done = nel("eval", "run", config, "-v", "-o", "out", code=None, timeout=900)
     assert "export to" not in done.stderr, done.stderr[-2000:]
     shown = [done.stdout + done.stderr]
@@ -357,7 +419,12 @@ def test_exports_hold_no_planted_secret(nel: Nel, serve: Serve, plants: Plants, 
         ("-d", "mlflow", "-o", f"tracking_uri={store}", "-o", "experiment_name=later"),
         ("-d", "inspect", "--output-dir", "later"),
         ("-d", "wandb", "-o", "mode=offline", "--output-dir", "later"),
-        ("-d", "mlflow", "-o", f"tracking_uri=http://me:{plants.word('URL of a tracker')}@127.0.0.1:1"),
+        (
+            "-d",
+            "mlflow",
+            "-o",
+            f"tracking_uri=http://me:{plants.word('URL of a tracker')}@127.0.0.1:1",
+        ),
         ("-d", "mlflow", "-o", f"tracking_pasword={plants.word('misspelt setting')}"),
     ):
         done = nel("export", "out", *words, code=None, timeout=900)
@@ -389,6 +456,10 @@ BROKEN = {
 def test_errors_about_a_config_hold_no_secret(nel: Nel, plants: Plants, broken: str) -> None:
     text = BROKEN[broken].replace("SECRET", plants.word(broken))
     (nel.folder / "c.yaml").write_text(text)
-    for words in (("eval", "run", "c.yaml"), ("config", "check", "c.yaml"), ("config", "check", "c.yaml", "--json")):
+    for words in (
+        ("eval", "run", "c.yaml"),
+        ("config", "check", "c.yaml"),
+        ("config", "check", "c.yaml", "--json"),
+    ):
         done = nel(*words, code=1)
         assert plants.leaks((done.stdout + done.stderr).encode()) == [], done.stdout + done.stderr

@@ -70,12 +70,18 @@ def test_the_same_list_everywhere_and_nothing_is_written(nel: Nel, config: str) 
     assert [path for path, part in EXPECTED.items() if part not in found[path]] == []
     assert all(problem["line"] for problem in said["problems"])
     shown = nel("config", "check", config, code=1).stderr
-    assert shown == nel("eval", "run", config, "--dry-run", code=1).stderr == nel("eval", "run", config, code=1).stderr
+    assert (
+        shown
+        == nel("eval", "run", config, "--dry-run", code=1).stderr
+        == nel("eval", "run", config, code=1).stderr
+    )
     assert not (nel.folder / "o").exists()
     assert nel("config", "check", config, "--file-only").stdout.startswith("ok: ")
 
 
-def test_a_broken_schema_hides_nothing_that_opening_the_benchmarks_shows(nel: Nel, config: str) -> None:
+def test_a_broken_schema_hides_nothing_that_opening_the_benchmarks_shows(
+    nel: Nel, config: str
+) -> None:
     """The wrong parts are taken out, and what is left is checked; what follows from them is not told."""
     wrong = {
         "services.model.proxy.interceptors=[{name: payload_modifier, config: {params_to_add: 7}}]": (
@@ -92,14 +98,18 @@ def test_a_broken_schema_hides_nothing_that_opening_the_benchmarks_shows(nel: Ne
     shown = nel("config", "check", config, *words, code=1).stderr
     assert shown == nel("eval", "run", config, *words, "--dry-run", code=1).stderr
     assert shown == nel("eval", "run", config, *words, code=1).stderr
-    file_only = json.loads(nel("config", "check", config, *words, "--json", "--file-only", code=1).stdout)
+    file_only = json.loads(
+        nel("config", "check", config, *words, "--json", "--file-only", code=1).stdout
+    )
     assert sorted(one["path"] for one in file_only["problems"]) == sorted(wrong.values())
     assert not (nel.folder / "o").exists()
 
 
 def test_a_plan_that_can_be_run_ends_with_0(nel: Nel, sums: Sums) -> None:
     services = {"model": api("http://127.0.0.1:9/v1")}
-    config = nel.config("c.yaml", services=services, benchmarks=[bench(sums(3))], output={"dir": "o"})
+    config = nel.config(
+        "c.yaml", services=services, benchmarks=[bench(sums(3))], output={"dir": "o"}
+    )
     assert "3 problems x 1 = 3 steps" in nel("eval", "run", config, "--dry-run").stdout
     assert not (nel.folder / "o").exists()
 
@@ -152,14 +162,29 @@ class Judged(EvalEnvironment):
 
 
 @pytest.mark.parametrize("how", JUDGES)
-def test_a_judge_is_missed_however_the_benchmark_asks_for_one(nel: Nel, serve: Serve, how: str) -> None:
+def test_a_judge_is_missed_however_the_benchmark_asks_for_one(
+    nel: Nel, serve: Serve, how: str
+) -> None:
     server = serve("2")
     body = JUDGES[how]
-    text = {"partial": PARTIAL, "klass": CLASS}.get(how) or SCORED.replace("NAME", how).replace("BODY", str(body))
+    text = {"partial": PARTIAL, "klass": CLASS}.get(how) or SCORED.replace("NAME", how).replace(
+        "BODY", str(body)
+    )
     (nel.folder / f"{how}.py").write_text(HEAD + text)
     neighbour = 'def grade(sample):\n    return {"reward": 0.0, "needs_judge": True}\n'
     (nel.folder / "neighbour_of_judged.py").write_text(neighbour)
-    quick = ("eval", "run", "--bench", f"{how}.py", "--model-url", server.url, "--model-id", "m", "-o", "o")
+    quick = (
+        "eval",
+        "run",
+        "--bench",
+        f"{how}.py",
+        "--model-url",
+        server.url,
+        "--model-id",
+        "m",
+        "-o",
+        "o",
+    )
     said = nel(*quick, code=1).stderr
     assert "scored by a judge" in said and "--judge-url" in said
     assert server.count == 0
@@ -168,7 +193,11 @@ def test_a_judge_is_missed_however_the_benchmark_asks_for_one(nel: Nel, serve: S
 
 def test_a_benchmark_registered_in_python_is_refused_too(nel: Nel) -> None:
     """A package of the user's names its benchmark by an entry point: `tests/support/nel_plugin` does."""
-    (nel.folder / "mine.py").write_text(HEAD.replace("from neighbour_of_judged import grade", "") + CLASS)
+    (nel.folder / "mine.py").write_text(
+        HEAD.replace("from neighbour_of_judged import grade", "") + CLASS
+    )
     code = "import asyncio, mine, nemo_evaluator as n; asyncio.run(n.run_evaluation(n.get_environment('klass'), None))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=nel.folder, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=nel.folder, capture_output=True, text=True
+    )
     assert "scored by a judge" in done.stderr

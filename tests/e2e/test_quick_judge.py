@@ -31,13 +31,25 @@ def test_a_judge_and_keys_by_name(nel: Nel, serve: Serve) -> None:
     (nel.folder / "judged.py").write_text(FILE)
     nel.env |= {"MY_KEY": KEY + "-model", "MY_JUDGE": KEY + "-judge", "NEMO_API_KEY": "wrong"}
     nel.env.pop("NEMO_JUDGE_API_KEY", None)
-    server, judging = serve(Say("x", delay=0.3), api_key=KEY + "-model"), serve(judge, api_key=KEY + "-judge")
+    server, judging = (
+        serve(Say("x", delay=0.3), api_key=KEY + "-model"),
+        serve(judge, api_key=KEY + "-judge"),
+    )
     quick = ("eval", "run", "--bench", "judged.py", "--model-url", server.url, "--model-id", "m")
     own = ("--api-key-env", "MY_KEY")
     refused = nel(*quick, *own, "-o", "out", code=1)
     assert "--judge-url" in refused.stderr and server.count == 0
     assert "--judge-id" in nel(*quick, *own, "--judge-url", judging.url, "-o", "out", code=1).stderr
-    judged = (*quick, *own, "--judge-url", judging.url, "--judge-id", "j", "--judge-api-key-env", "MY_JUDGE")
+    judged = (
+        *quick,
+        *own,
+        "--judge-url",
+        judging.url,
+        "--judge-id",
+        "j",
+        "--judge-api-key-env",
+        "MY_JUDGE",
+    )
     process = nel.start(*judged, "-o", "out")
     deadline = time.monotonic() + 180
     while not server.count and time.monotonic() < deadline:
@@ -55,7 +67,18 @@ def test_a_judge_and_keys_by_name(nel: Nel, serve: Serve) -> None:
 def test_the_models_key_is_not_sent_to_another_judge(nel: Nel, serve: Serve) -> None:
     (nel.folder / "judged.py").write_text(FILE)
     server, judging = serve("x"), serve(judge)
-    quick = ("eval", "run", "--bench", "judged.py", "--model-url", server.url, "--model-id", "m", "--judge-id", "j")
+    quick = (
+        "eval",
+        "run",
+        "--bench",
+        "judged.py",
+        "--model-url",
+        server.url,
+        "--model-id",
+        "m",
+        "--judge-id",
+        "j",
+    )
     nel.env |= {"NEMO_API_KEY": "model-key-0123456789"}
     nel.env.pop("NEMO_JUDGE_API_KEY", None)
     nel(*quick, "--judge-url", judging.url, "-o", "a")
@@ -63,11 +86,22 @@ def test_the_models_key_is_not_sent_to_another_judge(nel: Nel, serve: Serve) -> 
     judging.requests.clear()
     nel.env["NEMO_JUDGE_API_KEY"] = "judge-key-0123456789"
     nel(*quick, "--judge-url", judging.url, "-o", "b")
-    assert {seen.headers["authorization"] for seen in judging.requests} == {"Bearer judge-key-0123456789"}
+    assert {seen.headers["authorization"] for seen in judging.requests} == {
+        "Bearer judge-key-0123456789"
+    }
 
 
 def test_a_key_in_the_place_of_a_name_is_not_repeated(nel: Nel) -> None:
-    quick = ("eval", "run", "--bench", "quickstart", "--model-url", "http://127.0.0.1:9/v1", "--model-id", "m")
+    quick = (
+        "eval",
+        "run",
+        "--bench",
+        "quickstart",
+        "--model-url",
+        "http://127.0.0.1:9/v1",
+        "--model-id",
+        "m",
+    )
     for flag in ("--api-key-env", "--judge-api-key-env"):
         said = nel(*quick, flag, KEY, code=1).stderr
         assert KEY not in said and "name of an environment variable" in said

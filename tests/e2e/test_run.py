@@ -16,7 +16,18 @@ SECRET = "sk-very-secret-0123456789"
 
 def test_quick_mode(nel: Nel, serve: Serve, sums: Sums) -> None:
     server = serve("6")
-    done = nel("eval", "run", "--bench", sums(8), "--model-url", server.url, "--model-id", "m", "--repeats", "3")
+    done = nel(
+        "eval",
+        "run",
+        "--bench",
+        sums(8),
+        "--model-url",
+        server.url,
+        "--model-id",
+        "m",
+        "--repeats",
+        "3",
+    )
     assert "sums" in done.stdout and "100.0%" in done.stdout
     assert len(rows(nel.folder / "eval_results" / "sums")) == 24
     report = nel("eval", "report", "./eval_results/", "-f", "markdown", "-o", "report.md")
@@ -33,7 +44,9 @@ def test_a_config_and_its_resume(nel: Nel, serve: Serve, sums: Sums) -> None:
     assert server.count == before
 
 
-def test_solver_settings_win_and_system_prompt_reaches_the_model(nel: Nel, serve: Serve, sums: Sums) -> None:
+def test_solver_settings_win_and_system_prompt_reaches_the_model(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
     server = serve("6")
     solver = {
         "type": "simple",
@@ -42,22 +55,35 @@ def test_solver_settings_win_and_system_prompt_reaches_the_model(nel: Nel, serve
         "generation": {"temperature": 0.9, "max_tokens": 99},
     }
     service = api(server.url, generation={"temperature": 0.1, "max_tokens": 11, "top_p": 0.5})
-    config = nel.config("c.yaml", services={"model": service}, benchmarks=[{"name": sums(1), "solver": solver}])
+    config = nel.config(
+        "c.yaml", services={"model": service}, benchmarks=[{"name": sums(1), "solver": solver}]
+    )
     nel("eval", "run", config)
     body = server.requests[0].body
     assert (body["temperature"], body["max_tokens"], body["top_p"]) == (0.9, 99, 0.5)
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
 
 
-def test_one_benchmark_that_fails_does_not_stop_the_others(nel: Nel, serve: Serve, sums: Sums) -> None:
+def test_one_benchmark_that_fails_does_not_stop_the_others(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
     server = serve("6")
     broken = api("http://127.0.0.1:9", retry={"max_retries": 0})
     config = nel.config(
         "c.yaml",
-        services={"model": api(server.url), "dead": broken, "locked": api(serve("6", api_key=SECRET).url)},
+        services={
+            "model": api(server.url),
+            "dead": broken,
+            "locked": api(serve("6", api_key=SECRET).url),
+        },
         benchmarks=[
             bench("sums.py", id="locked", solver={"type": "simple", "service": "locked"}),
-            {"name": sums(4), "id": "dead", "solver": {"type": "simple", "service": "dead"}, "max_system_retries": 1},
+            {
+                "name": sums(4),
+                "id": "dead",
+                "solver": {"type": "simple", "service": "dead"},
+                "max_system_retries": 1,
+            },
             bench("sums.py"),
             bench("sums.py"),
         ],
@@ -72,9 +98,13 @@ def test_one_benchmark_that_fails_does_not_stop_the_others(nel: Nel, serve: Serv
 
 def test_a_run_under_its_coverage_floor_exits_3(nel: Nel, serve: Serve, sums: Sums) -> None:
     half = re.compile("[23] [+]")
-    server = serve(lambda seen: Say(fault=Fault.MALFORMED_JSON) if half.search(str(seen.body)) else Say("6"))
+    server = serve(
+        lambda seen: Say(fault=Fault.MALFORMED_JSON) if half.search(str(seen.body)) else Say("6")
+    )
     broken = api(server.url, retry={"max_retries": 0})
-    config = nel.config("c.yaml", services={"model": broken}, benchmarks=[bench(sums(4), max_system_retries=1)])
+    config = nel.config(
+        "c.yaml", services={"model": broken}, benchmarks=[bench(sums(4), max_system_retries=1)]
+    )
     done = nel("eval", "run", config, code=3)
     assert "INVALID" in done.stdout and "coverage 50.0%" in done.stdout
 
@@ -82,7 +112,9 @@ def test_a_run_under_its_coverage_floor_exits_3(nel: Nel, serve: Serve, sums: Su
 def test_a_wrong_key_stops_within_seconds(nel: Nel, serve: Serve, sums: Sums) -> None:
     server = serve("6", api_key=SECRET)
     config = nel.config(
-        "c.yaml", services={"model": api(server.url, api_key="wrong-key-99999")}, benchmarks=[bench(sums(2000))]
+        "c.yaml",
+        services={"model": api(server.url, api_key="wrong-key-99999")},
+        benchmarks=[bench(sums(2000))],
     )
     started = time.monotonic()
     done = nel("eval", "run", config, code=2)
@@ -94,7 +126,17 @@ def test_a_wrong_key_stops_within_seconds(nel: Nel, serve: Serve, sums: Sums) ->
 
 def test_no_key_in_any_file_log_or_process_list(nel: Nel, serve: Serve, sums: Sums) -> None:
     server = serve(Say("6", delay=0.2), api_key=SECRET)
-    words = ["--bench", sums(30), "--model-url", server.url, "--model-id", "m", "--api-key", SECRET, "-v"]
+    words = [
+        "--bench",
+        sums(30),
+        "--model-url",
+        server.url,
+        "--model-id",
+        "m",
+        "--api-key",
+        SECRET,
+        "-v",
+    ]
     process = nel.start("eval", "run", *words)
     seen = False
     while process.poll() is None:
@@ -116,9 +158,15 @@ def test_no_key_in_any_file_log_or_process_list(nel: Nel, serve: Serve, sums: Su
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_closes_cleanly_and_loses_nothing(nel: Nel, serve: Serve, sums: Sums, number: signal.Signals) -> None:
+def test_a_signal_closes_cleanly_and_loses_nothing(
+    nel: Nel, serve: Serve, sums: Sums, number: signal.Signals
+) -> None:
     server = serve(Say("6", delay=0.1))
-    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(300), max_concurrent=8)])
+    config = nel.config(
+        "c.yaml",
+        services={"model": api(server.url)},
+        benchmarks=[bench(sums(300), max_concurrent=8)],
+    )
     process = nel.start("eval", "run", config)
     while server.count < 30:
         time.sleep(0.02)
@@ -188,7 +236,9 @@ def test_json_lines_for_machines(nel: Nel, serve: Serve, sums: Sums) -> None:
 
 def test_dry_run_asks_and_writes_nothing(nel: Nel, serve: Serve, sums: Sums) -> None:
     server = serve("6")
-    config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(8), repeats=3)])
+    config = nel.config(
+        "c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(8), repeats=3)]
+    )
     done = nel("eval", "run", config, "--dry-run")
     assert "8 problems x 3 = 24 steps" in done.stdout
     assert server.count == 0
@@ -204,7 +254,10 @@ def test_dry_run_asks_and_writes_nothing(nel: Nel, serve: Serve, sums: Sums) -> 
         (["eval", "run", "c.yaml", "--repeats", "3"], "-O benchmarks.0.repeats=N"),
         (["eval", "run", "c.yaml", "--submit"], "--background"),
         (["eval", "run", "c.yaml", "--shard", "4/4"], "does not exist"),
-        (["eval", "run", "-b", "gsmk8", "--model-url", "http://127.0.0.1:9", "--model-id", "m"], "gsm8k"),
+        (
+            ["eval", "run", "-b", "gsmk8", "--model-url", "http://127.0.0.1:9", "--model-id", "m"],
+            "gsm8k",
+        ),
         (["eval", "status"], "no run was started"),
         (["eval", "stop", "-r", "nonsense"], "nel eval runs"),
         (["eval", "merge", "."], "--shard I/N"),

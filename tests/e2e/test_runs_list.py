@@ -23,10 +23,15 @@ def listed(nel: Nel, serve: Serve, sums: Sums) -> Nel:
     server = serve("4")
     broken = nel.folder / "broken.py"
     broken.write_text(
-        (nel.folder / sums(3)).read_text().replace('"sums"', '"broken"').replace("exact_match(s", "1 / (s")
+        (nel.folder / sums(3))
+        .read_text()
+        .replace('"sums"', '"broken"')
+        .replace("exact_match(s", "1 / (s")
     )
     services = {"model": api(server.url, model="organisation/a-model-with-a-long-name-of-its-own")}
-    config = nel.config("c.yaml", services=services, benchmarks=[bench("sums.py"), bench("broken.py")])
+    config = nel.config(
+        "c.yaml", services=services, benchmarks=[bench("sums.py"), bench("broken.py")]
+    )
     nel("eval", "run", config, "-o", "out", code=3)
     return nel
 
@@ -35,7 +40,16 @@ def test_a_line_per_benchmark(listed: Nel) -> None:
     run = load_run(listed.folder / "out")
     assert run is not None
     head, first, second = listed("eval", "runs").stdout.splitlines()
-    assert head.split() == ["RUN", "STATE", "AGE", "BENCHMARK", "MODEL", "SCORE", "COVERAGE", "OUTPUT_DIR"]
+    assert head.split() == [
+        "RUN",
+        "STATE",
+        "AGE",
+        "BENCHMARK",
+        "MODEL",
+        "SCORE",
+        "COVERAGE",
+        "OUTPUT_DIR",
+    ]
     assert first.split()[:2] == [run.run_id, "VALID"]
     assert first.split()[3:] == [
         "sums",
@@ -64,13 +78,17 @@ def test_80_columns(listed: Nel) -> None:
     assert "sums" in listed("eval", "status", start).stdout
 
 
-def test_a_run_that_goes_on_and_one_whose_folder_is_used_again(nel: Nel, serve: Serve, sums: Sums) -> None:
+def test_a_run_that_goes_on_and_one_whose_folder_is_used_again(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
     nel.env |= {"XDG_DATA_HOME": str(nel.folder / "data")}
     server = serve(Say("4", delay=0.1), answers=None)
     config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench(sums(2))])
     nel("eval", "run", config, "-o", "out")
     slow = serve(Say("4", delay=30))
-    process = nel.start("eval", "run", config, "-o", "out", "-O", f"services.model.url={slow.url}/chat/completions")
+    process = nel.start(
+        "eval", "run", config, "-o", "out", "-O", f"services.model.url={slow.url}/chat/completions"
+    )
     try:
         deadline = time.monotonic() + 180
         while not slow.count and time.monotonic() < deadline:
@@ -78,7 +96,9 @@ def test_a_run_that_goes_on_and_one_whose_folder_is_used_again(nel: Nel, serve: 
         now, before = json.loads(nel("eval", "runs", "--json").stdout)
         assert (now["state"], [one["score"] for one in now["benchmarks"]]) == ("running", [None])
         assert now["benchmarks"][0]["model"] == "m"
-        assert before["benchmarks"] == [], "the folder holds a later run: its score is not this one's"
+        assert before["benchmarks"] == [], (
+            "the folder holds a later run: its score is not this one's"
+        )
     finally:
         process.kill()
         process.communicate()
@@ -87,7 +107,9 @@ def test_a_run_that_goes_on_and_one_whose_folder_is_used_again(nel: Nel, serve: 
 def test_a_cluster_that_cannot_be_reached_hides_no_other_run(listed: Nel) -> None:
     tools, calls = listed.folder / "bin", listed.folder / "calls"
     tools.mkdir()
-    (tools / "ssh").write_text(f"#!/bin/sh\necho called >>{calls}\necho 'no route to login' >&2\nexit 255\n")
+    (tools / "ssh").write_text(
+        f"#!/bin/sh\necho called >>{calls}\necho 'no route to login' >&2\nexit 255\n"
+    )
     (tools / "ssh").chmod(0o755)
     listed.env["PATH"] = f"{tools}:{listed.env['PATH']}"
     run = load_run(listed.folder / "out")
@@ -95,12 +117,22 @@ def test_a_cluster_that_cannot_be_reached_hides_no_other_run(listed: Nel) -> Non
     handle = asdict(SlurmHandle("1", ["1"], "login", "me", "/far/out", False, 0))
     registry = Path(listed.env["XDG_DATA_HOME"], "nel", "runs")
     for name in ("20990101_000000_00000000", "20990101_000001_00000000"):
-        far = {**asdict(run), "run_id": name, "executor": "slurm", "output_dir": f"/far/{name}", "details": handle}
+        far = {
+            **asdict(run),
+            "run_id": name,
+            "executor": "slurm",
+            "output_dir": f"/far/{name}",
+            "details": handle,
+        }
         (registry / name).mkdir()
         (registry / name / "nel_run.json").write_text(json.dumps(far))
     done = listed("eval", "runs", "--json")
     assert [one["state"] for one in json.loads(done.stdout)] == ["unknown", "unknown", "finished"]
-    assert done.stderr.count("cannot reach me@login: no route to login") == 1 == calls.read_text().count("called")
+    assert (
+        done.stderr.count("cannot reach me@login: no route to login")
+        == 1
+        == calls.read_text().count("called")
+    )
     kept = listed("eval", "clean", "--all", "--yes")
     assert f"{name} stays on the list: cannot reach me@login" in kept.stderr
     assert len(json.loads(listed("eval", "runs", "--offline", "--json").stdout)) == 2

@@ -22,7 +22,11 @@ def test_code_in_a_sandbox_does_not_see_the_key(nel: Nel, serve: Serve) -> None:
     (nel.folder / "looking.py").write_text(LOOKING)
     nel.env |= {"MODEL_KEY": SECRET}
     service = api(server.url, api_key="${MODEL_KEY}")
-    one = {"name": "looking.py", "solver": {"type": "simple", "service": "model"}, "sandbox": {"type": "local"}}
+    one = {
+        "name": "looking.py",
+        "solver": {"type": "simple", "service": "model"},
+        "sandbox": {"type": "local"},
+    }
     nel("eval", "run", nel.config("c.yaml", services={"model": service}, benchmarks=[one]))
     (row,) = rows(nel.folder / "eval_results" / "looking")
     assert "PATH=" in row["scoring_details"]["saw"]

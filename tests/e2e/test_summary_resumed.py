@@ -26,7 +26,9 @@ def score(sample: ScorerInput) -> dict:
 def test_failed_rows_are_asked_again_and_the_summary_follows(nel: Nel, serve: Serve) -> None:
     (nel.folder / "summed.py").write_text(FILE)
     down = [True]
-    server = serve(lambda seen: Say(status=400) if down[0] and "3 + 3" in str(seen.body) else Say("6"))
+    server = serve(
+        lambda seen: Say(status=400) if down[0] and "3 + 3" in str(seen.body) else Say("6")
+    )
     config = nel.config(
         "c.json",
         services={"model": api(server.url)},

@@ -17,7 +17,13 @@ pytestmark = pytest.mark.needs("inspect")
 @pytest.fixture
 def run(nel: Nel, serve: Serve, sums: Sums) -> Path:
     services = {"model": api(serve("4").url)}
-    nel("eval", "run", nel.config("c.yaml", services=services, benchmarks=[bench(sums(6))]), "-o", "out")
+    nel(
+        "eval",
+        "run",
+        nel.config("c.yaml", services=services, benchmarks=[bench(sums(6))]),
+        "-o",
+        "out",
+    )
     return nel.folder / "out"
 
 
@@ -37,7 +43,10 @@ def test_every_reader_gives_the_same_answer(nel: Nel, run: Path) -> None:
     assert [bundle.status for bundle in find_runs(run)] == ["INVALID"]
     assert json.loads(nel("check", "out", "--json", code=3).stdout)["status"] == "INVALID"
     assert "INVALID" in nel("report", "out", code=None).stdout
-    assert "INVALID" in nel("eval", "runs", "out", code=None).stdout + nel("harvest", "out", code=None).stdout
+    assert (
+        "INVALID"
+        in nel("eval", "runs", "out", code=None).stdout + nel("harvest", "out", code=None).stdout
+    )
     assert json.loads(nel("compare", "out", "out", "--json", code=None).stdout)["verdict"] != "PASS"
     policy = "benchmarks: {sums: {tier: critical, max_relative_drop: 0.5}}\n"
     (nel.folder / "policy.yaml").write_text(policy)
@@ -71,7 +80,9 @@ def test_edited_rows_are_invalid_too(nel: Nel, run: Path, edit: Callable[[Path],
     edit(run)
     assert [bundle.status for bundle in find_runs(run)] == ["INVALID"]
     assert json.loads(nel("check", "out", "--json", code=3).stdout)["status"] == "INVALID"
-    assert "INVALID" in nel("export", "out", "-d", "inspect", "--output-dir", "logs", code=None).stderr
+    assert (
+        "INVALID" in nel("export", "out", "-d", "inspect", "--output-dir", "logs", code=None).stderr
+    )
 
 
 def test_without_an_edit_the_run_stays_valid(nel: Nel, run: Path) -> None:

@@ -17,7 +17,9 @@ _COLOURS = {"VALID": 32, "DEGRADED": 33, "INVALID": 31}
 
 
 def on_a_terminal(folder: Path, *words: str) -> str:
-    env: Any = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
+    env: Any = {
+        name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")
+    }
     child = pexpect.spawn(
         NEL,
         list(words),
@@ -39,14 +41,20 @@ def adds(seen: Any) -> str:
 
 @pytest.mark.parametrize(
     ("says", "verdict"),
-    [(adds, "VALID"), (Say("I was about to", finish_reason="length"), "DEGRADED"), (Say(status=400), "INVALID")],
+    [
+        (adds, "VALID"),
+        (Say("I was about to", finish_reason="length"), "DEGRADED"),
+        (Say(status=400), "INVALID"),
+    ],
 )
 def test_problems_are_counted_and_the_verdict_is_coloured(
     says: Any, verdict: str, nel: Nel, serve: Serve, sums: Sums
 ) -> None:
     model = ("--model-url", serve(says).url, "--model-id", "m")
     bench = sums(12)
-    shown = on_a_terminal(nel.folder, "eval", "run", "--bench", bench, *model, "--repeats", "3", "-o", "o")
+    shown = on_a_terminal(
+        nel.folder, "eval", "run", "--bench", bench, *model, "--repeats", "3", "-o", "o"
+    )
     assert f"\x1b[{_COLOURS[verdict]}m\x1b[1m{verdict}\x1b[0m" in shown
     plain = re.sub(r"\x1b\[\d*m", "", shown).replace("\r\x1b[2K", "\n")
     lines = plain.replace("\r\n", "\n").split("\n")

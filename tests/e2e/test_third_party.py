@@ -26,9 +26,20 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = folder / "venv" / "bin" / "python"
     ours = [*site.getsitepackages(), *(path for path in sys.path if path.endswith("src"))]
     lines = [f"import site; site.addsitedir({path!r})\n" for path in ours]
-    next((folder / "venv" / "lib").glob("python*/site-packages")).joinpath("ours.pth").write_text("".join(lines))
+    next((folder / "venv" / "lib").glob("python*/site-packages")).joinpath("ours.pth").write_text(
+        "".join(lines)
+    )
     shutil.copytree(PLUGIN, folder / "source")
-    words = ["pip", "install", "--quiet", "--offline", "--no-deps", "--no-build-isolation", "--python", python]
+    words = [
+        "pip",
+        "install",
+        "--quiet",
+        "--offline",
+        "--no-deps",
+        "--no-build-isolation",
+        "--python",
+        python,
+    ]
     done = subprocess.run([UV, *words, folder / "source"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return python
@@ -36,7 +47,9 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def nel(python: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     code = "from nemo_evaluator.cli.main import main; main()"
-    return subprocess.run([python, "-c", code, *words], cwd=folder, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [python, "-c", code, *words], cwd=folder, capture_output=True, text=True, timeout=120
+    )
 
 
 def config(url: str) -> dict[str, Any]:
@@ -48,7 +61,10 @@ def config(url: str) -> dict[str, Any]:
                 "params": {"hard": True},
                 "solver": {"type": "shout", "service": "model", "volume": 3},
                 "sandbox": {"type": "hut", "material": "bricks"},
-                "scoring": {"metrics": [{"type": "scorer", "name": "whisper"}], "primary": "whisper"},
+                "scoring": {
+                    "metrics": [{"type": "scorer", "name": "whisper"}],
+                    "primary": "whisper",
+                },
             }
         ],
         "output": {"dir": "out", "export": [{"type": "scroll", "seal": "wax"}]},
@@ -63,7 +79,9 @@ def test_one_config_uses_all_six(python: Path, serve: Serve, tmp_path: Path) -> 
     assert "1.0000" in done.stdout and "VALID" in done.stdout
     sent = [request.body for request in server.requests]
     assert {body["user"] for body in sent} == {"red"}
-    assert {body["messages"][0]["content"] for body in sent} == {f"HARD RIDDLE {n}!!! bricks" for n in range(3)}
+    assert {body["messages"][0]["content"] for body in sent} == {
+        f"HARD RIDDLE {n}!!! bricks" for n in range(3)
+    }
     assert (tmp_path / "out" / "scroll.txt").read_text() == "wax: riddles\n"
 
 
@@ -94,5 +112,17 @@ def test_wrong_settings_are_refused_with_line_and_suggestion(
 def test_all_six_stand_in_the_json_schema(python: Path, tmp_path: Path) -> None:
     done = nel(python, tmp_path, "config", "schema")
     assert done.returncode == 0, done.stderr
-    for word in ("shout", "volume", "hut", "material", "riddle", "hard", "whisper", "stamp", "ink", "scroll", "seal"):
+    for word in (
+        "shout",
+        "volume",
+        "hut",
+        "material",
+        "riddle",
+        "hard",
+        "whisper",
+        "stamp",
+        "ink",
+        "scroll",
+        "seal",
+    ):
         assert f'"{word}' in done.stdout or f"{word}:" in done.stdout, word

@@ -53,7 +53,12 @@ TABLE = {
     "wrong_type": (Say(fault=Fault.WRONG_TYPE), "transport", 2, "text/html"),
     "encoding": (Say(fault=Fault.BAD_ENCODING), "transport", 2, "without JSON"),
     "not_http": (Say(fault=Fault.BAD_HTTP), "transport", 2, "not HTTP"),
-    "error_inside": (Say(body={"error": {"message": "crashed"}}), "transport", 2, "an error inside: crashed"),
+    "error_inside": (
+        Say(body={"error": {"message": "crashed"}}),
+        "transport",
+        2,
+        "an error inside: crashed",
+    ),
     "too_long": (Say(status=400, message="maximum context length is 8 tokens"), None, 1, ""),
 }
 
@@ -61,8 +66,14 @@ TABLE = {
 def test_a_cached_run_repeated_sends_nothing(nel: Nel, serve: Serve, sums: Sums) -> None:
     numbers = iter(range(1000))
     server = serve(lambda _: f"{next(numbers)}")
-    service = api(server.url, generation={"temperature": 1.0}, proxy={"cache": {"mode": "write", "dir": "answers"}})
-    config = nel.config("c.yaml", services={"model": service}, benchmarks=[bench(sums(20), repeats=3)])
+    service = api(
+        server.url,
+        generation={"temperature": 1.0},
+        proxy={"cache": {"mode": "write", "dir": "answers"}},
+    )
+    config = nel.config(
+        "c.yaml", services={"model": service}, benchmarks=[bench(sums(20), repeats=3)]
+    )
     found = []
     for folder in ("first", "second"):
         nel("eval", "run", config, "-o", folder)

@@ -32,7 +32,9 @@ class Sums(EvalEnvironment):
         category = "odd" if idx % 2 else "even"
         return SeedResult(self.prompt.format(idx), str(2 * idx), {"category": category})
 
-    async def verify(self, response: str, expected: str, sandbox: Any = None, **metadata: Any) -> VerifyResult:
+    async def verify(
+        self, response: str, expected: str, sandbox: Any = None, **metadata: Any
+    ) -> VerifyResult:
         self.verified += 1
         if self.on_verify is not None:
             self.on_verify(response)
@@ -59,7 +61,12 @@ class Scripted:
         if isinstance(said, SolveResult):
             return said
         reply = ModelResponse(
-            content=said, model="m", finish_reason="stop", prompt_tokens=7, completion_tokens=1, total_tokens=8
+            content=said,
+            model="m",
+            finish_reason="stop",
+            prompt_tokens=7,
+            completion_tokens=1,
+            total_tokens=8,
         )
         return SolveResult(response=said, model_response=reply)
 

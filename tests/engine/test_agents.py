@@ -64,13 +64,19 @@ def score(sample: ScorerInput) -> dict:
 IMAGE = "nel-test/python:bookworm"
 PLACES = [
     pytest.param({"type": "local"}, marks=pytest.mark.needs("bwrap"), id="local"),
-    pytest.param({"type": "docker", "image": IMAGE}, marks=pytest.mark.needs("docker"), id="docker"),
+    pytest.param(
+        {"type": "docker", "image": IMAGE}, marks=pytest.mark.needs("docker"), id="docker"
+    ),
 ]
 
 
 def answer(seen: Any) -> Say:
     number = str(seen.body["messages"][0]["content"]).split()[-1]
-    return Say(f"done {number}", usage={"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}, delay=0.05)
+    return Say(
+        f"done {number}",
+        usage={"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
+        delay=0.05,
+    )
 
 
 @pytest.fixture
@@ -83,8 +89,16 @@ def run(tmp_path: Path) -> Any:
         nel = Nel(tmp_path)
         nel.env["PYTHONPATH"] = str(tmp_path)
         solver = {"type": "custom", "service": "model", "class_path": "runner:Runner"}
-        bench = {"name": "errands.py", "solver": solver, "sandbox": place, "max_concurrent": 2, **more}
-        nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[bench], output={"dir": "out"})
+        bench = {
+            "name": "errands.py",
+            "solver": solver,
+            "sandbox": place,
+            "max_concurrent": 2,
+            **more,
+        }
+        nel.config(
+            "c.yaml", services={"model": api(server.url)}, benchmarks=[bench], output={"dir": "out"}
+        )
         nel("eval", "run", "c.yaml", code=None)
         (folder,) = (path.parent for path in (tmp_path / "out").glob("*/results.jsonl"))
         steps = {(row["problem_idx"], row["repeat"]): row for row in rows(folder)}
@@ -131,9 +145,15 @@ def test_a_model_that_is_gone_is_no_fault_of_the_agent(run: Any) -> None:
 def test_an_agent_that_rewrites_ids_and_closes_with_a_note_is_told_once() -> None:
     """As OpenClaw does: ``call_1`` goes back as ``call1``, and each request ends with a note of the moment."""
     ask, note = {"role": "user", "content": "work"}, {"role": "user", "content": "a note"}
-    back = {"role": "assistant", "content": None, "tool_calls": [{"id": "call1", "type": "function"}]}
+    back = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "call1", "type": "function"}],
+    }
     done = {"role": "tool", "tool_call_id": "call1", "content": "ran"}
-    first = ModelResponse("I run it.", tool_calls=[ToolCallInfo("call_1", "exec", {"command": "true"})])
+    first = ModelResponse(
+        "I run it.", tool_calls=[ToolCallInfo("call_1", "exec", {"command": "true"})]
+    )
     second = ModelResponse("And again.", tool_calls=[ToolCallInfo("call_2", "exec", {})])
     again = [back | {"tool_calls": [{"id": "call2"}]}, done | {"tool_call_id": "call2"}]
     calls = [
@@ -147,5 +167,9 @@ def test_an_agent_that_rewrites_ids_and_closes_with_a_note_is_told_once() -> Non
     told = [(step["source"], step["message"]) for step in document["steps"]]
     agent = [("agent", "I run it."), ("agent", "And again."), ("agent", "Done.")]
     assert told == [("user", "work"), ("user", "a note"), agent[0], ("user", "a note"), *agent[1:]]
-    results = [step["observation"]["results"] for step in document["steps"] if "observation" in step]
-    assert results == [[{"source_call_id": name, "content": "ran"}] for name in ("call_1", "call_2")]
+    results = [
+        step["observation"]["results"] for step in document["steps"] if "observation" in step
+    ]
+    assert results == [
+        [{"source_call_id": name, "content": "ran"}] for name in ("call_1", "call_2")
+    ]

@@ -32,7 +32,9 @@ class Harness(EvalEnvironment):
     async def seed(self, idx: int) -> SeedResult:
         return SeedResult(prompt=f"item {idx}", expected_answer="x")
 
-    async def verify(self, response: str, expected: str, sandbox: Any = None, **metadata: Any) -> VerifyResult:
+    async def verify(
+        self, response: str, expected: str, sandbox: Any = None, **metadata: Any
+    ) -> VerifyResult:
         raise AssertionError("a batch judges by itself")
 
     async def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:

@@ -37,14 +37,18 @@ def bench_of(rewards: list[float], planned: int, repeats: int = 1, **config: Any
         ([3.0, -1.0], 4, None),
     ],
 )
-def test_the_bounds_of_the_headline(rewards: list[float], planned: int, bounds: dict[str, Any] | None) -> None:
+def test_the_bounds_of_the_headline(
+    rewards: list[float], planned: int, bounds: dict[str, Any] | None
+) -> None:
     assert bench_of(rewards, planned)["bounds"] == bounds
 
 
 def test_a_fallback_is_named() -> None:
     bench = bench_of([1.0, 0.0], 2, fallback=True)
     assert bench["fallback"] == {"normalised match": 2}
-    assert bench["notes"][0].startswith("no judge: 2 of 2 rows scored by a fallback (normalised match)")
+    assert bench["notes"][0].startswith(
+        "no judge: 2 of 2 rows scored by a fallback (normalised match)"
+    )
     assert "fallback" not in bench_of([1.0, 0.0], 2)
 
 
@@ -58,7 +62,9 @@ def test_repeats_at_temperature_0_say_what_they_measure() -> None:
 def test_a_clipped_headline_keeps_its_interval_around_it() -> None:
     columns = Columns(planned=4, scored=4)
     columns.problem, columns.reward = array("i", range(4)), array("d", [-0.5, -0.4, -0.6, 0.1])
-    facts = BundleFacts("toy", 1, {}, 0.95, 1.0, datetime.now(UTC), extra_scores={"mean_reward": {"value": 0.0}})
+    facts = BundleFacts(
+        "toy", 1, {}, 0.95, 1.0, datetime.now(UTC), extra_scores={"mean_reward": {"value": 0.0}}
+    )
     scores = build_bundle(columns, facts, "eval-toy")["benchmark"]["scores"]
     headline = scores["mean_reward"]
     assert (headline["value"], headline["ci_lower"], headline["n"]) == (0.0, 0.0, 4)
@@ -66,7 +72,9 @@ def test_a_clipped_headline_keeps_its_interval_around_it() -> None:
     assert scores["summary"]["mean"] == pytest.approx(-0.35), "the rows keep what they are"
 
 
-async def test_programs_that_tamper_stand_beside_the_headline(sums: Any, scripted: Any, tmp_path: Path) -> None:
+async def test_programs_that_tamper_stand_beside_the_headline(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
     def refuse(response: str) -> None:
         if response == "0":
             raise TamperError("the program reached for its judge")

@@ -51,11 +51,17 @@ async def test_a_run_through_which_the_clock_goes_back(
     assert (status.rate, status.eta_seconds) == (None, None)
 
 
-async def test_rows_from_a_later_time_are_written_anew(sums: Any, scripted: Any, tmp_path: Path) -> None:
+async def test_rows_from_a_later_time_are_written_anew(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
     """The first session ran in the future: its rows must not pass for those of the journal that grew since."""
 
     def fail_once(prompt: str) -> Any:
-        return TransportError("reset") if prompt.split()[-1] == "3?" else str(2 * int(prompt.split()[-1].rstrip("?")))
+        return (
+            TransportError("reset")
+            if prompt.split()[-1] == "3?"
+            else str(2 * int(prompt.split()[-1].rstrip("?")))
+        )
 
     right = scripted.answer
     scripted.answer = fail_once
@@ -74,7 +80,9 @@ async def test_rows_from_a_later_time_are_written_anew(sums: Any, scripted: Any,
     assert again.bundle["benchmark"]["scores"]["pass@1"]["value"] == 1.0
 
 
-async def test_a_session_that_was_killed_leaves_no_stale_rows(sums: Any, scripted: Any, tmp_path: Path) -> None:
+async def test_a_session_that_was_killed_leaves_no_stale_rows(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
     await evaluate(Evaluation(sums, scripted, tmp_path))
     task = TaskPaths(tmp_path)
     later = time.time() + _YEAR

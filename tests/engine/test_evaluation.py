@@ -30,14 +30,23 @@ from nemo_evaluator.store.records import last_user_text
 
 
 def rows_of(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:
-    return {(row["problem_idx"], row["repeat"]): row for row in iter_jsonl(folder / "results.jsonl")}
+    return {
+        (row["problem_idx"], row["repeat"]): row for row in iter_jsonl(folder / "results.jsonl")
+    }
 
 
 async def test_a_clean_run(sums: Any, scripted: Any, tmp_path: Path) -> None:
-    bundle = await run_evaluation(sums, scripted, n_repeats=2, step_log_dir=tmp_path, config={"model": "m"})
+    bundle = await run_evaluation(
+        sums, scripted, n_repeats=2, step_log_dir=tmp_path, config={"model": "m"}
+    )
     assert bundle["validity"] == {"status": "VALID", "reasons": []}
     assert bundle["benchmark"]["scores"]["pass@1"]["value"] == 1.0
-    assert bundle["benchmark"]["coverage"] == {"planned": 20, "scored": 20, "failed": 0, "share": 1.0}
+    assert bundle["benchmark"]["coverage"] == {
+        "planned": 20,
+        "scored": 20,
+        "failed": 0,
+        "share": 1.0,
+    }
     assert bundle["benchmark"]["categories"].keys() == {"even", "odd"}
     assert bundle["n_results"] == len(bundle["_results"]) == 20
     row = rows_of(tmp_path)[3, 1]
@@ -48,7 +57,9 @@ async def test_a_clean_run(sums: Any, scripted: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "failure_analysis.json").exists()
 
 
-async def test_what_a_solver_sets_in_its_context_ends_with_its_step(sums: Any, scripted: Any, tmp_path: Path) -> None:
+async def test_what_a_solver_sets_in_its_context_ends_with_its_step(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
     right, own, seen = scripted.answer, ContextVar("own", default=0), []
 
     def answer(prompt: str) -> str:
@@ -69,14 +80,26 @@ async def test_rows_as_they_were_written_are_rows_as_they_are_read(
     said = {2: "", 3: RequestRejectedError("no"), 4: "<think>so</think>8", 5: "I cannot say."}
     scripted.answer = lambda prompt: said.get(int(prompt.split()[3]), right(prompt))
     sums.full_rows = full
-    job = Evaluation(environment=sums, solver=scripted, task_dir=tmp_path, repeats=2, shuffle_seed=1)
+    job = Evaluation(
+        environment=sums, solver=scripted, task_dir=tmp_path, repeats=2, shuffle_seed=1
+    )
     finished = await evaluate(job)
     answers = Answers()
     read = read_table(finished.task.results, answers=answers)
     assert finished.written is not None
     rows = finished.written.table
     assert len(rows) == 20
-    for name in ("problem", "repeat", "content", "cause", "finish", "latency", "unparsed", "refusal", "truncated"):
+    for name in (
+        "problem",
+        "repeat",
+        "content",
+        "cause",
+        "finish",
+        "latency",
+        "unparsed",
+        "refusal",
+        "truncated",
+    ):
         assert getattr(rows, name).tolist() == getattr(read, name).tolist(), name
     assert np.array_equal(rows.reward, read.reward, equal_nan=True)
     assert (rows.causes, rows.finishes) == (read.causes, read.finishes)
@@ -120,16 +143,22 @@ async def test_a_failure_of_the_harness_is_never_a_zero(
     assert read_json(tmp_path / "failure_analysis.json")["categories"][cause]["count"] == 1
 
 
-async def test_transport_failures_are_tried_again(sums: Any, scripted: Any, tmp_path: Path, monkeypatch: Any) -> None:
+async def test_transport_failures_are_tried_again(
+    sums: Any, scripted: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("nemo_evaluator.engine.step._BACKOFF_START", 0.001)
     right = scripted.answer
-    scripted.answer = lambda p: TransportError("reset") if " 3 " in p and scripted.asked.count(p) < 3 else right(p)
+    scripted.answer = lambda p: (
+        TransportError("reset") if " 3 " in p and scripted.asked.count(p) < 3 else right(p)
+    )
     bundle = await run_evaluation(sums, scripted, step_log_dir=tmp_path)
     assert bundle["benchmark"]["coverage"]["share"] == 1.0
     assert scripted.asked.count("How much is 3 + 3?") == 3
 
 
-async def test_a_prompt_too_long_scores_zero_with_a_label(sums: Any, scripted: Any, tmp_path: Path) -> None:
+async def test_a_prompt_too_long_scores_zero_with_a_label(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
     right = scripted.answer
     scripted.answer = lambda p: ContextExceededError("too long") if " 3 " in p else right(p)
     bundle = await run_evaluation(sums, scripted, step_log_dir=tmp_path)
@@ -147,7 +176,9 @@ async def test_a_prompt_too_long_scores_zero_with_a_label(sums: Any, scripted: A
         SolveResult("6", error_kind=ErrorKind.SOLVE_TIMEOUT),
     ],
 )
-async def test_a_spent_budget_is_verified_as_it_stands(sums: Any, scripted: Any, tmp_path: Path, said: Any) -> None:
+async def test_a_spent_budget_is_verified_as_it_stands(
+    sums: Any, scripted: Any, tmp_path: Path, said: Any
+) -> None:
     right = scripted.answer
     scripted.answer = lambda p: said if " 3 " in p else right(p)
     await run_evaluation(sums, scripted, step_log_dir=tmp_path)
@@ -156,7 +187,9 @@ async def test_a_spent_budget_is_verified_as_it_stands(sums: Any, scripted: Any,
     assert (row["status"], row["reward"]) == ("scored", 0.0 if isinstance(said, Exception) else 1.0)
 
 
-async def test_a_scorer_that_raises_fails_its_row_only(sums: Any, scripted: Any, tmp_path: Path) -> None:
+async def test_a_scorer_that_raises_fails_its_row_only(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
     def on_verify(response: str) -> None:
         if response == "6":
             raise ZeroDivisionError("scorer bug")
@@ -168,10 +201,15 @@ async def test_a_scorer_that_raises_fails_its_row_only(sums: Any, scripted: Any,
     assert bundle["benchmark"]["coverage"]["scored"] == 9
 
 
-async def test_a_row_that_cannot_be_asked_fails_its_row_only(sums: Any, scripted: Any, tmp_path: Path) -> None:
+async def test_a_row_that_cannot_be_asked_fails_its_row_only(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
     sums.broken_seeds = {4}
     await run_evaluation(sums, scripted, step_log_dir=tmp_path)
-    assert rows_of(tmp_path)[4, 0]["failure"] == {"cause": "seed", "message": "ValueError: row 4 is broken"}
+    assert rows_of(tmp_path)[4, 0]["failure"] == {
+        "cause": "seed",
+        "message": "ValueError: row 4 is broken",
+    }
     assert len(rows_of(tmp_path)) == 10
 
 
@@ -266,17 +304,25 @@ async def test_a_step_that_takes_too_long_fails(sums: Any, tmp_path: Path) -> No
     assert "timeout of 0.05 s" in rows_of(tmp_path)[0, 0]["failure"]["message"]
 
 
-async def test_a_template_reaches_the_solver_and_the_files(sums: Any, scripted: Any, tmp_path: Path) -> None:
+async def test_a_template_reaches_the_solver_and_the_files(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
     template = tmp_path / "t.md"
     template.write_text("{{ category }}: {{ original_prompt }} Say 0 + {{ 7 }}?\n")
     await run_evaluation(
-        sums, scripted, step_log_dir=tmp_path / "out", instruction_template=str(template), max_problems=1
+        sums,
+        scripted,
+        step_log_dir=tmp_path / "out",
+        instruction_template=str(template),
+        max_problems=1,
     )
     assert scripted.asked == ["even: How much is 0 + 0? Say 0 + 7?"]
     assert rows_of(tmp_path / "out")[0, 0]["prompt"] == scripted.asked[0]
 
 
-async def test_a_fresh_run_moves_the_old_one_aside(sums: Any, scripted: Any, tmp_path: Path) -> None:
+async def test_a_fresh_run_moves_the_old_one_aside(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
     for _ in range(3):
         await run_evaluation(sums, scripted, step_log_dir=tmp_path)
     assert len(TaskPaths(tmp_path).bundles()) == 1
@@ -301,14 +347,20 @@ async def test_concurrency_is_bounded_and_used(sums: Any, tmp_path: Path) -> Non
     assert most == 7
 
 
-async def test_a_step_in_back_off_gives_its_slot_away(sums: Any, scripted: Any, tmp_path: Path) -> None:
+async def test_a_step_in_back_off_gives_its_slot_away(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
     """With one slot, a step that waits must not keep the others from running."""
     order: list[str] = []
     right = scripted.answer
 
     def answer(prompt: str) -> Any:
         order.append(prompt)
-        return TransportError("reset") if " 0 " in prompt and order.count(prompt) == 1 else right(prompt)
+        return (
+            TransportError("reset")
+            if " 0 " in prompt and order.count(prompt) == 1
+            else right(prompt)
+        )
 
     scripted.answer = answer
     await run_evaluation(sums, scripted, step_log_dir=tmp_path, max_concurrent=1)
@@ -324,7 +376,9 @@ def test_last_user_text_reads_parts() -> None:
     assert last_user_text(messages) == "a"
 
 
-async def test_a_scorer_that_raises_leaves_its_traceback(sums: Any, scripted: Any, tmp_path: Path) -> None:
+async def test_a_scorer_that_raises_leaves_its_traceback(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
     def on_verify(response: str) -> None:
         raise ZeroDivisionError("of the scorer")
 

@@ -21,8 +21,21 @@ class Halt(BaseException):
 CIRCLE: dict = {}
 CIRCLE["self"] = CIRCLE
 DEEP = orjson.loads(b"[" * 500 + b"]" * 500)
-ODD = {"big": 2**80, "broken": "\ud800", "deep": DEEP, "circle": CIRCLE, (1, 2): {3}, "nan": float("nan"), "f": print}
-ODD |= {"scorer:x": {"reward": "much"}, "scorer:y": {"reward": True}, "category": ["\ud800"], "method": 2**70}
+ODD = {
+    "big": 2**80,
+    "broken": "\ud800",
+    "deep": DEEP,
+    "circle": CIRCLE,
+    (1, 2): {3},
+    "nan": float("nan"),
+    "f": print,
+}
+ODD |= {
+    "scorer:x": {"reward": "much"},
+    "scorer:y": {"reward": True},
+    "category": ["\ud800"],
+    "method": 2**70,
+}
 
 
 async def test_any_details_are_kept(sums, scripted, tmp_path):
@@ -34,13 +47,21 @@ async def test_any_details_are_kept(sums, scripted, tmp_path):
         bundle = await run_evaluation(sums, scripted, step_log_dir=tmp_path, resume=resume)
         assert bundle["benchmark"]["coverage"]["scored"] == 10
         for file in tmp_path.rglob("*.json*"):
-            for line in file.read_bytes().split(b"\n") if file.suffix == ".jsonl" else [file.read_bytes()]:
+            for line in (
+                file.read_bytes().split(b"\n") if file.suffix == ".jsonl" else [file.read_bytes()]
+            ):
                 assert not line or orjson.loads(line) is not None
     row = bundle["_results"][0]
-    assert (row["reward"], row["scoring_details"]["big"], row["scoring_details"]["broken"]) == (1, str(2**80), "\ufffd")
+    assert (row["reward"], row["scoring_details"]["big"], row["scoring_details"]["broken"]) == (
+        1,
+        str(2**80),
+        "\ufffd",
+    )
 
 
-@pytest.mark.parametrize("reward", [None, "1", float("nan"), float("inf"), 10**400, [1], {"reward": 1}, 1j])
+@pytest.mark.parametrize(
+    "reward", [None, "1", float("nan"), float("inf"), 10**400, [1], {"reward": 1}, 1j]
+)
 async def test_a_reward_that_is_no_number_fails_its_row(sums, scripted, tmp_path, reward):
     async def verify(response, expected, sandbox=None, **metadata):
         return VerifyResult(reward if expected == "4" else 1.0)
@@ -62,20 +83,30 @@ async def test_a_verdict_that_is_none_fails_its_row(sums, scripted, tmp_path, gi
     assert {row["failure"]["cause"] for row in bundle["_results"]} == {"scorer"}
 
 
-@pytest.mark.parametrize("leave", [sys.exit, lambda: sys.exit("bye"), lambda: (_ for _ in ()).throw(Halt("\ud800"))])
+@pytest.mark.parametrize(
+    "leave", [sys.exit, lambda: sys.exit("bye"), lambda: (_ for _ in ()).throw(Halt("\ud800"))]
+)
 async def test_leaving_from_a_scorer_fails_its_row(sums, scripted, tmp_path, leave):
     sums.on_verify = lambda response: leave() if response == "4" else None
     for resume in (False, True):
-        bundle = await run_evaluation(sums, scripted, step_log_dir=tmp_path, resume=resume, min_coverage=0.5)
-        failed = [row["failure"]["cause"] for row in bundle["_results"] if row["status"] == "failed"]
+        bundle = await run_evaluation(
+            sums, scripted, step_log_dir=tmp_path, resume=resume, min_coverage=0.5
+        )
+        failed = [
+            row["failure"]["cause"] for row in bundle["_results"] if row["status"] == "failed"
+        ]
         assert failed == ["scorer"]
 
 
 async def test_leaving_from_a_solver_fails_its_row(sums, scripted, tmp_path):
     honest = scripted.answer
     scripted.answer = lambda prompt: sys.exit(3) if " 2 " in prompt else honest(prompt)
-    bundle = await run_evaluation(sums, scripted, step_log_dir=tmp_path, skip_failed=True, max_system_retries=1)
-    assert [row["failure"]["cause"] for row in bundle["_results"] if row["status"] == "failed"] == ["solver"]
+    bundle = await run_evaluation(
+        sums, scripted, step_log_dir=tmp_path, skip_failed=True, max_system_retries=1
+    )
+    assert [row["failure"]["cause"] for row in bundle["_results"] if row["status"] == "failed"] == [
+        "solver"
+    ]
     with pytest.raises(SolverError, match="SystemExit"):
         await run_evaluation(sums, scripted, step_log_dir=tmp_path / "b", max_system_retries=1)
 
@@ -88,10 +119,17 @@ def test_cancellation_and_interrupts_pass(error):
 
 async def test_any_answer_of_a_solver_is_kept(sums, scripted, tmp_path):
     reply = ModelResponse(
-        content=["x"], model=DEEP, finish_reason={"a": 1}, prompt_tokens="5", completion_tokens=-3, total_tokens=2**80
+        content=["x"],
+        model=DEEP,
+        finish_reason={"a": 1},
+        prompt_tokens="5",
+        completion_tokens=-3,
+        total_tokens=2**80,
     )
     reply.latency_ms, reply.cost_usd = "long", float("inf")
-    scripted.answer = lambda prompt: SolveResult("\ud800", model_response=reply, trajectory=[{"deep": DEEP}])
+    scripted.answer = lambda prompt: SolveResult(
+        "\ud800", model_response=reply, trajectory=[{"deep": DEEP}]
+    )
     for resume in (False, True):
         bundle = await run_evaluation(sums, scripted, step_log_dir=tmp_path, resume=resume)
         assert bundle["benchmark"]["coverage"]["scored"] == 10

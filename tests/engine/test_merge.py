@@ -50,9 +50,13 @@ class Runs:
     async def whole(self, **changes: Any) -> Finished:
         return await evaluate(replace(self.job, **changes))
 
-    async def shard(self, index: int, total: int, folder: str | None = None, **changes: Any) -> Finished:
+    async def shard(
+        self, index: int, total: int, folder: str | None = None, **changes: Any
+    ) -> Finished:
         task = self.parts / (folder or f"shard_{index}") / "sums"
-        return await evaluate(replace(self.job, task_dir=task, shard=Shard(index, total), **changes))
+        return await evaluate(
+            replace(self.job, task_dir=task, shard=Shard(index, total), **changes)
+        )
 
     def merge(self) -> dict[str, Any]:
         (bundle,) = merge_shards(self.parts)
@@ -66,7 +70,10 @@ class Runs:
 
 
 def _untimed(path: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k not in ("timestamp", "timing")} for row in iter_jsonl(path)]
+    return [
+        {k: v for k, v in row.items() if k not in ("timestamp", "timing")}
+        for row in iter_jsonl(path)
+    ]
 
 
 def _bundle(folder: Path) -> dict[str, Any]:
@@ -82,7 +89,10 @@ def _bundle(folder: Path) -> dict[str, Any]:
 
 def _hashes(folder: Path) -> dict[str, str]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
 
 
 @pytest.fixture
@@ -107,7 +117,9 @@ def _sometimes_wrong(prompt: str) -> Any:
         (3, 5, {}),
     ],
 )
-async def test_any_shape_gives_what_one_run_writes(runs: Runs, size: int, total: int, changes: dict[str, Any]) -> None:
+async def test_any_shape_gives_what_one_run_writes(
+    runs: Runs, size: int, total: int, changes: dict[str, Any]
+) -> None:
     runs.sums.size, runs.scripted.answer = size, _sometimes_wrong
     await runs.whole(**changes)
     for index in random.Random(size).sample(range(total), total):
@@ -118,7 +130,9 @@ async def test_any_shape_gives_what_one_run_writes(runs: Runs, size: int, total:
     first = _hashes(runs.parts / "sums")
     runs.merge()
     assert _hashes(runs.parts / "sums") == first
-    assert {name: digest for name, digest in _hashes(runs.parts).items() if name.startswith("shard_")} == before
+    assert {
+        name: digest for name, digest in _hashes(runs.parts).items() if name.startswith("shard_")
+    } == before
 
 
 async def test_shards_cut_differently_fit_together_where_they_cover_the_whole(runs: Runs) -> None:
@@ -128,7 +142,9 @@ async def test_shards_cut_differently_fit_together_where_they_cover_the_whole(ru
         await runs.shard(index, total)
     # Within what the first has.
     await runs.shard(1, 6, folder="shard_8")
-    assert runs.merge()["validity"]["reasons"][-1] == "shards are missing: problems 9-11 of the plan"
+    assert (
+        runs.merge()["validity"]["reasons"][-1] == "shards are missing: problems 9-11 of the plan"
+    )
     await runs.shard(3, 4)
     runs.merge()
     runs.assert_as_whole()
@@ -157,13 +173,17 @@ async def test_an_answer_that_was_asked_anew_and_not_judged_has_no_verdict(runs:
     finished = await runs.shard(0, 1)
     task = finished.task
     lines = task.journal.read_bytes().splitlines(keepends=True)
-    anew = next(line for line in lines if line.startswith(b'{"kind":"answer","problem_idx":3,"repeat":1'))
+    anew = next(
+        line for line in lines if line.startswith(b'{"kind":"answer","problem_idx":3,"repeat":1')
+    )
     record = {key: value for key, value in json.loads(anew).items() if key != "crc"}
     new, _ = seal(record | {"response": "7"})
     (task.root / SUMS).unlink()
     task.journal.write_bytes(b"".join([*lines, lines[0], new]))
     rows = task.results.read_bytes().splitlines(keepends=True)
-    task.results.write_bytes(b"".join(row for row in rows if not row.startswith(b'{"problem_idx":3,"repeat":1')))
+    task.results.write_bytes(
+        b"".join(row for row in rows if not row.startswith(b'{"problem_idx":3,"repeat":1'))
+    )
     assert runs.merge()["benchmark"]["coverage"]["scored"] == 19
     merged = TaskPaths(runs.parts / "sums")
     assert merged.results.read_bytes() == task.results.read_bytes()
@@ -217,7 +237,9 @@ async def test_a_row_that_failed_when_it_was_asked_anew_has_no_older_answer(runs
     runs.scripted.answer = lambda prompt: TransportError("reset")
     await runs.shard(0, 1, resume=True)
     runs.merge()
-    own, merged = ((folder / "sums" / "results.jsonl") for folder in (runs.parts / "shard_0", runs.parts))
+    own, merged = (
+        (folder / "sums" / "results.jsonl") for folder in (runs.parts / "shard_0", runs.parts)
+    )
     assert merged.read_bytes() == own.read_bytes()
     assert all(row["model_response"] == "" for row in iter_jsonl(merged))
 
@@ -342,7 +364,11 @@ async def test_a_merge_that_breaks_off_leaves_nothing_half(
             runs.merge()
     found = find_bundles(runs.parts)
     if broken in ("write_views", "build_bundle"):
-        after = {name: digest for name, digest in _hashes(runs.parts / "sums").items() if ".merging" not in name}
+        after = {
+            name: digest
+            for name, digest in _hashes(runs.parts / "sums").items()
+            if ".merging" not in name
+        }
         assert after == before
         assert found == list((runs.parts / "sums").glob("eval-*.json"))
     else:
@@ -350,7 +376,9 @@ async def test_a_merge_that_breaks_off_leaves_nothing_half(
         assert [path.parent.parent.name for path in found] == ["shard_0", "shard_1", "shard_2"]
     runs.merge()
     runs.assert_as_whole()
-    assert sorted(path.name for path in (runs.parts / "sums").iterdir() if path.suffix != ".json") == [
+    assert sorted(
+        path.name for path in (runs.parts / "sums").iterdir() if path.suffix != ".json"
+    ) == [
         "SHA256SUMS",
         "journal.jsonl",
         "results.jsonl",
@@ -362,7 +390,11 @@ def _breaks_at(name: str) -> Callable[[Path, Path], Path]:
     real = Path.replace
 
     def replace_or_break(self: Path, target: Path) -> Path:
-        if Path(target).name == name and ".merging" in self.parts and ".merging" not in Path(target).parts:
+        if (
+            Path(target).name == name
+            and ".merging" in self.parts
+            and ".merging" not in Path(target).parts
+        ):
             raise KeyboardInterrupt
         return real(self, target)
 
@@ -385,7 +417,9 @@ async def test_two_merges_at_once_do_not_meet(runs: Runs) -> None:
 async def test_traffic_is_joined_and_scores_over_all_rows_are_asked_for(runs: Runs) -> None:
     for index in range(2):
         await runs.shard(index, 2)
-        TaskPaths(runs.parts / f"shard_{index}" / "sums").traffic.write_text(f'{{"call": {index}}}\n')
+        TaskPaths(runs.parts / f"shard_{index}" / "sums").traffic.write_text(
+            f'{{"call": {index}}}\n'
+        )
     seen = []
 
     def aggregate(shard: Path, results: Path) -> dict[str, Any]:

@@ -26,7 +26,9 @@ OURS = {"latency_ms", "queue_ms", "timing", "timestamp", "attempts"}
 class Uneven:
     """Right answers are slow and wrong ones quick, or the other way round; some may fail."""
 
-    def __init__(self, right: Callable[[int], bool], delay: Callable[[bool], float] | None = None) -> None:
+    def __init__(
+        self, right: Callable[[int], bool], delay: Callable[[bool], float] | None = None
+    ) -> None:
         self.right, self.delay = right, delay
         self.fails: set[int] = set()
         self.asked: list[int] = []
@@ -51,7 +53,9 @@ def most(number: int) -> bool:
 
 
 async def baseline(sums: Any, right: Callable[[int], bool], max_drop: float = 0.1) -> Baseline:
-    rewards = {problem_hash(await sums.seed(number)): float(right(number)) for number in range(sums.size)}
+    rewards = {
+        problem_hash(await sums.seed(number)): float(right(number)) for number in range(sums.size)
+    }
     return Baseline(rewards, max_drop, "base")
 
 
@@ -63,7 +67,14 @@ class Case:
         self.sums, self.solver, self.folder = sums, solver, folder
 
     async def run(self, rule: StopRule | None, *, task: str = "task", **changes: Any) -> Finished:
-        job = Evaluation(self.sums, self.solver, self.folder / task, shuffle_seed=3, stop_rule=rule, max_concurrent=16)
+        job = Evaluation(
+            self.sums,
+            self.solver,
+            self.folder / task,
+            shuffle_seed=3,
+            stop_rule=rule,
+            max_concurrent=16,
+        )
         return await evaluate(replace(job, **changes))
 
     def rows(self, task: str = "task") -> list[dict[str, Any]]:
@@ -83,7 +94,10 @@ def narrow() -> StopRule:
 def scores(finished: Finished) -> dict[str, Any]:
     bench = finished.bundle["benchmark"]
     return {
-        key: bench[key] if key != "scores" else {k: v for k, v in bench[key].items() if k != "runtime"} for key in bench
+        key: bench[key]
+        if key != "scores"
+        else {k: v for k, v in bench[key].items() if k != "runtime"}
+        for key in bench
     }
 
 
@@ -93,7 +107,9 @@ async def test_the_end_is_that_of_the_plan_whatever_the_latency(case: Case) -> N
     assert 50 < used < 300
     for number, slow in enumerate((True, False)):
         rng = random.Random(number)
-        case.solver.delay = lambda good, slow=slow, rng=rng: rng.random() * (0.02 if good is slow else 0.0005)
+        case.solver.delay = lambda good, slow=slow, rng=rng: (
+            rng.random() * (0.02 if good is slow else 0.0005)
+        )
         many = await case.run(narrow(), task=f"many{number}", max_concurrent=48)
         assert many.bundle["stopped"]["rule"]["problems"] == used
         assert case.rows(f"many{number}") == case.rows("one")
@@ -112,7 +128,12 @@ async def test_what_was_under_way_is_kept_and_not_counted(case: Case) -> None:
     assert stopped["rule"]["saved_share"] == pytest.approx(1 - asked / SIZE, abs=1e-4)
     assert len(case.rows()) == finished.bundle["n_results"] == used
     assert finished.bundle["validity"]["status"] == "VALID"
-    assert finished.bundle["benchmark"]["coverage"] == {"planned": used, "scored": used, "failed": 0, "share": 1.0}
+    assert finished.bundle["benchmark"]["coverage"] == {
+        "planned": used,
+        "scored": used,
+        "failed": 0,
+        "share": 1.0,
+    }
     # Without the rule the run goes on, and pays for none of it twice.
     whole = await case.run(None, resume=True)
     assert sorted(case.solver.asked) == list(range(SIZE))
@@ -208,7 +229,10 @@ async def test_enough_problems_for_any_score_are_a_planned_end(case: Case) -> No
     finished = await case.run(rule)
     stopped = finished.bundle["stopped"]
     assert stopped["rule"]["problems"] == rule.enough
-    assert stopped["reason"] == f"{rule.enough} problems make the interval at most 0.25 wide at any score"
+    assert (
+        stopped["reason"]
+        == f"{rule.enough} problems make the interval at most 0.25 wide at any score"
+    )
     shown = finished.bundle["benchmark"]["scores"]["pass@1"]
     assert shown["ci_method"] == "wilson+betting"
     assert shown["ci_upper"] - shown["ci_lower"] <= 0.25
@@ -228,7 +252,10 @@ async def test_decided_against_a_baseline(case: Case) -> None:
     case.solver.right = lambda number: number % 3 == 0
     worse = await case.run(StopRule(baseline=base), task="worse")
     assert worse.bundle["stopped"]["reason"] == "worse than base by more than 0.1: proved"
-    assert worse.bundle["stopped"]["rule"]["difference"]["paired"] == worse.bundle["stopped"]["rule"]["problems"]
+    assert (
+        worse.bundle["stopped"]["rule"]["difference"]["paired"]
+        == worse.bundle["stopped"]["rule"]["problems"]
+    )
 
 
 async def test_a_run_that_gets_to_its_end_takes_the_last_look(case: Case) -> None:
@@ -245,7 +272,8 @@ async def test_a_run_that_gets_to_its_end_takes_the_last_look(case: Case) -> Non
 async def test_an_end_by_other_means_is_no_planned_end(case: Case) -> None:
     halt = Halt()
     case.solver.right = lambda number: (
-        (len(case.solver.asked) == 60 and halt.set(HaltKind.BUDGET, "spent", drain=1.0)) or most(number)
+        (len(case.solver.asked) == 60 and halt.set(HaltKind.BUDGET, "spent", drain=1.0))
+        or most(number)
     )
     rule = StopRule(baseline=await baseline(case.sums, most, 0.1))
     finished = await case.run(rule, halt=halt, max_concurrent=4)

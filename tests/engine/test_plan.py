@@ -12,21 +12,35 @@ from nemo_evaluator.engine.plan import Shard, make_plan
 SIZES = st.integers(0, 300)
 
 
-@given(SIZES, st.integers(1, 12), st.one_of(st.none(), st.integers(0, 99)), st.one_of(st.none(), st.integers(1, 400)))
-def test_shards_partition_the_plan(size: int, total: int, seed: int | None, limit: int | None) -> None:
+@given(
+    SIZES,
+    st.integers(1, 12),
+    st.one_of(st.none(), st.integers(0, 99)),
+    st.one_of(st.none(), st.integers(1, 400)),
+)
+def test_shards_partition_the_plan(
+    size: int, total: int, seed: int | None, limit: int | None
+) -> None:
     whole = make_plan(size, shuffle_seed=seed, max_problems=limit)
-    parts = [make_plan(size, shuffle_seed=seed, max_problems=limit, shard=Shard(i, total)) for i in range(total)]
+    parts = [
+        make_plan(size, shuffle_seed=seed, max_problems=limit, shard=Shard(i, total))
+        for i in range(total)
+    ]
     assert [problem for part in parts for problem in part.problems] == list(whole.problems)
     lengths = [len(part.problems) for part in parts]
     assert max(lengths) - min(lengths) <= 1
 
 
 @given(SIZES, st.integers(0, 99), st.integers(1, 4))
-def test_a_shuffled_plan_asks_every_problem_of_the_dataset_once_per_repeat(size: int, seed: int, repeats: int) -> None:
+def test_a_shuffled_plan_asks_every_problem_of_the_dataset_once_per_repeat(
+    size: int, seed: int, repeats: int
+) -> None:
     plan = make_plan(size, shuffle_seed=seed, repeats=repeats)
     steps = list(plan.steps())
     assert len(steps) == len(plan) == size * repeats
-    assert sorted(set(steps)) == [(problem, repeat) for problem in range(size) for repeat in range(repeats)]
+    assert sorted(set(steps)) == [
+        (problem, repeat) for problem in range(size) for repeat in range(repeats)
+    ]
 
 
 def test_the_order_is_that_of_pythons_shuffle() -> None:

@@ -25,7 +25,9 @@ DROP = {"latency_ms", "timing", "at"}
 class Workers:
     """Two workers; the first is lost once it has brought so many records."""
 
-    def __init__(self, folder: Path, solver: Scripted, lost_after: int | None = None, **more: Any) -> None:
+    def __init__(
+        self, folder: Path, solver: Scripted, lost_after: int | None = None, **more: Any
+    ) -> None:
         self.folder, self.solver, self.lost_after, self.more = folder, solver, lost_after, more
         self.hosts = 0
 
@@ -63,13 +65,17 @@ def views(folder: Path) -> list[JsonDict]:
     return [{key: value for key, value in row.items() if key not in DROP} for row in lines]
 
 
-async def test_a_lost_workers_steps_go_to_another_and_the_rows_are_those_of_one_process(tmp_path: Path) -> None:
+async def test_a_lost_workers_steps_go_to_another_and_the_rows_are_those_of_one_process(
+    tmp_path: Path,
+) -> None:
     elsewhere, here = Scripted(), Scripted()
     pool = Workers(tmp_path, elsewhere, lost_after=4)
     await evaluate(Evaluation(Sums(40), elsewhere, tmp_path / "a"), pool)
     await evaluate(Evaluation(Sums(40), here, tmp_path / "b"))
     assert pool.hosts == 3
-    assert Counter(one["problem_idx"] for one in records(tmp_path / "a", "outcome")) == Counter(range(40))
+    assert Counter(one["problem_idx"] for one in records(tmp_path / "a", "outcome")) == Counter(
+        range(40)
+    )
     assert views(tmp_path / "a") == views(tmp_path / "b")
     assert len(elsewhere.asked) > 40
 
@@ -113,7 +119,9 @@ async def test_what_ends_one_worker_ends_the_benchmark(tmp_path: Path) -> None:
 
 async def test_some_rejected_requests_are_rows_and_no_reason_to_stop(tmp_path: Path) -> None:
     """Only when the first are all rejected is it the server's doing; a worker must know what was scored before."""
-    solver = Scripted(lambda prompt: RequestRejectedError("no") if int(prompt.split()[-1][:-1]) % 3 == 0 else "1")
+    solver = Scripted(
+        lambda prompt: RequestRejectedError("no") if int(prompt.split()[-1][:-1]) % 3 == 0 else "1"
+    )
     pool = Workers(tmp_path, solver, lost_after=20)
     done = await evaluate(Evaluation(Sums(40), solver, tmp_path / "a"), pool)
     assert done.halt.kind is None
@@ -179,7 +187,9 @@ class PaidWorkers(Workers):
 
 
 @pytest.mark.parametrize("limit", [{"requests": 10}, {"usd": 0.3}, {"tokens": 200}])
-async def test_workers_share_a_budget_to_the_last_call(limit: dict[str, float], tmp_path: Path) -> None:
+async def test_workers_share_a_budget_to_the_last_call(
+    limit: dict[str, float], tmp_path: Path
+) -> None:
     pool, ours = PaidWorkers(tmp_path, limit, 1), Budget("b", **limit)  # type: ignore[arg-type]
     done = await evaluate(Evaluation(Sums(40), Scripted(), tmp_path / "a", budgets=(ours,)), pool)
     assert done.halt.kind is HaltKind.BUDGET and isinstance(done.halt.error, BoundaryError)

@@ -17,7 +17,14 @@ from nemo_evaluator.models.health import Outage
 
 
 def busy() -> Tally:
-    tally = Tally(planned=13190, scored=9500, reward_sum=7000.0, in_flight=256, tokens=12_345_678, cost_usd=12.5)
+    tally = Tally(
+        planned=13190,
+        scored=9500,
+        reward_sum=7000.0,
+        in_flight=256,
+        tokens=12_345_678,
+        cost_usd=12.5,
+    )
     tally.failed.update(transport=677, judge=12, sandbox=3)
     tally.health.retrying["HTTP 500"] = 37
     return tally

@@ -17,7 +17,10 @@ TIMING = {"latency_ms", "queue_ms", "timing", "timestamp"}
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k not in TIMING} for row in iter_jsonl(folder / "results.jsonl")]
+    return [
+        {k: v for k, v in row.items() if k not in TIMING}
+        for row in iter_jsonl(folder / "results.jsonl")
+    ]
 
 
 class Case:
@@ -47,7 +50,9 @@ def case(sums: Any, scripted: Any, tmp_path: Path) -> Case:
 
 
 def _solver(**settings: Any) -> dict[str, Any]:
-    return {"solver_settings": {"type": "simple", "temperature": 0.0, "system_prompt": None} | settings}
+    return {
+        "solver_settings": {"type": "simple", "temperature": 0.0, "system_prompt": None} | settings
+    }
 
 
 def NOTHING(case: Case) -> None:
@@ -59,7 +64,11 @@ def _row(case: Case) -> None:
 
     async def seed(idx: int) -> Any:
         found = await original(idx)
-        return replace(found, prompt="How much is 5 plus 5? 5", expected_answer="10") if idx == 5 else found
+        return (
+            replace(found, prompt="How much is 5 plus 5? 5", expected_answer="10")
+            if idx == 5
+            else found
+        )
 
     case.sums.seed = seed
 
@@ -86,8 +95,20 @@ def _scorer(case: Case) -> None:
     ("change", "edit", "asked", "verified", "reason"),
     [
         (_solver(temperature=0.7), NOTHING, 20, 20, "solver or generation settings changed"),
-        (_solver(system_prompt="Be brief."), NOTHING, 20, 20, "solver or generation settings changed"),
-        ({"service": {"url": "http://127.0.0.1:1/v1", "model": "other"}}, NOTHING, 20, 20, "service changed"),
+        (
+            _solver(system_prompt="Be brief."),
+            NOTHING,
+            20,
+            20,
+            "solver or generation settings changed",
+        ),
+        (
+            {"service": {"url": "http://127.0.0.1:1/v1", "model": "other"}},
+            NOTHING,
+            20,
+            20,
+            "service changed",
+        ),
         ({"template": "Q: {{ original_prompt }}"}, NOTHING, 20, 20, "instruction template changed"),
         ({}, _prompt, 20, 20, "problem changed"),
         ({}, _row, 2, 2, "problem changed"),
@@ -118,7 +139,12 @@ def _scorer(case: Case) -> None:
     ],
 )
 async def test_what_a_change_costs(
-    case: Case, change: dict[str, Any], edit: Callable[[Case], None], asked: int, verified: int, reason: str
+    case: Case,
+    change: dict[str, Any],
+    edit: Callable[[Case], None],
+    asked: int,
+    verified: int,
+    reason: str,
 ) -> None:
     await case.run()
     edit(case)
@@ -188,7 +214,11 @@ async def test_an_interrupted_run_goes_on_where_it_stopped(case: Case) -> None:
 async def test_an_answer_without_a_verdict_is_verified_not_asked(case: Case) -> None:
     await case.run()
     journal = case.folder / "journal.jsonl"
-    lines = [line for line in journal.read_text().splitlines(keepends=True) if '"kind":"outcome"' not in line]
+    lines = [
+        line
+        for line in journal.read_text().splitlines(keepends=True)
+        if '"kind":"outcome"' not in line
+    ]
     journal.write_text("".join(lines))
     finished, asked, verified = await case.run(resume=True)
     assert (asked, verified) == (0, 20)

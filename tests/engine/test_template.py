@@ -21,7 +21,12 @@ def _render(text):
 def test_ordinary_templates_render():
     text = "{{ original_prompt }} in {{ workspace_path }} {% for t in tags %}{{ t|upper }}{% endfor %}{{ n * 2 }}"
     assert _render(text) == "What is 2+2? in /testbed XY6"
-    assert _render("{{ instance.repo }}{% for i in range(3) %}{{ i }}{% endfor %}{{ instance['n'] % 2 }}") == "a/b0121"
+    assert (
+        _render(
+            "{{ instance.repo }}{% for i in range(3) %}{{ i }}{% endfor %}{{ instance['n'] % 2 }}"
+        )
+        == "a/b0121"
+    )
     with pytest.raises(UndefinedError):
         _render("{{ nothing }}")
     with pytest.raises(UsageError, match="line 2"):

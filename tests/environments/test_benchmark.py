@@ -48,7 +48,13 @@ async def test_without_a_scorer_equality_without_case() -> None:
     env = get_environment("plain")
     seed = await env.seed(1)
     assert (seed.prompt, seed.expected_answer, seed.system) == ("Say q1", "t1", None)
-    assert seed.metadata == {"source": "byob", "benchmark": "plain", "q": "q1", "target": "t1", "kind": "b"}
+    assert seed.metadata == {
+        "source": "byob",
+        "benchmark": "plain",
+        "q": "q1",
+        "target": "t1",
+        "kind": "b",
+    }
     assert seed.stored_metadata() == {"source": "byob", "benchmark": "plain", "kind": "b"}
     assert (await env.verify_answer(" T1 \n", seed)).reward == 1.0
     verdict = await env.verify("t2", "t1")
@@ -85,13 +91,23 @@ async def test_every_parameter_reaches_where_it_should() -> None:
     verdict = await env.verify_answer("t4", seed)
     assert verdict.reward == 1.0
     assert verdict.extracted_answer == "x"
-    assert verdict.scoring_details == {"method": "byob_Full", "correct": True, "extracted": "x", "more": [1]}
+    assert verdict.scoring_details == {
+        "method": "byob_Full",
+        "correct": True,
+        "extracted": "x",
+        "more": [1],
+    }
     assert seen[0].config == {"a": 1, "b": 2}
     assert seen[0].metadata["question"] == "q4"
 
 
 async def test_what_a_row_becomes_depends_on_its_number_alone() -> None:
-    @benchmark(name="random", dataset=rows, prompt="{x}", prepare_row=lambda row, idx, rng: {**row, "x": rng.random()})
+    @benchmark(
+        name="random",
+        dataset=rows,
+        prompt="{x}",
+        prepare_row=lambda row, idx, rng: {**row, "x": rng.random()},
+    )
     def bench() -> None: ...
 
     forward = [(await get_environment("random").seed(i)).prompt for i in range(10)]
@@ -102,7 +118,9 @@ async def test_what_a_row_becomes_depends_on_its_number_alone() -> None:
 
 
 async def test_columns_that_are_called_like_parameters() -> None:
-    data = [{"response": "r", "expected": "e", "sandbox": "s", "self": "me", "target": "t", "sample": 1}]
+    data = [
+        {"response": "r", "expected": "e", "sandbox": "s", "self": "me", "target": "t", "sample": 1}
+    ]
 
     @benchmark(name="clash", dataset=lambda: data, prompt="{response} {expected} {sandbox} {self}")
     @scorer
@@ -131,7 +149,9 @@ async def test_the_reward(returned: Any, reward: float) -> None:
     assert verdict.extracted_answer == "a" * 200
 
 
-@pytest.mark.parametrize("returned", [None, {}, "yes", {"correct": "maybe"}, {"correct": float("nan")}, {"a": None}])
+@pytest.mark.parametrize(
+    "returned", [None, {}, "yes", {"correct": "maybe"}, {"correct": float("nan")}, {"a": None}]
+)
 async def test_no_reward_is_an_error_and_no_zero(returned: Any) -> None:
     @benchmark(name="rewards", dataset=rows, prompt="{q}")
     @scorer
@@ -155,7 +175,9 @@ async def test_nothing_extracted_stays_nothing() -> None:
 
 async def test_seed_fn_and_its_sandboxes() -> None:
     def seed_fn(row: dict[str, Any], idx: int) -> SeedResult:
-        return SeedResult(f"do {row['q']}", "", {"row": idx}, sandbox_spec=SandboxSpec(image=f"img-{row['kind']}"))
+        return SeedResult(
+            f"do {row['q']}", "", {"row": idx}, sandbox_spec=SandboxSpec(image=f"img-{row['kind']}")
+        )
 
     @benchmark(name="agentic", dataset=rows, seed_fn=seed_fn, system_prompt="sys")
     @scorer
@@ -231,11 +253,20 @@ async def test_file_parameters_choose_the_data(tmp_path: Path) -> None:
     ("keywords", "said"),
     [
         ({"prompt": "{nope}"}, "no such column; it has kind, q, target"),
-        ({"prompt": "{q}", "target_field": "gold"}, r"no column 'gold' \(target_field\); it has kind, q, target"),
+        (
+            {"prompt": "{q}", "target_field": "gold"},
+            r"no column 'gold' \(target_field\); it has kind, q, target",
+        ),
         ({"prompt": ""}, "has no prompt"),
         ({"prompt": "{q}", "requirements": ["no-such-library>=1"]}, "needs no-such-library"),
-        ({"prompt": "{q}", "prepare_row": lambda row: {"x": row["missing"]}}, "row 0 .* cannot be prepared"),
-        ({"prompt": "{q}", "prepare_row": lambda row: None}, "prepare_row returned NoneType, not a dict"),
+        (
+            {"prompt": "{q}", "prepare_row": lambda row: {"x": row["missing"]}},
+            "row 0 .* cannot be prepared",
+        ),
+        (
+            {"prompt": "{q}", "prepare_row": lambda row: None},
+            "prepare_row returned NoneType, not a dict",
+        ),
         ({"prompt": "{q}", "dataset": "absent.jsonl"}, "does not exist"),
     ],
 )
@@ -309,7 +340,9 @@ def slow(sample: ScorerInput) -> dict:
 """
 
 
-async def test_a_slow_scorer_moves_to_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_scorer_moves_to_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Far above the real threshold, so that a busy machine does not make a fast call look slow.
     monkeypatch.setattr(_verdict, "SLOW_SECONDS", 0.1)
     path = tmp_path / "slow.py"
@@ -346,7 +379,9 @@ async def test_a_slow_scorer_moves_to_a_thread(tmp_path: Path, monkeypatch: pyte
         pytest.param([60.0, *[0.00001] * 100], False, id="a machine that slept"),
     ],
 )
-def test_a_fast_scorer_stays_on_the_loop_of_a_busy_machine(seconds: list[float], in_thread: bool) -> None:
+def test_a_fast_scorer_stays_on_the_loop_of_a_busy_machine(
+    seconds: list[float], in_thread: bool
+) -> None:
     runner = _verdict.ScorerRunner(lambda _: {"correct": True}, "timed")
     for one in seconds:
         runner._note(one)

@@ -19,7 +19,11 @@ def test_every_block_runs(tmp_path: Path) -> None:
     outputs = []
     for block in blocks:
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", block], cwd=tmp_path, env=environment, capture_output=True, text=True
+            ["bash", "-euo", "pipefail", "-c", block],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"
         outputs.append(done.stdout)

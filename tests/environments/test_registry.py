@@ -113,7 +113,9 @@ def test_a_registered_class_gets_what_its_constructor_takes() -> None:
         async def seed(self, idx: int) -> SeedResult:
             return SeedResult("p", "e")
 
-        async def verify(self, response: str, expected: str, sandbox: Any = None, **metadata: Any) -> VerifyResult:
+        async def verify(
+            self, response: str, expected: str, sandbox: Any = None, **metadata: Any
+        ) -> VerifyResult:
             return VerifyResult(1.0)
 
     env = get_environment("handmade", num_examples=3, params={"level": 2})

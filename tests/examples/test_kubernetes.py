@@ -27,7 +27,12 @@ KINDS = {
 
 
 def closed(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
 
 
 TEXT, WHOLE, FLAG = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "boolean"}
@@ -40,7 +45,9 @@ RAY_CLUSTER = closed(
     rayVersion=TEXT,
     enableInTreeAutoscaling=FLAG,
     suspend=FLAG,
-    headGroupSpec=closed(("rayStartParams", "template"), serviceType=TEXT, enableIngress=FLAG, **GROUP),
+    headGroupSpec=closed(
+        ("rayStartParams", "template"), serviceType=TEXT, enableIngress=FLAG, **GROUP
+    ),
     workerGroupSpecs={
         "type": "array",
         "items": closed(
@@ -62,7 +69,9 @@ RAY_JOB = closed(
         submissionMode={"enum": ["K8sJobMode", "HTTPMode", "InteractiveMode"]},
         submitterPodTemplate=POD,
         **dict.fromkeys(("shutdownAfterJobFinishes", "suspend"), FLAG),
-        **dict.fromkeys(("activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"), WHOLE),
+        **dict.fromkeys(
+            ("activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"), WHOLE
+        ),
         rayClusterSpec=RAY_CLUSTER,
     ),
 )
@@ -75,7 +84,11 @@ DOCUMENTS = [
 
 def schema_of(document: dict[str, Any]) -> dict[str, Any]:
     definitions = SCHEMA["$defs"] | {"RayJob": RAY_JOB}
-    return {"$schema": SCHEMA["$schema"], "$defs": definitions, "$ref": KINDS[document["apiVersion"], document["kind"]]}
+    return {
+        "$schema": SCHEMA["$schema"],
+        "$defs": definitions,
+        "$ref": KINDS[document["apiVersion"], document["kind"]],
+    }
 
 
 def problems(document: dict[str, Any]) -> list[str]:
@@ -113,7 +126,9 @@ def test_a_misspelt_field_is_found_at_any_depth() -> None:
     assert problems(broken)
 
 
-def test_what_pods_mount_exists_and_the_config_is_one_of_nels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_pods_mount_exists_and_the_config_is_one_of_nels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("NVIDIA_API_KEY", "nvapi-example")
     by_kind: dict[str, dict[str, Any]] = {}
     for one in DOCUMENTS:
@@ -128,7 +143,10 @@ def test_what_pods_mount_exists_and_the_config_is_one_of_nels(monkeypatch: pytes
                 if "configMap" in volume:
                     assert volume["configMap"]["name"] in by_kind["ConfigMap"]
                 if "persistentVolumeClaim" in volume:
-                    assert volume["persistentVolumeClaim"]["claimName"] in by_kind["PersistentVolumeClaim"]
+                    assert (
+                        volume["persistentVolumeClaim"]["claimName"]
+                        in by_kind["PersistentVolumeClaim"]
+                    )
     text = by_kind["ConfigMap"]["nemo-evaluator-config"]["data"]["eval.yaml"]
     ray = shlex.split(by_kind["RayJob"]["nel-ray"]["spec"]["entrypoint"])
     overrides = [ray[at + 1] for at, word in enumerate(ray) if word == "-O"]
@@ -138,7 +156,12 @@ def test_what_pods_mount_exists_and_the_config_is_one_of_nels(monkeypatch: pytes
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_option_is_one_of_nels(document: dict[str, Any]) -> None:
-    commands = [container["args"] for pod in pods(document) for container in pod["containers"] if "args" in container]
+    commands = [
+        container["args"]
+        for pod in pods(document)
+        for container in pod["containers"]
+        if "args" in container
+    ]
     if entry := document.get("spec", {}).get("entrypoint"):
         commands.append(shlex.split(entry.partition("nel ")[2]))
     for command in commands:

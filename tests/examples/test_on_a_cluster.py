@@ -39,7 +39,10 @@ class Site:
         self.shared = Path(tempfile.mkdtemp(prefix="nel-site-"))
         self.shared.chmod(0o755)
         found = cluster_stand_ins.install(self.shared)
-        nel.env |= found | {"NEL_DATA_MIRROR": str(mirror), "XDG_DATA_HOME": str(nel.folder / "data")}
+        nel.env |= found | {
+            "NEL_DATA_MIRROR": str(mirror),
+            "XDG_DATA_HOME": str(nel.folder / "data"),
+        }
         nel.env["PATH"] = f"{found['STAND_IN_TOOLS']}:{nel.env['PATH']}"
 
     def config(self, number: str, problems: int) -> dict[str, Any]:
@@ -67,7 +70,10 @@ class Site:
         (self.folder / "c.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
         done = self.nel("eval", "run", "c.yaml", code=None, timeout=240)
         assert done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.logs()}"
-        assert json.loads(self.nel("eval", "status", "-o", "o", "--json").stdout)["state"] == "finished"
+        assert (
+            json.loads(self.nel("eval", "status", "-o", "o", "--json").stdout)["state"]
+            == "finished"
+        )
         assert squeue_of(self.folder) == []
         return rows(self.folder / "o" / data["benchmarks"][0]["name"])
 
@@ -102,8 +108,14 @@ def answer(seen: Any) -> str:
     """What a model, a judge and a programmer would say."""
     body = json.dumps(seen.body)
     if "judge" in body or "CORRECT" in body:
-        return json.dumps({"reason": "so", "grade": "INCORRECT" if "stupid question" in body else "CORRECT"})
-    return "```python\ndef nothing():\n    pass\n```" if "Python function" in body else "The answer is B. 5"
+        return json.dumps(
+            {"reason": "so", "grade": "INCORRECT" if "stupid question" in body else "CORRECT"}
+        )
+    return (
+        "```python\ndef nothing():\n    pass\n```"
+        if "Python function" in body
+        else "The answer is B. 5"
+    )
 
 
 @pytest.mark.needs("docker")
@@ -123,7 +135,11 @@ def test_section_10_a_suite_in_one_job(site: Site, serve: Serve) -> None:
         "mmlu",
         "simpleqa",
     ]
-    assert not [path for path in (site.folder / "o").rglob("*") if path.is_file() and b"nvapi-on" in path.read_bytes()]
+    assert not [
+        path
+        for path in (site.folder / "o").rglob("*")
+        if path.is_file() and b"nvapi-on" in path.read_bytes()
+    ]
 
 
 def test_section_11_a_server_with_gpus(site: Site) -> None:
@@ -146,7 +162,9 @@ def test_a_judge_on_a_pool_of_its_own(site: Site) -> None:
     assert (model["asked"], judge["asked"]) == (2, 4) and model["node"] != judge["node"]
 
 
-@pytest.mark.parametrize("container", ["pyxis", pytest.param("apptainer", marks=pytest.mark.needs("apptainer"))])
+@pytest.mark.parametrize(
+    "container", ["pyxis", pytest.param("apptainer", marks=pytest.mark.needs("apptainer"))]
+)
 def test_a_server_in_an_image(site: Site, container: str) -> None:
     """Pyxis (its stand-in) or Apptainer runs the server; the evaluator stays outside, since that image has no nel."""
     data = site.config("15c", 3)
@@ -171,7 +189,10 @@ def test_prefill_and_decode_workers_of_dynamo(site: Site) -> None:
 def test_section_12_a_model_and_sandboxes_in_two_pools(site: Site) -> None:
     data = site.config("16a", 2)
     data["sandboxes"]["code"] |= {"image": IMAGE, "memory": "100m", "cpus": 1}
-    assert {row["scoring_details"]["verdict"] for row in site.run(data)} <= {"wrong", "compile_error"}
+    assert {row["scoring_details"]["verdict"] for row in site.run(data)} <= {
+        "wrong",
+        "compile_error",
+    }
     assert "#SBATCH hetjob" in (site.folder / "o" / "nel_eval.sbatch").read_text()
 
 
@@ -179,13 +200,23 @@ def test_section_12_a_model_and_sandboxes_in_two_pools(site: Site) -> None:
 def test_section_12_with_apptainer(site: Site) -> None:
     data = site.config("16b", 2)
     image = str(PARTS / "images" / "python-bookworm.sif")
-    data["sandboxes"]["code"] |= {"image": image, "memory": "100m", "cpus": 1, "sif_cache_dir": str(site.shared)}
-    assert {row["scoring_details"]["verdict"] for row in site.run(data)} <= {"wrong", "compile_error"}
+    data["sandboxes"]["code"] |= {
+        "image": image,
+        "memory": "100m",
+        "cpus": 1,
+        "sif_cache_dir": str(site.shared),
+    }
+    assert {row["scoring_details"]["verdict"] for row in site.run(data)} <= {
+        "wrong",
+        "compile_error",
+    }
 
 
 def test_tools_of_a_gym_server_elsewhere(site: Site) -> None:
     port = free_port()
-    with subprocess.Popen([sys.executable, "-m", "my_tools", str(port)], env=site.nel.env) as server:
+    with subprocess.Popen(
+        [sys.executable, "-m", "my_tools", str(port)], env=site.nel.env
+    ) as server:
         try:
             data = site.config("20", 2)
             data["services"]["tools"]["url"] = f"http://127.0.0.1:{port}"
@@ -198,14 +229,19 @@ def test_tools_of_a_gym_server_elsewhere(site: Site) -> None:
 def test_tools_of_a_gym_server_that_the_job_starts(site: Site) -> None:
     site.run(site.config("20a", 2))
     # Each problem: a call of the tool, then the answer.
-    assert site.servers()[0]["asked"] == 4 and "tools ready at" in (site.folder / "o" / "nel_eval.log").read_text()
+    assert (
+        site.servers()[0]["asked"] == 4
+        and "tools ready at" in (site.folder / "o" / "nel_eval.log").read_text()
+    )
 
 
 def test_option_a_requests_are_shared_by_servers_on_nodes_of_their_own(site: Site) -> None:
     assert len(site.run(site.config("multinode_a", 12))) == 12
     servers = site.servers()
     assert len({server["node"] for server in servers}) == len(servers) == 4
-    assert sum(server["asked"] for server in servers) == 12 and all(server["asked"] for server in servers)
+    assert sum(server["asked"] for server in servers) == 12 and all(
+        server["asked"] for server in servers
+    )
     assert all(len(server["gpus"]) == 2 for server in servers)
 
 

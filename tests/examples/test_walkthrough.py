@@ -40,20 +40,36 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
-def run(server: ScriptedServer, folder: Path, data_mirror: Path, number: str, *words: str) -> list[dict[str, Any]]:
+def run(
+    server: ScriptedServer, folder: Path, data_mirror: Path, number: str, *words: str
+) -> list[dict[str, Any]]:
     """Run an example; returns the bundles it leaves."""
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
     for file in (folder / "examples").rglob("*.yaml"):
         file.write_text(file.read_text().replace(PUBLIC, server.url))
     example = next((folder / "examples" / "configs").glob(f"{number}[_.]*"))
-    command = [str(Path(sys.executable).with_name("nel")), "eval", "run", str(example.relative_to(folder)), *words]
+    command = [
+        str(Path(sys.executable).with_name("nel")),
+        "eval",
+        "run",
+        str(example.relative_to(folder)),
+        *words,
+    ]
     environment = {**os.environ, "NVIDIA_API_KEY": KEY, "NEL_DATA_MIRROR": str(data_mirror)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, f"{example.name}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    written = [file for file in folder.rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, (
+        f"{example.name}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    )
+    written = [
+        file for file in folder.rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()
+    ]
     assert not written, "the key is in a file"
     assert KEY not in done.stdout + done.stderr
-    return [json.loads(file.read_text()) for file in sorted(folder.glob("eval_results/*/eval-*.json"))]
+    return [
+        json.loads(file.read_text()) for file in sorted(folder.glob("eval_results/*/eval-*.json"))
+    ]
 
 
 @pytest.mark.parametrize("number", ["01", "02", "05", "08", "25"])
@@ -68,18 +84,27 @@ def test_example(server: ScriptedServer, tmp_path: Path, data_mirror: Path, numb
 @pytest.mark.needs("xllamacpp")
 @pytest.mark.needs("model")
 @pytest.mark.parametrize("number", ["00_quickstart", "00_quickstart_hot"])
-def test_the_small_model(server: ScriptedServer, tmp_path: Path, data_mirror: Path, number: str) -> None:
+def test_the_small_model(
+    server: ScriptedServer, tmp_path: Path, data_mirror: Path, number: str
+) -> None:
     run(server, tmp_path, data_mirror, number, "--limit", "2")
     (folder,) = (tmp_path / "eval_results").iterdir()
     (row, _) = (folder / "quickstart" / "results.jsonl").read_text().splitlines()
     assert json.loads(row)["model_response"]
 
 
-def test_pictures(server: ScriptedServer, tmp_path: Path, data_mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures(
+    server: ScriptedServer, tmp_path: Path, data_mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A table as VLMEvalKit publishes them, with a picture in each row."""
     columns = ["index", "question", "A", "B", "answer", "category", "image"]
-    rows = [[str(number), f"What is in picture {number}?", "a cat", "a dog", "B", "pets", PNG] for number in range(6)]
-    (tmp_path / "MMBench_DEV_EN.tsv").write_text("\n".join("\t".join(row) for row in [columns, *rows]) + "\n")
+    rows = [
+        [str(number), f"What is in picture {number}?", "a cat", "a dog", "B", "pets", PNG]
+        for number in range(6)
+    ]
+    (tmp_path / "MMBench_DEV_EN.tsv").write_text(
+        "\n".join("\t".join(row) for row in [columns, *rows]) + "\n"
+    )
     monkeypatch.setenv("LMUData", str(tmp_path))
     (bundle,) = run(server, tmp_path, data_mirror, "13")
     assert bundle["validity"]["status"] == "VALID"
@@ -96,7 +121,9 @@ def test_budget_and_limits(server: ScriptedServer, tmp_path: Path, data_mirror: 
 def test_the_suite(server: ScriptedServer, tmp_path: Path, data_mirror: Path) -> None:
     """Section 10, with the sandbox of this machine in the place of Docker; then again, and nothing is asked."""
     sandbox = ("-O", "sandboxes.humaneval_code={type: local, timeout: 60}")
-    names = [bundle["benchmark"]["name"] for bundle in run(server, tmp_path, data_mirror, "17", *sandbox)]
+    names = [
+        bundle["benchmark"]["name"] for bundle in run(server, tmp_path, data_mirror, "17", *sandbox)
+    ]
     assert sorted(names) == ["gsm8k", "humaneval", "mmlu", "simpleqa"]
     asked = server.count
     run(server, tmp_path, data_mirror, "17", *sandbox, "--resume")
@@ -105,9 +132,16 @@ def test_the_suite(server: ScriptedServer, tmp_path: Path, data_mirror: Path) ->
 
 @pytest.mark.needs("docker")
 @pytest.mark.parametrize("number", ["06", "17"])
-def test_code_runs_in_docker_as_written(server: ScriptedServer, tmp_path: Path, data_mirror: Path, number: str) -> None:
+def test_code_runs_in_docker_as_written(
+    server: ScriptedServer, tmp_path: Path, data_mirror: Path, number: str
+) -> None:
     """Sections 5 and 10 with the engine and the image that they name."""
-    bundles = {bundle["benchmark"]["name"]: bundle for bundle in run(server, tmp_path, data_mirror, number)}
+    bundles = {
+        bundle["benchmark"]["name"]: bundle for bundle in run(server, tmp_path, data_mirror, number)
+    }
     assert bundles["humaneval"]["benchmark"]["coverage"]["scored"] == 5
     rows = (tmp_path / "eval_results" / "humaneval" / "results.jsonl").read_text().splitlines()
-    assert {json.loads(row)["scoring_details"]["verdict"] for row in rows} <= {"wrong", "compile_error"}
+    assert {json.loads(row)["scoring_details"]["verdict"] for row in rows} <= {
+        "wrong",
+        "compile_error",
+    }

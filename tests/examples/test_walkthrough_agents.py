@@ -39,9 +39,15 @@ new file mode 100644
 """
 
 
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, example: str, url: str, *words: str) -> list[dict[str, Any]]:
+def run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, example: str, url: str, *words: str
+) -> list[dict[str, Any]]:
     """Run an example with the model of ``url``; its rows, each with its trajectory."""
-    text = (ROOT / "examples" / "configs" / example).read_text().replace("https://integrate.api.nvidia.com/v1", url)
+    text = (
+        (ROOT / "examples" / "configs" / example)
+        .read_text()
+        .replace("https://integrate.api.nvidia.com/v1", url)
+    )
     (folder / example).write_text(text)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("NVIDIA_API_KEY", "nvapi-walkthrough-key")
@@ -52,36 +58,52 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, example: str, url: str, *
     for line in results.with_name("trajectories.jsonl").read_text().splitlines():
         record = json.loads(line)
         rows[record["problem_idx"]]["trajectory"] = record.get("trajectory")
-    everything = b"".join(path.read_bytes() for path in (folder / "eval_results").rglob("*") if path.is_file())
+    everything = b"".join(
+        path.read_bytes() for path in (folder / "eval_results").rglob("*") if path.is_file()
+    )
     assert b"nvapi-walkthrough-key" not in everything
     return rows
 
 
-def registry(folder: Path, monkeypatch: pytest.MonkeyPatch, dataset: str, image: str, count: int = 3) -> None:
+def registry(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, dataset: str, image: str, count: int = 3
+) -> None:
     """A registry of Harbor with a dataset of tasks that run in an image."""
     repository = folder / "repository"
     for number in range(count):
         task = shutil.copytree(TASKS / "plain", repository / f"task-{number}")
         shutil.rmtree(task / "environment")
-        about = (task / "task.toml").read_text().replace("[environment]", f'[environment]\ndocker_image = "{image}"')
+        about = (
+            (task / "task.toml")
+            .read_text()
+            .replace("[environment]", f'[environment]\ndocker_image = "{image}"')
+        )
         (task / "task.toml").write_text(about.replace("timeout_sec = 60", "timeout_sec = 300"))
     git = ["git", "-C", str(repository), "-c", "user.name=t", "-c", "user.email=t@example.com"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "tasks"]):
         subprocess.run([*git, *words], check=True)
     source = {"git_url": repository.as_uri()}
-    tasks = [{"name": f"task-{number}", "path": f"task-{number}", **source} for number in range(count)]
-    (folder / "registry.json").write_text(json.dumps([{"name": dataset, "version": "1.0", "tasks": tasks}]))
+    tasks = [
+        {"name": f"task-{number}", "path": f"task-{number}", **source} for number in range(count)
+    ]
+    (folder / "registry.json").write_text(
+        json.dumps([{"name": dataset, "version": "1.0", "tasks": tasks}])
+    )
     monkeypatch.setenv("HARBOR_REGISTRY", str(folder / "registry.json"))
     monkeypatch.setenv("HARBOR_DATASETS_DIR", str(folder / "data"))
     monkeypatch.setenv("NEL_DATA_LOCK", str(folder / "lock.json"))
 
 
 @pytest.mark.needs("docker", "git")
-def test_section_7_a_gym_server_runs_the_agent_and_we_verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_section_7_a_gym_server_runs_the_agent_and_we_verify(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     registry(tmp_path, monkeypatch, "swebench_multilingual", "nel-test/python:bookworm")
     port = free_port()
     environment = {**os.environ, "PORT": str(port), "AGENTS": "openhands", "PATCHES": "1"}
-    gym = subprocess.Popen([sys.executable, str(ROOT / "tests" / "support" / "gym_stand_in.py")], env=environment)
+    gym = subprocess.Popen(
+        [sys.executable, str(ROOT / "tests" / "support" / "gym_stand_in.py")], env=environment
+    )
     said = iter([PATCH, PATCH, PATCH.replace("+hello", "+good bye")])
     try:
         until = time.monotonic() + 180
@@ -96,7 +118,9 @@ def test_section_7_a_gym_server_runs_the_agent_and_we_verify(tmp_path: Path, mon
         gym.wait()
     # Two of three are right by our tests, whatever the Gym's own reward (0.25) says.
     assert sorted(row["reward"] for row in rows) == [0.0, 1.0, 1.0]
-    assert all(row["scoring_details"]["patch_applied"] and row["prompt_tokens"] == 10 for row in rows)
+    assert all(
+        row["scoring_details"]["patch_applied"] and row["prompt_tokens"] == 10 for row in rows
+    )
     assert rows[0]["scoring_details"]["verified_in"] == "a fresh sandbox"
 
 
@@ -171,8 +195,19 @@ class Container:
         port = free_port()
         (command,) = main["command"]
         told = [word for one in environment for word in ("-e", f"{one['name']}={one['value']}")]
-        words = ["run", "-d", "--network", "host", *told, "--entrypoint", main["entryPoint"][0], main["image"]]
-        self.name = docker(*words, *main["entryPoint"][1:], f"{command.rpartition(' ')[0]} {port}").strip()
+        words = [
+            "run",
+            "-d",
+            "--network",
+            "host",
+            *told,
+            "--entrypoint",
+            main["entryPoint"][0],
+            main["image"],
+        ]
+        self.name = docker(
+            *words, *main["entryPoint"][1:], f"{command.rpartition(' ')[0]} {port}"
+        ).strip()
         self.url = f"http://127.0.0.1:{port}"
 
     def inside(self, url: str) -> str:
@@ -197,11 +232,19 @@ def test_section_6_an_agent_of_harbor_in_fargate_tasks(
     ecs.create_cluster(clusterName="harbor-cluster")
     containers: list[Container] = []
 
-    async def connect(self: ecs_provider.EcsProvider, address: str, outside: list[str]) -> Container:
+    async def connect(
+        self: ecs_provider.EcsProvider, address: str, outside: list[str]
+    ) -> Container:
         arns = ecs.list_tasks(cluster="harbor-cluster")["taskArns"]
         tasks = ecs.describe_tasks(cluster="harbor-cluster", tasks=arns)["tasks"]
-        (task,) = (one for one in tasks if any(a["details"] and address in str(a) for a in one["attachments"]))
-        definition = ecs.describe_task_definition(taskDefinition=task["taskDefinitionArn"])["taskDefinition"]
+        (task,) = (
+            one
+            for one in tasks
+            if any(a["details"] and address in str(a) for a in one["attachments"])
+        )
+        definition = ecs.describe_task_definition(taskDefinition=task["taskDefinitionArn"])[
+            "taskDefinition"
+        ]
         override = task["overrides"]["containerOverrides"][0]["environment"]
         container = await asyncio.to_thread(Container, definition, override)
         containers.append(container)
@@ -217,7 +260,9 @@ def test_section_6_an_agent_of_harbor_in_fargate_tasks(
         assert server.count == 3
     assert [row["reward"] for row in rows] == [1.0] * 3
     for row in rows:
-        assert row["prompt_tokens"] == 10 and row["scoring_details"]["agent_version"] == "0.0-stand-in"
+        assert (
+            row["prompt_tokens"] == 10 and row["scoring_details"]["agent_version"] == "0.0-stand-in"
+        )
         (document,) = row["trajectory"]
         assert document["agent"]["name"] == "openhands-sdk" and validate_trajectory(document) == []
     # A task for each agent and one for each verifier, and all are stopped.

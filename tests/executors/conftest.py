@@ -39,7 +39,9 @@ def ray_address() -> Iterator[str]:
     script = ["bash", str(docker_image.ROOT / "scripts" / "ray.sh")]
 
     def running() -> dict[str, str]:
-        words = subprocess.run([*script, "env"], capture_output=True, text=True, check=True).stdout.split()[1:]
+        words = subprocess.run(
+            [*script, "env"], capture_output=True, text=True, check=True
+        ).stdout.split()[1:]
         return dict(word.split("=", 1) for word in words)
 
     ours = not running()
@@ -55,7 +57,11 @@ def ray_address() -> Iterator[str]:
 
 @pytest.fixture(params=EXECUTORS)
 def on(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve, sums: Sums
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    serve: Serve,
+    sums: Sums,
 ) -> Iterator[Bench]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

@@ -31,13 +31,21 @@ def test_in_the_foreground_it_runs_to_its_end(on: Bench) -> None:
     assert on.executor.status(run) == Life("finished", facts={"exit_code": 0})
     status = read_status(run)
     (one,) = status.benchmarks
-    assert (status.running, one.total, one.scored, one.failed, one.status) == (False, 6, 6, 0, "VALID")
+    assert (status.running, one.total, one.scored, one.failed, one.status) == (
+        False,
+        6,
+        6,
+        0,
+        "VALID",
+    )
     assert one.rate is not None and one.rate > 0 and one.eta_seconds is None
     assert one.cost_usd and f"${one.cost_usd:.4f}" in describe(status)
     assert "6/6 done" in describe(status) and "nel eval resume" not in describe(status)
 
 
-def test_in_the_background_it_is_seen_followed_and_stopped(on: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_the_background_it_is_seen_followed_and_stopped(
+    on: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     on.pace = 0.3
     assert on.start(400, background=True) == 0
     run = on.run()
@@ -46,7 +54,12 @@ def test_in_the_background_it_is_seen_followed_and_stopped(on: Bench, capsys: py
     on.until(lambda: read_status(run).benchmarks and read_status(run).benchmarks[0].scored >= 4)
     status = read_status(run)
     (one,) = status.benchmarks
-    assert (status.state, status.running, one.total, one.status) == ("running", True, 400, "running")
+    assert (status.state, status.running, one.total, one.status) == (
+        "running",
+        True,
+        400,
+        "running",
+    )
     assert one.rate and one.eta_seconds and one.eta_seconds > 1 and one.cost_usd
     assert "ETA" in describe(status) and status.where in describe(status)
     on.executor.stop(run)
@@ -114,7 +127,9 @@ def test_a_run_that_could_not_start_says_where_to_look(on: Bench) -> None:
     assert "no benchmark in here" in "".join(on.executor.logs(run))
     state = on.executor.status(run).state
     assert state in ("not started", "failed")
-    assert f"nel eval {'logs' if state == 'not started' else 'resume'} {run.run_id}" in describe(read_status(run))
+    assert f"nel eval {'logs' if state == 'not started' else 'resume'} {run.run_id}" in describe(
+        read_status(run)
+    )
 
 
 def test_two_at_once_are_two_runs_and_one_folder_takes_one(on: Bench) -> None:
@@ -122,8 +137,13 @@ def test_two_at_once_are_two_runs_and_one_folder_takes_one(on: Bench) -> None:
     on.start(60, background=True)
     on.start(60, background=True, output_dir="p")
     first, second = on.run(), on.run("p")
-    assert {one.run_id for one in list_runs()} == {first.run_id, second.run_id} and first.run_id != second.run_id
-    on.until(lambda: on.executor.status(first).state == on.executor.status(second).state == "running")
+    assert {one.run_id for one in list_runs()} == {
+        first.run_id,
+        second.run_id,
+    } and first.run_id != second.run_id
+    on.until(
+        lambda: on.executor.status(first).state == on.executor.status(second).state == "running"
+    )
     with pytest.raises(LockedError, match=first.run_id):
         on.start(60, background=True)
     on.executor.stop(first)
@@ -132,10 +152,15 @@ def test_two_at_once_are_two_runs_and_one_folder_takes_one(on: Bench) -> None:
     assert on.until_over("p") == "finished" and on.rows("p") == 60
 
 
-def test_of_two_that_race_for_a_folder_one_runs_and_neither_reads_the_others_request(on: Bench) -> None:
+def test_of_two_that_race_for_a_folder_one_runs_and_neither_reads_the_others_request(
+    on: Bench,
+) -> None:
     on.pace = 0.2
     name = on.config(8)
-    threads = [threading.Thread(target=on.start_file, args=(name,), kwargs={"background": True}) for _ in range(2)]
+    threads = [
+        threading.Thread(target=on.start_file, args=(name,), kwargs={"background": True})
+        for _ in range(2)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -218,17 +243,30 @@ def test_garbage_in_the_list_of_runs_hides_nothing_else(on: Bench) -> None:
 
 @pytest.mark.parametrize(
     "details",
-    [{"pid": "x", "began": [], "host": 3}, {"pid": -5, "began": 1, "host": ""}, {"exit_code": "0"}, {"exit_code": 77}],
+    [
+        {"pid": "x", "began": [], "host": 3},
+        {"pid": -5, "began": 1, "host": ""},
+        {"exit_code": "0"},
+        {"exit_code": 77},
+    ],
 )
-def test_a_garbled_handle_is_no_living_run(on: Bench, tmp_path: Path, details: dict[str, object]) -> None:
-    run = RunMeta("20260101_000000_aa", on.word, str(tmp_path / "none"), "yesterday", "sums", details)
+def test_a_garbled_handle_is_no_living_run(
+    on: Bench, tmp_path: Path, details: dict[str, object]
+) -> None:
+    run = RunMeta(
+        "20260101_000000_aa", on.word, str(tmp_path / "none"), "yesterday", "sums", details
+    )
     assert not on.executor.status(run).alive
     assert on.executor.life(run) is None
 
 
-def test_an_executor_that_is_not_there_any_more_is_unknown_and_can_be_cleaned(on: Bench, tmp_path: Path) -> None:
+def test_an_executor_that_is_not_there_any_more_is_unknown_and_can_be_cleaned(
+    on: Bench, tmp_path: Path
+) -> None:
     for number, word in enumerate(["ghost", "lepton"]):
-        RunMeta(f"20260101_000000_a{number}", word, str(tmp_path / "gone"), "2026-01-01", "sums").save()
+        RunMeta(
+            f"20260101_000000_a{number}", word, str(tmp_path / "gone"), "2026-01-01", "sums"
+        ).save()
     found = list(list_runs())
     assert [status_of(one).state for one in found] == ["unknown", "unknown"]
     for one in found:

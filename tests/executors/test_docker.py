@@ -37,7 +37,10 @@ def test_keys_reach_the_run_and_nobody_else(on: Bench, monkeypatch: pytest.Monke
     config = json.loads((on.folder / on.config(40)).read_text())
     config["services"]["model"]["api_key"] = "${MY_OWN_KEY}"
     (on.folder / "c.json").write_text(json.dumps(config))
-    assert start(RunRequest(config_file="c.json", background=True, command=("eval", "run", "c.json"))) == 0
+    assert (
+        start(RunRequest(config_file="c.json", background=True, command=("eval", "run", "c.json")))
+        == 0
+    )
     on.until(lambda: on.server.count)
     run = on.run()
     assert on.server.requests[0].headers["authorization"] == f"Bearer {KEY}"
@@ -108,7 +111,10 @@ def test_ctrl_c_stops_the_run_gently(on: Bench) -> None:
     client = Nel(on.folder).start("eval", "run", on.config(400))
     on.until(lambda: on.server.count > 8)
     # As a terminal does it: to the whole group of the foreground.
-    for pid in (client.pid, *map(int, Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split())):
+    for pid in (
+        client.pid,
+        *map(int, Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split()),
+    ):
         os.kill(pid, signal.SIGINT)
     _, errors = client.communicate(timeout=60)
     assert client.returncode == 130, errors
@@ -118,13 +124,19 @@ def test_ctrl_c_stops_the_run_gently(on: Bench) -> None:
 
 @in_a_container
 def test_an_image_without_nel_is_named(on: Bench, capfd: pytest.CaptureFixture[str]) -> None:
-    on.cluster = on.cluster | {"image": "nel-test/python:bookworm", "container_env": {}, "container_mounts": []}
+    on.cluster = on.cluster | {
+        "image": "nel-test/python:bookworm",
+        "container_env": {},
+        "container_mounts": [],
+    }
     with pytest.raises(UsageError, match="nel-test/python:bookworm could not run nel"):
         on.start(2)
     assert containers(on.run()) == []
 
 
-def test_an_engine_that_does_not_answer_is_no_dead_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_does_not_answer_is_no_dead_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     details = {"container_id": "nel-x", "image": "i"}
     run = RunMeta("20260101_000000_aa", "docker", str(tmp_path), "2026-01-01", "sums", details)
@@ -134,13 +146,23 @@ def test_an_engine_that_does_not_answer_is_no_dead_run(tmp_path: Path, monkeypat
 
 
 def _plain(run: RunMeta) -> dict[str, object]:
-    return {name: getattr(run, name) for name in ("run_id", "executor", "output_dir", "started_at", "config_summary")}
+    return {
+        name: getattr(run, name)
+        for name in ("run_id", "executor", "output_dir", "started_at", "config_summary")
+    }
 
 
 def test_only_variables_that_are_needed_go_along(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NAMED_IN_CONFIG", "HF_TOKEN", "NOBODY_ASKED", "https_proxy"):
         monkeypatch.setenv(name, f"value of {name}")
-    service = {"type": "api", "url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "${NAMED_IN_CONFIG}"}
+    service = {
+        "type": "api",
+        "url": "http://127.0.0.1:1/v1",
+        "model": "m",
+        "api_key": "${NAMED_IN_CONFIG}",
+    }
     loaded = load_mapping({"services": {"model": service}, "benchmarks": [{"name": "quickstart"}]})
     found = needed_variables(loaded)
-    assert {"NAMED_IN_CONFIG", "HF_TOKEN", "https_proxy"} <= set(found) and "NOBODY_ASKED" not in found
+    assert {"NAMED_IN_CONFIG", "HF_TOKEN", "https_proxy"} <= set(
+        found
+    ) and "NOBODY_ASKED" not in found

@@ -73,7 +73,9 @@ def texts_of(schema: type[BaseModel], *path: str) -> Iterator[Place]:
         containers = [get_origin(kind) for kind in kinds]
         if name == "type" or (str not in kinds and Literal in containers):
             continue
-        if dict in containers and not any(isinstance(kind, type) and issubclass(kind, BaseModel) for kind in kinds):
+        if dict in containers and not any(
+            isinstance(kind, type) and issubclass(kind, BaseModel) for kind in kinds
+        ):
             yield Place((*path, name), lambda text: {text: "1"})
             yield Place((*path, name), lambda text: {"NAME": text})
         elif list in containers and str in kinds:
@@ -96,8 +98,20 @@ def service_places() -> list[Place]:
         schema = SERVICES.schema(word)
         if issubclass(schema, ManagedService | HelperService):
             # Traffic settings reach the model and no script.
-            skipped = {"generation", "proxy", "interceptors", "reasoning_pattern", "retry", "depends_on", "url"}
-            found += [place for place in texts_of(schema, "services", word) if place.path[2] not in skipped]
+            skipped = {
+                "generation",
+                "proxy",
+                "interceptors",
+                "reasoning_pattern",
+                "retry",
+                "depends_on",
+                "url",
+            }
+            found += [
+                place
+                for place in texts_of(schema, "services", word)
+                if place.path[2] not in skipped
+            ]
     return found
 
 
@@ -111,9 +125,15 @@ SERVICE_BASE: dict[str, dict[str, Any]] = {
 
 def data_for(place: Place, text: str, folder: Path) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "services": {"model": {"type": "api", "url": "http://127.0.0.1:9/v1/chat/completions", "model": "m"}},
+        "services": {
+            "model": {"type": "api", "url": "http://127.0.0.1:9/v1/chat/completions", "model": "m"}
+        },
         "benchmarks": [{"name": "gsm8k", "solver": {"type": "simple", "service": "model"}}],
-        "cluster": {"type": "slurm", "node_pools": {"main": {"partition": "p"}}, "eval_image": "image"},
+        "cluster": {
+            "type": "slurm",
+            "node_pools": {"main": {"partition": "p"}},
+            "eval_image": "image",
+        },
         "output": {"dir": str(folder / "out")},
     }
     if place.path[0] == "services":
@@ -133,7 +153,9 @@ def data_for(place: Place, text: str, folder: Path) -> dict[str, Any]:
 
 def job_of(data: dict[str, Any], folder: Path) -> Job:
     config = parse_eval_config(data)
-    run = RunMeta("20260101_000000_0123abcd", "slurm", config.output.dir, "2026-01-01T00:00:00+00:00", "x")
+    run = RunMeta(
+        "20260101_000000_0123abcd", "slurm", config.output.dir, "2026-01-01T00:00:00+00:00", "x"
+    )
     return Job(RunRequest(), LoadedConfig(config, Document(data)), run)
 
 
@@ -145,7 +167,9 @@ def run_scripts(folder: Path, scripts: list[str]) -> None:
         (folder / "bin" / name).chmod(0o755)
     env = {"PATH": f"{folder}/bin:/usr/bin:/bin"}
     for text in scripts:
-        checked = subprocess.run(["bash", "-n", "-c", text], capture_output=True, cwd=folder, env=env)
+        checked = subprocess.run(
+            ["bash", "-n", "-c", text], capture_output=True, cwd=folder, env=env
+        )
         assert checked.returncode == 0, checked.stderr
         subprocess.run(["bash", "-c", text], capture_output=True, cwd=folder, env=env, timeout=30)
 
@@ -217,8 +241,14 @@ def test_no_flag_replaces_the_job(owner: tuple[str, ...], name: str, tmp_path: P
 def test_the_walk_covers_the_settings_that_were_attacked() -> None:
     walked = {str(place) for place in [*cluster_places(), *service_places()]}
     attacked = {
-        *(f"cluster.{name}" for name in ("sbatch_comment", "account", "container_env", "hostname", "username")),
-        *(f"cluster.node_pools.main.{name}" for name in ("partition", "gres", "sbatch_extra_flags")),
+        *(
+            f"cluster.{name}"
+            for name in ("sbatch_comment", "account", "container_env", "hostname", "username")
+        ),
+        *(
+            f"cluster.node_pools.main.{name}"
+            for name in ("partition", "gres", "sbatch_extra_flags")
+        ),
         *("services.vllm.extra_env", "services.vllm.health_path", "services.vllm.container_mounts"),
         "services.gym.server_cmd",
     }
@@ -227,7 +257,11 @@ def test_the_walk_covers_the_settings_that_were_attacked() -> None:
 
 def test_all_bad_values_are_told_at_once_with_their_keys(tmp_path: Path) -> None:
     data = data_for(Place(("cluster", "sbatch_comment"), str), "a\nb", tmp_path)
-    data["cluster"] |= {"account": "a\x1b", "container_env": {"A=1;touch x;B": "1"}, "hostname": "-oProxyCommand=x"}
+    data["cluster"] |= {
+        "account": "a\x1b",
+        "container_env": {"A=1;touch x;B": "1"},
+        "hostname": "-oProxyCommand=x",
+    }
     data["cluster"]["node_pools"]["main"]["partition"] = "p\rq"
     with pytest.raises(ConfigError) as caught:
         parse_eval_config(data)
@@ -259,7 +293,11 @@ def test_the_docker_executor_sets_variables_and_nothing_else(template: str, tmp_
     text = template.format("touch canary")
     data = data_for(Place(("output", "dir"), str), str(tmp_path / "out"), tmp_path)
     data["cluster"] = {"type": "docker", "image": "i"}
-    for field, value in [("container_env", {text: "1"}), ("container_env", {"A": text}), ("container_mounts", [text])]:
+    for field, value in [
+        ("container_env", {text: "1"}),
+        ("container_env", {"A": text}),
+        ("container_mounts", [text]),
+    ]:
         changed = data | {"cluster": data["cluster"] | {field: value}}
         try:
             job = job_of(changed, tmp_path)
@@ -296,7 +334,9 @@ def test_what_renders_checks_again(template: str, tmp_path: Path) -> None:
         checked_id(text)
 
 
-@pytest.mark.parametrize("vendor", ["../files/x", "a/b", "a?b", "a%2fb", "..", "", "a b", "a#b", "a..b"])
+@pytest.mark.parametrize(
+    "vendor", ["../files/x", "a/b", "a?b", "a%2fb", "..", "", "a b", "a#b", "a..b"]
+)
 def test_an_id_of_a_vendor_names_no_other_address(vendor: str) -> None:
     with pytest.raises(TransportError):
         checked_id(vendor)
@@ -307,7 +347,9 @@ def test_a_mount_that_would_be_two_is_refused_where_commas_separate() -> None:
     launch = Launch(["serve"], 1, image="i", mounts=["/a:/b:ro,/etc:/etc"])
     with pytest.raises(UsageError):
         srun_argv(launch, Step("pyxis"))
-    assert "/a:/b:ro,z" in docker_argv(Launch(["serve"], 1, image="i", mounts=["/a:/b:ro,z"]), "c", "e")
+    assert "/a:/b:ro,z" in docker_argv(
+        Launch(["serve"], 1, image="i", mounts=["/a:/b:ro,z"]), "c", "e"
+    )
 
 
 def test_a_job_number_of_the_scheduler_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

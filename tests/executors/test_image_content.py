@@ -53,7 +53,9 @@ def folder(tmp_path: Path) -> Path:
     (folder / "bench.py").write_text("import tokens\n")
     (folder / "tokens.py").write_text("key = 'answer'\n")
     (folder / "data").mkdir()
-    (folder / "data" / "rows.jsonl").write_text('{"key": "9f86d081884c7d659a2feaa0c55ad015", "token": "the"}\n')
+    (folder / "data" / "rows.jsonl").write_text(
+        '{"key": "9f86d081884c7d659a2feaa0c55ad015", "token": "the"}\n'
+    )
     return folder
 
 
@@ -68,7 +70,11 @@ def _copied(folder: Path, target: Path, *include: str) -> set[str]:
     target.mkdir()
     image.write_context(target)
     top = target / folder.name
-    return {str(path.relative_to(top)) for path in top.rglob("*") if not path.is_dir() or path.is_symlink()}
+    return {
+        str(path.relative_to(top))
+        for path in top.rglob("*")
+        if not path.is_dir() or path.is_symlink()
+    }
 
 
 @pytest.mark.parametrize("name", SECRET_FILES)
@@ -109,7 +115,9 @@ def test_links_that_leave_are_refused(folder: Path, tmp_path: Path, kind: str) -
         link.symlink_to("../../outside/file.txt")
     with pytest.raises(UsageError, match=r"link\.txt"):
         _copied(folder, tmp_path / "context")
-    assert PLANTED not in "".join(path.read_text() for path in (tmp_path / "context").rglob("*") if path.is_file())
+    assert PLANTED not in "".join(
+        path.read_text() for path in (tmp_path / "context").rglob("*") if path.is_file()
+    )
 
 
 def test_links_inside_lead_to_the_copies(folder: Path, tmp_path: Path) -> None:
@@ -121,7 +129,15 @@ def test_links_inside_lead_to_the_copies(folder: Path, tmp_path: Path) -> None:
     (folder / "plain.txt").symlink_to(".env")
     os.link(folder / "bench.py", folder / "hard.py")
     names = _copied(folder, tmp_path / "context")
-    assert names == {"bench.py", "tokens.py", "data/rows.jsonl", "absolute", "data/up", "whole", "hard.py"}
+    assert names == {
+        "bench.py",
+        "tokens.py",
+        "data/rows.jsonl",
+        "absolute",
+        "data/up",
+        "whole",
+        "hard.py",
+    }
     copy = tmp_path / "context" / "bench"
     for name in ("absolute", "data/up", "whole"):
         assert (copy / name).resolve().is_relative_to(copy.resolve())

@@ -26,7 +26,9 @@ def listed(folder: Path, handle: LocalHandle) -> RunMeta:
 
 
 @only_local
-def test_a_living_run_is_alive_where_there_is_no_proc(on: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_living_run_is_alive_where_there_is_no_proc(
+    on: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     on.pace = 0.3
     on.start(40, background=True)
 
@@ -54,25 +56,34 @@ def test_a_number_that_was_given_to_another_process_is_not_the_run(tmp_path: Pat
 
 
 def test_a_run_on_another_host_is_seen_and_is_stopped_there(tmp_path: Path) -> None:
-    write_json(tmp_path / "nel.lock", {"host": "node-7", "pid": 5, "since": "now", "run_id": "20260101_000000_aa"})
+    write_json(
+        tmp_path / "nel.lock",
+        {"host": "node-7", "pid": 5, "since": "now", "run_id": "20260101_000000_aa"},
+    )
     run = listed(tmp_path, LocalHandle(1, 1, "node-7"))
     assert Local().status(run).where == "pid 5 on node-7"
     with pytest.raises(UsageError, match="is running on node-7"):
         Local().stop(run)
 
 
-def test_one_that_is_deaf_to_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_deaf_to_sigterm_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nemo_evaluator.executors.local._GRACE", 0.3)
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
     deaf = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert deaf.stdout is not None and deaf.stdout.readline() == b"up\n"
-    Local().stop(listed(tmp_path, LocalHandle(deaf.pid, start_time(deaf.pid), socket.gethostname())))
+    Local().stop(
+        listed(tmp_path, LocalHandle(deaf.pid, start_time(deaf.pid), socket.gethostname()))
+    )
     assert deaf.wait(10) == -signal.SIGKILL
     deaf.stdout.close()
 
 
 @only_local
-def test_nothing_is_replayed_from_the_command_line(on: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_replayed_from_the_command_line(
+    on: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "argv", ["nel", "eval", "run", "nonsense.yaml", "--no-such-flag"])
     on.start(3, background=True, override=("benchmarks.0.repeats=2",))
     assert on.until_over() == "finished"

@@ -80,7 +80,9 @@ def change(on: Bench, name: str, **parts: Any) -> str:
 
 @on_ray
 @pytest.mark.parametrize("steps", [2000, pytest.param(20_000, marks=pytest.mark.large)])
-def test_a_killed_worker_loses_nothing_and_the_results_are_those_of_a_local_run(on: Bench, steps: int) -> None:
+def test_a_killed_worker_loses_nothing_and_the_results_are_those_of_a_local_run(
+    on: Bench, steps: int
+) -> None:
     on.pace = 0.02
     nel, before = Nel(on.folder), workers()
     run = nel.start("eval", "run", on.config(steps), "--no-progress")
@@ -121,13 +123,28 @@ def test_three_workers_answer_more_than_one(on: Bench) -> None:
 def test_a_lost_node_loses_nothing(on: Bench, ray_address: str) -> None:
     """A fourth node joins and dies, with all of its processes."""
     ray = Path(sys.executable).with_name("ray")
-    words = [ray, "start", "--block", "--address", ray_address, "--num-cpus", "2", "--disable-usage-stats"]
+    words = [
+        ray,
+        "start",
+        "--block",
+        "--address",
+        ray_address,
+        "--num-cpus",
+        "2",
+        "--disable-usage-stats",
+    ]
     with (on.folder / "node.log").open("wb") as log:
         node = subprocess.Popen(
-            [*words, "--node-ip-address", "127.0.0.1"], stdout=log, stderr=log, start_new_session=True
+            [*words, "--node-ip-address", "127.0.0.1"],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
     try:
-        on.until(lambda: "--block" in (on.folder / "node.log").read_text() or node.poll() is not None, 600)
+        on.until(
+            lambda: "--block" in (on.folder / "node.log").read_text() or node.poll() is not None,
+            600,
+        )
         assert node.poll() is None, (on.folder / "node.log").read_text()[-1500:]
         on.pace, on.cluster["shards"] = 0.1, 8
         run = Nel(on.folder).start("eval", "run", on.config(1500))
@@ -148,7 +165,9 @@ def test_ctrl_c_loses_nothing_leaves_no_worker_and_the_rest_is_resumed(on: Bench
     on.pace = 0.2
     nel, before = Nel(on.folder), workers()
     words = [str(Path(sys.executable).with_name("nel")), "eval", "run", on.config(300)]
-    run = subprocess.Popen(words, cwd=on.folder, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    run = subprocess.Popen(
+        words, cwd=on.folder, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     on.until(lambda: on.server.count > 20, 600)
     os.killpg(run.pid, signal.SIGINT)
     run.communicate(timeout=120)
@@ -169,12 +188,20 @@ def test_a_budget_is_shared_to_the_last_request(on: Bench) -> None:
 
 @on_ray
 @pytest.mark.needs("bwrap")
-def test_a_server_of_the_run_and_sandboxes_of_the_workers(on: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_of_the_run_and_sandboxes_of_the_workers(
+    on: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = on.folder / "packages" / "vllm" / "entrypoints" / "cli" / "main.py"
     module.parent.mkdir(parents=True)
     shutil.copy(ANSWERING, module)
     (on.folder / "judged.py").write_text(JUDGED_IN_A_SANDBOX)
-    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_port()}
+    served = {
+        "type": "vllm",
+        "model": "org/m",
+        "protocol": "chat_completions",
+        "gpus": 0,
+        "port": free_port(),
+    }
     benchmark = bench("judged.py", max_concurrent=4, sandbox={"type": "local"})
     config = change(on, on.config(1), services={"model": served}, benchmarks=[benchmark])
     nel = Nel(on.folder)
@@ -192,7 +219,9 @@ def test_what_a_node_lacks_is_said_once(on: Bench) -> None:
     file = on.folder / "sums.py"
     file.write_text(lacks + file.read_text())
     said = Nel(on.folder)("eval", "run", config, code=2, timeout=240)
-    assert said.stderr.count("no_such_library") <= 2 and "no_such_library" in said.stderr + said.stdout
+    assert (
+        said.stderr.count("no_such_library") <= 2 and "no_such_library" in said.stderr + said.stdout
+    )
     assert on.server.count == 0
 
 
@@ -213,7 +242,9 @@ def are_gone(family: dict[int, int]) -> bool:
 
 
 @pytest.mark.parametrize("on", ["ray"], indirect=True)
-def test_a_cluster_of_its_own_is_stopped_and_resumed_like_any_run_and_leaves_nothing(on: Bench) -> None:
+def test_a_cluster_of_its_own_is_stopped_and_resumed_like_any_run_and_leaves_nothing(
+    on: Bench,
+) -> None:
     on.cluster = {"type": "ray", "shards": 2}
     on.pace = 0.2
     nel = Nel(on.folder)
@@ -249,7 +280,20 @@ def test_a_cluster_of_its_own_is_stopped_and_resumed_like_any_run_and_leaves_not
 
 def test_the_older_launcher_runs(tmp_path: Path, serve: Serve, sums: Sums) -> None:
     server = serve("6")
-    words = ["-b", sums(9), "-s", "2", "-n", "2", "--max-problems", "5", "--model-url", server.url, "--model-id", "m"]
+    words = [
+        "-b",
+        sums(9),
+        "-s",
+        "2",
+        "-n",
+        "2",
+        "--max-problems",
+        "5",
+        "--model-url",
+        server.url,
+        "--model-id",
+        "m",
+    ]
     command = [
         sys.executable,
         "-m",
@@ -270,7 +314,16 @@ def test_the_older_flags_and_their_defaults(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("NEMO_API_KEY", raising=False)
     words = command_of(["--benchmark", "gsm8k", "--api-key", "sk-1", "--shuffle-seed", "-1"])
     assert "sk-1" not in words and os.environ.pop("NEMO_API_KEY") == "sk-1"
-    assert words[:8] == ["eval", "run", "--bench", "gsm8k", "--repeats", "1", "-o", "./eval_results/ray"]
+    assert words[:8] == [
+        "eval",
+        "run",
+        "--bench",
+        "gsm8k",
+        "--repeats",
+        "1",
+        "-o",
+        "./eval_results/ray",
+    ]
     assert {"cluster.type=ray", "cluster.shards=4", "benchmarks.0.shuffle_seed=null"} <= set(words)
 
 
@@ -281,7 +334,9 @@ def test_the_older_flags_and_their_defaults(monkeypatch: pytest.MonkeyPatch) -> 
         ({"host": "elsewhere"}, "service 'model' is at http://127.0.0.1:8000/v1"),
     ],
 )
-def test_a_node_that_cannot_do_it_says_why(facts: dict[str, str], said: str, tmp_path: Path) -> None:
+def test_a_node_that_cannot_do_it_says_why(
+    facts: dict[str, str], said: str, tmp_path: Path
+) -> None:
     running = {"model": RunningService("model", "http://127.0.0.1:8000/v1")}
     words: dict[str, Any] = {
         "raw": {},

@@ -65,10 +65,19 @@ def test_nothing_is_lost_on_the_way(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-@given(prompt=st.text(max_size=40), override=st.lists(st.from_regex(r"a\.b=[^$\x00]*", fullmatch=True), max_size=3))
-def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, prompt: str, override: list[str]) -> None:
-    request = RunRequest("c.yaml", system_prompt=prompt.encode("utf-8", "ignore").decode(), override=tuple(override))
-    assert read_request(write_request(request, "r", tmp_path_factory.mktemp("r"))) == replace(request, run_id="r")
+@given(
+    prompt=st.text(max_size=40),
+    override=st.lists(st.from_regex(r"a\.b=[^$\x00]*", fullmatch=True), max_size=3),
+)
+def test_any_text_survives(
+    tmp_path_factory: pytest.TempPathFactory, prompt: str, override: list[str]
+) -> None:
+    request = RunRequest(
+        "c.yaml", system_prompt=prompt.encode("utf-8", "ignore").decode(), override=tuple(override)
+    )
+    assert read_request(write_request(request, "r", tmp_path_factory.mktemp("r"))) == replace(
+        request, run_id="r"
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +101,9 @@ def test_a_secret_travels_in_the_environment_only(
     assert KEY not in str(os.environ)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"unheard_of": 1}', '{"repeats": "many"}', '{"override": 5}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"unheard_of": 1}', '{"repeats": "many"}', '{"override": 5}']
+)
 def test_a_file_that_is_no_request_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "request.json"
     file.write_text(text)

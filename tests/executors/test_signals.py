@@ -90,7 +90,12 @@ PHASES = ("starting", "verifying", "reporting")
 BLOWS = (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)
 # Of what takes longer, one blow per phase; the others with all that is large.
 CASES = [
-    pytest.param(word, phase, blow, marks=[*([pytest.mark.needs(word.split()[-1])] if word != "local" else []), *more])
+    pytest.param(
+        word,
+        phase,
+        blow,
+        marks=[*([pytest.mark.needs(word.split()[-1])] if word != "local" else []), *more],
+    )
     for word in ("local", "docker", "slurm", "own ray")
     for place, phase in enumerate(PHASES)
     for number, blow in enumerate(BLOWS)
@@ -116,7 +121,9 @@ def hit(on: Bench, blow: signal.Signals) -> None:
 
 def left(on: Bench) -> list[Any]:
     """What there still is of a run: processes, containers, jobs."""
-    found: list[Any] = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in marked(str(on.folder)) if _there(pid)]
+    found: list[Any] = [
+        Path(f"/proc/{pid}/cmdline").read_bytes() for pid in marked(str(on.folder)) if _there(pid)
+    ]
     if on.word == "docker":
         words = ["docker", "ps", "-aq", "--filter", f"label=nel.run_id={on.run().run_id}"]
         found += subprocess.run(words, check=True, capture_output=True, timeout=60).stdout.split()
@@ -138,10 +145,19 @@ def _there(pid: int) -> bool:
 
 @pytest.mark.parametrize(("on", "phase", "blow"), CASES, indirect=["on"])
 def test_nothing_is_left_behind(on: Bench, phase: str, blow: signal.Signals) -> None:
-    for name, text in {"own.py": SERVICE, "server.py": SERVER, "sums.py": SUMS, f"hold {phase}": ""}.items():
+    for name, text in {
+        "own.py": SERVICE,
+        "server.py": SERVER,
+        "sums.py": SUMS,
+        f"hold {phase}": "",
+    }.items():
         (on.folder / name).write_text(text)
     own = {"type": "custom", "class_path": "own.py:Server", "config": {"port": free_port()}}
-    parts = {"cluster": on.cluster, "services": {"model": own}, "benchmarks": [bench("sums.py", max_concurrent=2)]}
+    parts = {
+        "cluster": on.cluster,
+        "services": {"model": own},
+        "benchmarks": [bench("sums.py", max_concurrent=2)],
+    }
     (on.folder / "c.json").write_text(json.dumps(parts | {"output": {"dir": "o"}}))
     on.start_file("c.json", background=True)
     on.until(lambda: (on.folder / f"at {phase}").exists(), 240)

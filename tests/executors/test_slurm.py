@@ -20,13 +20,24 @@ pytestmark = pytest.mark.needs("slurm", "model")
 
 def test_a_job_serves_the_model_and_is_followed_to_its_end(on: Cluster) -> None:
     done = on.nel("eval", "run", on.config(4, {"model": MODEL}), timeout=240)
-    assert "Submitted job" in done.stdout and "finished" in done.stdout and "model ready at" in done.stderr
+    assert (
+        "Submitted job" in done.stdout
+        and "finished" in done.stdout
+        and "model ready at" in done.stderr
+    )
     assert len(rows(on.nel.folder / "o" / "sums")) == 4
     status = on.status()
-    assert (status["state"], status["exit_code"], status["benchmarks"][0]["scored"]) == ("finished", 0, 4)
+    assert (status["state"], status["exit_code"], status["benchmarks"][0]["scored"]) == (
+        "finished",
+        0,
+        4,
+    )
     assert "model ready at" in on.nel("eval", "logs", "-o", "o").stdout
     assert (on.nel.folder / "o" / "logs" / "server-model.log").stat().st_size > 0
-    assert not list((on.nel.folder / "o").glob(".services-*")) and not (on.nel.folder / "o" / ".secrets.env").exists()
+    assert (
+        not list((on.nel.folder / "o").glob(".services-*"))
+        and not (on.nel.folder / "o" / ".secrets.env").exists()
+    )
     job, follow_up = on.chain()
     assert squeue("-j", f"{job},{follow_up}", "-t", "pending,running,completing") == ""
     assert "is not running" in on.nel("eval", "stop", "-o", "o", code=1).stderr
@@ -41,10 +52,14 @@ def test_two_pools_are_one_job_and_services_wait_for_each_other(on: Cluster) -> 
         "model": MODEL | {"node_pool": "main"},
     }
     pools = {"main": POOL, "second": {**POOL, "partition": "gpu"}}
-    done = on.nel("eval", "run", on.config(2, services, solver="judge", node_pools=pools), timeout=240)
+    done = on.nel(
+        "eval", "run", on.config(2, services, solver="judge", node_pools=pools), timeout=240
+    )
     up = [line.split()[0] for line in done.stderr.splitlines() if " ready at " in line]
     assert up == ["model", "judge"]
-    begun = [line for line in done.stderr.splitlines() if line.startswith("Starting service: judge")]
+    begun = [
+        line for line in done.stderr.splitlines() if line.startswith("Starting service: judge")
+    ]
     assert done.stderr.index("model ready at") < done.stderr.index(begun[0])
     assert "#SBATCH hetjob" in (on.nel.folder / "o" / "nel_eval.sbatch").read_text()
     assert len(rows(on.nel.folder / "o" / "sums")) == 2
@@ -56,18 +71,29 @@ def test_shards_are_an_array_that_the_last_one_merges_into_what_one_run_gives(on
     status = on.status()
     assert (status["state"], status["exit_code"]) == ("finished", 0)
     assert [(one["name"], one["scored"]) for one in status["benchmarks"]] == [("sums", 8)]
-    assert len({path.parent.name for path in (on.nel.folder / "o").glob("shard_*/nel_run.json")}) == 4
+    assert (
+        len({path.parent.name for path in (on.nel.folder / "o").glob("shard_*/nel_run.json")}) == 4
+    )
     runs = json.loads(on.nel("eval", "runs", "--json").stdout)
     assert [run["run_id"] for run in runs] == [status["run_id"]]
-    on.nel.config("local.json", **(json.loads((on.nel.folder / "c.json").read_text()) | {"cluster": {"type": "local"}}))
+    on.nel.config(
+        "local.json",
+        **(json.loads((on.nel.folder / "c.json").read_text()) | {"cluster": {"type": "local"}}),
+    )
     on.nel("eval", "run", "local.json", "-o", "whole")
     of_both = [
-        [(row["problem_idx"], row["reward"], row["model_response"]) for row in rows(on.nel.folder / folder / "sums")]
+        [
+            (row["problem_idx"], row["reward"], row["model_response"])
+            for row in rows(on.nel.folder / folder / "sums")
+        ]
         for folder in ("o", "whole")
     ]
     assert sorted(of_both[0]) == sorted(of_both[1])
     reports = [(on.nel.folder / folder / "report.md").read_text() for folder in ("o", "whole")]
-    scores = [[line for line in report.splitlines() if "| sums" in line or "VALID" in line] for report in reports]
+    scores = [
+        [line for line in report.splitlines() if "| sums" in line or "VALID" in line]
+        for report in reports
+    ]
     assert scores[0] == scores[1] and scores[0]
     assert not (on.nel.folder / "o" / ".secrets.env").exists()
 
@@ -107,7 +133,9 @@ def test_a_lost_node_is_followed_by_another_job_and_a_cancelled_job_by_none(on: 
     assert 30 <= on.asked() <= 30 + 2 * 2
 
 
-def test_a_run_that_waits_is_pending_with_its_reason_and_can_be_stopped_and_resumed(on: Cluster) -> None:
+def test_a_run_that_waits_is_pending_with_its_reason_and_can_be_stopped_and_resumed(
+    on: Cluster,
+) -> None:
     flags = {"mem": "900M", "begin": "now+1hour"}
     config = on.embedded(3, node_pools={"main": POOL | {"sbatch_extra_flags": flags}})
     on.nel("eval", "run", config, "--background")
@@ -146,20 +174,37 @@ class Login:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         for name in ("host", "user"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
-        config = [f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder}/host", f"PidFile {folder}/pid"]
-        config += [f"AuthorizedKeysFile {folder}/user.pub", "StrictModes no", "UsePAM no", "PermitRootLogin yes"]
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)],
+                check=True,
+            )
+        config = [
+            f"Port {port}",
+            "ListenAddress 127.0.0.1",
+            f"HostKey {folder}/host",
+            f"PidFile {folder}/pid",
+        ]
+        config += [
+            f"AuthorizedKeysFile {folder}/user.pub",
+            "StrictModes no",
+            "UsePAM no",
+            "PermitRootLogin yes",
+        ]
         # What a profile would set on a login node.
         config += [
             f"SetEnv PATH={Path(NEL).parent}:{os.environ['PATH']} SLURM_CONF={os.environ['SLURM_CONF']}",
             "LogLevel VERBOSE",
         ]
         (folder / "sshd_config").write_text("\n".join(config) + "\n")
-        client = [f"Host login\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {folder}/user\n"]
+        client = [
+            f"Host login\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {folder}/user\n"
+        ]
         client += ["  StrictHostKeyChecking accept-new\n", f"  UserKnownHostsFile {folder}/known\n"]
         (folder / "ssh_config").write_text("".join(client))
         ssh = folder / "ssh"
-        ssh.write_text(f'#!/bin/sh\necho x >>{folder}/calls\nexec /usr/bin/ssh -F {folder}/ssh_config "$@"\n')
+        ssh.write_text(
+            f'#!/bin/sh\necho x >>{folder}/calls\nexec /usr/bin/ssh -F {folder}/ssh_config "$@"\n'
+        )
         ssh.chmod(0o755)
         Path("/run/sshd").mkdir(exist_ok=True)
         self.folder = folder
@@ -184,13 +229,18 @@ def login(nel: Nel) -> Iterator[Login]:
     nel.env["PATH"] = f"{made.folder}:{Path(NEL).parent}:{nel.env['PATH']}"
     yield made
     for master in (Path.home() / ".ssh" / "nel").glob("*"):
-        subprocess.run(["/usr/bin/ssh", "-O", "exit", "-o", f"ControlPath={master}", "login"], capture_output=True)
+        subprocess.run(
+            ["/usr/bin/ssh", "-O", "exit", "-o", f"ControlPath={master}", "login"],
+            capture_output=True,
+        )
     made.process.terminate()
     made.process.wait(timeout=90)
 
 
 @pytest.mark.needs("sshd", "root")
-def test_a_cluster_behind_ssh_gets_everything_over_one_connection(on: Cluster, login: Login) -> None:
+def test_a_cluster_behind_ssh_gets_everything_over_one_connection(
+    on: Cluster, login: Login
+) -> None:
     on.pace.write_text("1")
     config = on.embedded(24, hostname="login", username=getpass.getuser())
     there = on.nel.folder / "there"
@@ -210,7 +260,10 @@ def test_a_cluster_behind_ssh_gets_everything_over_one_connection(on: Cluster, l
     on.until(lambda state: on.asked("there") > 3, "there")
     assert "samples to run" in here("eval", "logs", run).stdout
     assert json.loads(here("eval", "stop", run, "--json").stdout)["state"] == "stopped"
-    assert squeue("-j", told["job_id"], "-t", "pending,running") == "" and not (there / ".secrets.env").exists()
+    assert (
+        squeue("-j", told["job_id"], "-t", "pending,running") == ""
+        and not (there / ".secrets.env").exists()
+    )
     on.pace.unlink()
     said = here("eval", "resume", run, timeout=240)
     assert "Completed 1 benchmark." in said.stderr and "finished" in said.stdout
@@ -229,7 +282,12 @@ class Hidden:
         hide = f'mount -t tmpfs none {self._folder} && exec "$@"'
         command = ["unshare", "--mount", "sh", "-c", hide, "sh", NEL, *words]
         done = subprocess.run(
-            command, cwd=self._nel.folder, env=self._nel.env, capture_output=True, text=True, timeout=timeout
+            command,
+            cwd=self._nel.folder,
+            env=self._nel.env,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
         )
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done

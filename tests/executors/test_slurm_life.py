@@ -20,7 +20,9 @@ def stand_in(on: Cluster, name: str, text: str) -> None:
     """A program that jobs of this run, and ``nel``, find before the real one, which is ``$REAL``."""
     tools = on.nel.folder / "tools"
     tools.mkdir(exist_ok=True)
-    real = subprocess.run(["which", name], capture_output=True, text=True, check=True).stdout.strip()
+    real = subprocess.run(
+        ["which", name], capture_output=True, text=True, check=True
+    ).stdout.strip()
     (tools / name).write_text(f"#!/bin/bash\nREAL={real}\n{text}\n")
     (tools / name).chmod(0o755)
     if str(tools) not in on.nel.env["PATH"]:
@@ -39,7 +41,12 @@ def test_a_preempted_run_goes_on_when_there_is_room_again(on: Cluster, serve: Se
     pace = [0.5]
     server = serve(lambda seen: Say("6", delay=pace[0]))
     pool = {"partition": "low", "sbatch_extra_flags": {"mem": "3900M"}}
-    on.nel("eval", "run", on.config(400, {"model": api(server.url)}, node_pools={"main": pool}), "--submit")
+    on.nel(
+        "eval",
+        "run",
+        on.config(400, {"model": api(server.url)}, node_pools={"main": pool}),
+        "--submit",
+    )
     asked(server, 4)
     node = squeue("-j", on.chain()[0], "-o", "%N")
     urgent = [
@@ -66,7 +73,12 @@ def test_a_preempted_run_goes_on_when_there_is_room_again(on: Cluster, serve: Se
 def test_a_chain_ends_when_max_walltime_is_used_up(on: Cluster, serve: Serve) -> None:
     pace = [0.5]
     server = serve(lambda seen: Say("6", delay=pace[0]))
-    on.nel("eval", "run", on.config(400, {"model": api(server.url)}, max_walltime="00:00:04"), "--submit")
+    on.nel(
+        "eval",
+        "run",
+        on.config(400, {"model": api(server.url)}, max_walltime="00:00:04"),
+        "--submit",
+    )
     asked(server, 4)
     time.sleep(4)
     kill_script(on.chain()[0])
@@ -90,7 +102,11 @@ def test_one_shard_is_looked_at_stopped_and_resumed_alone(on: Cluster, serve: Se
     stopped = json.loads(on.nel("eval", "stop", run, "--shard", "1", "--json").stdout)
     assert stopped["state"] == "stopped" and stopped["output_dir"].endswith("shard_1")
     state = on.status()
-    assert state["running"] and state["where"].startswith("job ") and "1 of 2 shards done" in state["where"]
+    assert (
+        state["running"]
+        and state["where"].startswith("job ")
+        and "1 of 2 shards done" in state["where"]
+    )
     assert "is running in" in on.nel("eval", "resume", run, "-s", "0", code=1).stderr
     assert "no shard 2" in on.nel("eval", "logs", run, "-s", "2", code=1).stderr
     on.nel("eval", "resume", run, "-s", "1", "--background")
@@ -101,7 +117,9 @@ def test_one_shard_is_looked_at_stopped_and_resumed_alone(on: Cluster, serve: Se
     assert server.count <= 402 and jobs_of(on) == []
 
 
-def test_a_job_that_the_scheduler_forgot_is_found_in_the_accounts(on: Cluster, serve: Serve) -> None:
+def test_a_job_that_the_scheduler_forgot_is_found_in_the_accounts(
+    on: Cluster, serve: Serve
+) -> None:
     if subprocess.run(["sacct", "-n"], capture_output=True).returncode:
         pytest.skip("this cluster keeps no accounts")
     server = serve(lambda seen: Say("6", delay=0.5))
@@ -125,9 +143,15 @@ def test_a_killed_submission_is_found_and_stopped(on: Cluster, serve: Serve, pha
     held = on.nel.folder / "held"
     pause = f"touch {held}; while [ -e {held} ]; do sleep 0.1; done"
     call = 'case "$*" in *dependency*) exec $REAL "$@" ;; esac\n'
-    order = f'{pause}; $REAL "$@"' if phase == "before" else f'said=$($REAL "$@"); {pause}; echo "$said"'
+    order = (
+        f'{pause}; $REAL "$@"'
+        if phase == "before"
+        else f'said=$($REAL "$@"); {pause}; echo "$said"'
+    )
     stand_in(on, "sbatch", call + order)
-    config = on.config(400, {"model": api(server.url)}, node_pools={"main": POOL | {"partition": "batch"}})
+    config = on.config(
+        400, {"model": api(server.url)}, node_pools={"main": POOL | {"partition": "batch"}}
+    )
     submitting = on.nel.start("eval", "run", config, "--submit")
     while not held.exists():
         assert submitting.poll() is None, submitting.communicate()
@@ -138,13 +162,21 @@ def test_a_killed_submission_is_found_and_stopped(on: Cluster, serve: Serve, pha
     held.unlink()
     status = on.until(lambda state: state["running"])
     (listed,) = json.loads(on.nel("eval", "runs", "--json").stdout)
-    assert listed["run_id"] == status["run_id"] and listed["state"] in ("pending", "starting", "running")
-    assert json.loads(on.nel("eval", "stop", status["run_id"], "--json").stdout)["state"] == "stopped"
+    assert listed["run_id"] == status["run_id"] and listed["state"] in (
+        "pending",
+        "starting",
+        "running",
+    )
+    assert (
+        json.loads(on.nel("eval", "stop", status["run_id"], "--json").stdout)["state"] == "stopped"
+    )
     assert jobs_of(on) == [] and not (on.nel.folder / "o" / ".secrets.env").exists()
 
 
 @pytest.mark.parametrize("phase", ["following", "stopping"])
-def test_a_killed_follower_or_stopper_leaves_a_run_that_is_known(on: Cluster, serve: Serve, phase: str) -> None:
+def test_a_killed_follower_or_stopper_leaves_a_run_that_is_known(
+    on: Cluster, serve: Serve, phase: str
+) -> None:
     server = serve(lambda seen: Say("6", delay=0.5))
     config = on.config(400, {"model": api(server.url)})
     acting = on.nel.start("eval", "run", config) if phase == "following" else None
@@ -167,7 +199,9 @@ def test_a_killed_follower_or_stopper_leaves_a_run_that_is_known(on: Cluster, se
     assert jobs_of(on) == [] and processes_of(on.nel.folder) == []
 
 
-def test_a_run_leaves_the_request_of_one_that_waits_for_its_folder(on: Cluster, serve: Serve) -> None:
+def test_a_run_leaves_the_request_of_one_that_waits_for_its_folder(
+    on: Cluster, serve: Serve
+) -> None:
     server = serve(lambda seen: Say("6"))
     later = {"main": POOL | {"sbatch_extra_flags": {"mem": "900M", "begin": "now+1hour"}}}
     config = on.config(2, {"model": api(server.url)}, node_pools=later)
@@ -176,6 +210,10 @@ def test_a_run_leaves_the_request_of_one_that_waits_for_its_folder(on: Cluster, 
     parts = json.loads((on.nel.folder / config).read_text()) | {"cluster": {"type": "local"}}
     on.nel("eval", "run", on.nel.config("here.json", **parts))
     assert request.exists()
-    subprocess.run(["scancel", *(on.nel.folder / "o" / ".nel_submitted").read_text().split()], check=True, timeout=60)
+    subprocess.run(
+        ["scancel", *(on.nel.folder / "o" / ".nel_submitted").read_text().split()],
+        check=True,
+        timeout=60,
+    )
     on.nel("eval", "run", "here.json", "--fresh")
     assert waiting in request.name and not request.exists()

@@ -32,7 +32,9 @@ def hold_merge(on: Cluster) -> Path:
     return held
 
 
-def test_a_job_that_is_killed_while_it_merges_is_followed_by_one_that_merges(on: Cluster, serve: Serve) -> None:
+def test_a_job_that_is_killed_while_it_merges_is_followed_by_one_that_merges(
+    on: Cluster, serve: Serve
+) -> None:
     server, held = serve(lambda seen: Say("6")), hold_merge(on)
     on.nel("eval", "run", on.config(4, {"model": api(server.url)}, shards=2), "--submit")
     on.until(lambda state: Path(f"{held}.seen").exists())
@@ -47,19 +49,29 @@ def test_a_job_that_is_killed_while_it_merges_is_followed_by_one_that_merges(on:
 
 def test_a_shard_that_waits_is_stopped_alone(on: Cluster, serve: Serve) -> None:
     server = serve(lambda seen: Say("6"))
-    on.nel("eval", "run", on.config(4, {"model": api(server.url)}, shards=2, node_pools=LATER), "--submit")
+    on.nel(
+        "eval",
+        "run",
+        on.config(4, {"model": api(server.url)}, shards=2, node_pools=LATER),
+        "--submit",
+    )
     run = on.status()["run_id"]
     stopped = json.loads(on.nel("eval", "stop", run, "--shard", "1", "--json").stdout)
     assert stopped["state"] == "stopped" and stopped["output_dir"].endswith("shard_1")
     status = on.status()
     assert status["state"] == "pending" and "1 of 2 shards done" in status["where"]
-    assert squeue("-r", "-t", "pending", "-o", "%Z %K").splitlines().count(f"{on.nel.folder / 'o'} 0") == 1
+    assert (
+        squeue("-r", "-t", "pending", "-o", "%Z %K").splitlines().count(f"{on.nel.folder / 'o'} 0")
+        == 1
+    )
     assert "is not running" in on.nel("eval", "stop", run, "--shard", "1", code=1).stderr
     on.nel("eval", "stop", run)
     assert on.status()["state"] == "stopped" and jobs_of(on) == []
 
 
-def test_a_new_run_shows_no_score_of_the_old_one_and_merges_none_of_its_shards(on: Cluster, serve: Serve) -> None:
+def test_a_new_run_shows_no_score_of_the_old_one_and_merges_none_of_its_shards(
+    on: Cluster, serve: Serve
+) -> None:
     answer = ["6"]
     server = serve(lambda seen: Say(answer[0]))
     services = {"model": api(server.url)}
@@ -70,7 +82,9 @@ def test_a_new_run_shows_no_score_of_the_old_one_and_merges_none_of_its_shards(o
     own.write_text("mine")
     answer[0] = "none"
     on.nel("eval", "run", on.config(4, services, shards=2, node_pools=LATER), "--fresh", "--submit")
-    assert [(one["scored"], one["mean_reward"]) for one in on.status()["benchmarks"]] == [(0, None)] * 2
+    assert [(one["scored"], one["mean_reward"]) for one in on.status()["benchmarks"]] == [
+        (0, None)
+    ] * 2
     on.nel("eval", "stop", "-o", "o")
     on.nel("eval", "run", on.config(4, services, shards=2), "--fresh", timeout=240)
     (one,) = on.status()["benchmarks"]

@@ -36,11 +36,33 @@ def _bundle(name: str, samples: int, **changes: Any) -> dict[str, Any]:
             "truncated_share": 0.25,
             "unparsed_share": 0.0,
             "scores": {
-                "pass@1": {"value": 0.5, "ci_lower": 0.1, "ci_upper": 0.9, "ci_method": "wilson", "n": 2},
-                "pass@2": {"value": 1.0, "ci_lower": 0.3, "ci_upper": 1.0, "ci_method": "wilson", "n": 2},
-                "scorer:strict": {"value": 0.25, "ci_lower": 0.0, "ci_upper": 0.6, "correct": 1, "total": 3},
+                "pass@1": {
+                    "value": 0.5,
+                    "ci_lower": 0.1,
+                    "ci_upper": 0.9,
+                    "ci_method": "wilson",
+                    "n": 2,
+                },
+                "pass@2": {
+                    "value": 1.0,
+                    "ci_lower": 0.3,
+                    "ci_upper": 1.0,
+                    "ci_method": "wilson",
+                    "n": 2,
+                },
+                "scorer:strict": {
+                    "value": 0.25,
+                    "ci_lower": 0.0,
+                    "ci_upper": 0.6,
+                    "correct": 1,
+                    "total": 3,
+                },
                 "summary": {"mean": 0.5, "n": 3},
-                "runtime": {"total_tokens": 90, "elapsed_seconds": 61.5, "latency_percentiles_ms": {"p50": 120.0}},
+                "runtime": {
+                    "total_tokens": 90,
+                    "elapsed_seconds": 61.5,
+                    "latency_percentiles_ms": {"p50": 120.0},
+                },
                 "failures": {"total_failures": 1, "categories": {}},
             },
             "categories": {},
@@ -79,7 +101,12 @@ JUDGED: dict[str, Any] = {
     "scorer_rewards": {"scorer:strict": 0.0, "scorer:judge": 0.75},
     "scoring_details": {
         "method": "exact",
-        "scorer:judge": {"reward": 0.75, "reasoning": "the unit is missing", "judge_model": "j-1", "judge_tokens": 55},
+        "scorer:judge": {
+            "reward": 0.75,
+            "reasoning": "the unit is missing",
+            "judge_model": "j-1",
+            "judge_tokens": 55,
+        },
     },
     "cost_usd": 0.002,
 }
@@ -92,14 +119,20 @@ def agent_trajectory() -> list[dict[str, Any]]:
     picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'A' * 400}"}}
     shown = {"type": "image_url", "image_url": {"url": "https://pictures.example/1.png"}}
     builder.message("user", [{"type": "text", "text": "how many files?"}, picture, shown])
-    reply = ModelResponse(content="", model="m-1", prompt_tokens=9, completion_tokens=4, latency_ms=50.0)
+    reply = ModelResponse(
+        content="", model="m-1", prompt_tokens=9, completion_tokens=4, latency_ms=50.0
+    )
     builder.agent(reply, [ToolCallInfo("c1", "bash", {"command": "ls"})])
     builder.observe("c1", "a b c", latency_ms=7.0, is_error=False, source="sandbox")
-    builder.agent(ModelResponse(content="three", model="m-1", reasoning_content="counted", latency_ms=40.0))
+    builder.agent(
+        ModelResponse(content="three", model="m-1", reasoning_content="counted", latency_ms=40.0)
+    )
     return builder.finish(status="completed")
 
 
-def write_run(root: Path, name: str, rows: list[dict[str, Any]], bundle: dict[str, Any] | None = None) -> Path:
+def write_run(
+    root: Path, name: str, rows: list[dict[str, Any]], bundle: dict[str, Any] | None = None
+) -> Path:
     """Write one task folder."""
     task = root / name
     path = task / f"eval-20261115T001802Z-{name}.json"
@@ -112,13 +145,21 @@ def write_run(root: Path, name: str, rows: list[dict[str, Any]], bundle: dict[st
 def run_dir(tmp_path: Path) -> Path:
     """An output directory with two benchmarks."""
     root = tmp_path / "out"
-    failed = {"status": "failed", "reward": None, "failure": {"cause": "transport", "message": "reset"}}
+    failed = {
+        "status": "failed",
+        "reward": None,
+        "failure": {"cause": "transport", "message": "reset"},
+    }
     cut = {"finish_reason": "length", "reward": 0.0}
-    write_run(root, "gsm8k", [_row(0, 0, **JUDGED), _row(0, 1, **cut), _row(1, 0), _row(1, 1, **failed)])
+    write_run(
+        root, "gsm8k", [_row(0, 0, **JUDGED), _row(0, 1, **cut), _row(1, 0), _row(1, 1, **failed)]
+    )
     write_run(root, "agents", [_row(0, 0), _row(0, 1)])
     # The second row's conversation comes first in the file: it is found all the same.
     lines = [{"problem_idx": 0, "repeat": at, "trajectory": agent_trajectory()} for at in (1, 0)]
-    (root / "agents" / "trajectories.jsonl").write_bytes(b"".join(dumps(line) + b"\n" for line in lines))
+    (root / "agents" / "trajectories.jsonl").write_bytes(
+        b"".join(dumps(line) + b"\n" for line in lines)
+    )
     return root
 
 
@@ -126,11 +167,23 @@ def run_dir(tmp_path: Path) -> Path:
 def odd_run(tmp_path: Path) -> Path:
     """Rows as other writers may leave them."""
     call = {"tool_call_id": "1", "function_name": "f", "arguments": "{broken"}
-    nothing = dict.fromkeys(("prompt", "model_response", "metadata", "scoring_details", "scorer_rewards", "latency_ms"))
+    nothing = dict.fromkeys(
+        ("prompt", "model_response", "metadata", "scoring_details", "scorer_rewards", "latency_ms")
+    )
     rows = [
-        _row(0, 0, trajectory=[{"steps": [{"source": "agent", "message": "x", "tool_calls": [call]}]}]),
+        _row(
+            0,
+            0,
+            trajectory=[{"steps": [{"source": "agent", "message": "x", "tool_calls": [call]}]}],
+        ),
         _row(1, 0, **nothing),
-        _row(2, 0, trajectory=["text"], expected_answer=["a"], prompt=[{"type": "text", "text": "hi"}]),
+        _row(
+            2,
+            0,
+            trajectory=["text"],
+            expected_answer=["a"],
+            prompt=[{"type": "text", "text": "hi"}],
+        ),
         _row(3, 0, trajectory=[{"steps": ["no step", {"source": "agent", "tool_calls": [{}]}]}]),
         _row(4, 0, scorer_rewards={"scorer:reward": 0.25}),
         {"problem_idx": 5, "reward": 1},

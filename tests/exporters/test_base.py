@@ -38,7 +38,9 @@ class Recorder:
 
     def export(self, bundles: Sequence[ExportBundle], config: dict[str, Any]) -> list[str]:
         """Remember."""
-        Recorder.seen.append((self.shout, [(one.name, len(list(one.rows()))) for one in bundles], config))
+        Recorder.seen.append(
+            (self.shout, [(one.name, len(list(one.rows()))) for one in bundles], config)
+        )
         return [one.run_id for one in bundles]
 
 
@@ -114,8 +116,15 @@ def test_what_a_library_raises_is_one_error_without_secrets(run_dir: Path) -> No
 def test_settings_come_from_the_file_then_from_the_command(tmp_path: Path) -> None:
     file = tmp_path / "export.yaml"
     file.write_text("mlflow: {experiment_name: a, emit_traces: true}\nwandb: {project: p}\n")
-    settings = read_settings("mlflow", file, ("emit_traces=false", 'tags={"a": "b"}', "run_name=x=y"))
-    assert settings == {"experiment_name": "a", "emit_traces": False, "tags": {"a": "b"}, "run_name": "x=y"}
+    settings = read_settings(
+        "mlflow", file, ("emit_traces=false", 'tags={"a": "b"}', "run_name=x=y")
+    )
+    assert settings == {
+        "experiment_name": "a",
+        "emit_traces": False,
+        "tags": {"a": "b"},
+        "run_name": "x=y",
+    }
     file.write_text(json.dumps({"experiment_name": "whole"}))
     assert read_settings("mlflow", file, ()) == {"experiment_name": "whole"}
     with pytest.raises(UsageError, match="key=value"):
@@ -123,8 +132,13 @@ def test_settings_come_from_the_file_then_from_the_command(tmp_path: Path) -> No
 
 
 def test_the_command_prints_where_things_went(run_dir: Path) -> None:
-    result = CliRunner().invoke(export, [str(run_dir), "-d", "recorder", "-o", "shout=true"], catch_exceptions=False)
-    assert result.stdout.splitlines() == ["eval-20261115T001802Z-agents", "eval-20261115T001802Z-gsm8k"]
+    result = CliRunner().invoke(
+        export, [str(run_dir), "-d", "recorder", "-o", "shout=true"], catch_exceptions=False
+    )
+    assert result.stdout.splitlines() == [
+        "eval-20261115T001802Z-agents",
+        "eval-20261115T001802Z-gsm8k",
+    ]
     assert Recorder.seen[0][0] is True
 
 
@@ -134,11 +148,15 @@ def test_an_installed_package_adds_an_exporter(run_dir: Path, tmp_path: Path) ->
     info = site / "their_tracker-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-tracker\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[nemo_evaluator.exporters]\ntheirs = their_tracker:Theirs\n")
+    (info / "entry_points.txt").write_text(
+        "[nemo_evaluator.exporters]\ntheirs = their_tracker:Theirs\n"
+    )
     (site / "their_tracker.py").write_text(THEIRS)
     command = [str(Path(sys.executable).with_name("nel")), "export", str(run_dir), "-d"]
     environment = os.environ | {"PYTHONPATH": str(site)}
-    done = subprocess.run([*command, "theirs", "-o", "prefix=hi"], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, "theirs", "-o", "prefix=hi"], env=environment, capture_output=True, text=True
+    )
     assert done.stdout.splitlines() == ["hi agents 2", "hi gsm8k 4"], done.stderr
     refused = subprocess.run([*command, "thiers"], env=environment, capture_output=True, text=True)
     assert refused.returncode == 1
@@ -174,7 +192,12 @@ def test_the_missing_library_is_said_before_a_question_is_asked(run_dir: Path) -
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"{", "not JSON"), (b"[]", "not a bundle"), (b'{"benchmark": 3}', "not a bundle"), (b"\xff", "not JSON")],
+    [
+        (b"{", "not JSON"),
+        (b"[]", "not a bundle"),
+        (b'{"benchmark": 3}', "not a bundle"),
+        (b"\xff", "not JSON"),
+    ],
 )
 def test_what_is_no_bundle_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "eval-x.json"

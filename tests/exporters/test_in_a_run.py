@@ -54,7 +54,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def start(export: list[Any], *options: str) -> tuple[Any, int]:
         with ScriptedServer("2") as server:
             config = {
-                "services": {"m": {"type": "api", "url": server.url, "protocol": "chat_completions", "model": "m"}},
+                "services": {
+                    "m": {
+                        "type": "api",
+                        "url": server.url,
+                        "protocol": "chat_completions",
+                        "model": "m",
+                    }
+                },
                 "benchmarks": [{"name": "bench.py", "solver": {"type": "simple", "service": "m"}}],
                 "output": {"export": export},
             }
@@ -81,7 +88,9 @@ def test_a_failing_export_is_said_and_fails_the_run_only_when_asked(run: Any) ->
         ({"type": "mlflow"}, "no tracking URI"),
     ],
 )
-def test_an_exporter_that_cannot_work_is_refused_before_a_question_is_asked(run: Any, export: Any, said: str) -> None:
+def test_an_exporter_that_cannot_work_is_refused_before_a_question_is_asked(
+    run: Any, export: Any, said: str
+) -> None:
     result, asked = run([export])
     assert isinstance(result.exception, NelError)
     assert said in str(result.exception)
@@ -92,7 +101,10 @@ def test_an_exporter_that_cannot_work_is_refused_before_a_question_is_asked(run:
 def test_a_shard_is_not_exported_and_the_merged_whole_is(run: Any, tmp_path: Path) -> None:
     for index in range(2):
         result, _ = run(["kept"], "--shard", f"{index}/2")
-        assert f"shard {index} is not exported: `nel eval merge {tmp_path / 'out'}` exports the whole" in result.output
+        assert (
+            f"shard {index} is not exported: `nel eval merge {tmp_path / 'out'}` exports the whole"
+            in result.output
+        )
     assert Kept.seen == []
     result = CliRunner().invoke(nel, ["eval", "merge", "out"])
     assert result.exit_code == 0, result.output

@@ -38,8 +38,12 @@ def _client(settings: dict[str, Any]) -> tuple[Any, str]:
     return client, client.get_experiment_by_name(settings["experiment_name"]).experiment_id
 
 
-def test_a_run_has_params_metrics_artifacts_and_traces(run_dir: Path, settings: dict[str, Any]) -> None:
-    export_bundles("mlflow", [run_dir / "gsm8k"], settings | {"tags": {"team": "x"}, "log_config_params": True})
+def test_a_run_has_params_metrics_artifacts_and_traces(
+    run_dir: Path, settings: dict[str, Any]
+) -> None:
+    export_bundles(
+        "mlflow", [run_dir / "gsm8k"], settings | {"tags": {"team": "x"}, "log_config_params": True}
+    )
     client, experiment = _client(settings)
     (run,) = client.search_runs([experiment])
     assert run.data.metrics["pass_at_1"] == 0.5
@@ -66,9 +70,13 @@ def test_a_run_has_params_metrics_artifacts_and_traces(run_dir: Path, settings: 
     assert str(names["sample_1.r1"].info.state).endswith("ERROR")
 
 
-def test_an_agents_trace_shows_each_call_with_its_time(run_dir: Path, settings: dict[str, Any]) -> None:
+def test_an_agents_trace_shows_each_call_with_its_time(
+    run_dir: Path, settings: dict[str, Any]
+) -> None:
     export_bundles(
-        "mlflow", [run_dir / "agents"], settings | {"emit_traces_max_samples": 1, "emit_traces_content_max": 4}
+        "mlflow",
+        [run_dir / "agents"],
+        settings | {"emit_traces_max_samples": 1, "emit_traces_content_max": 4},
     )
     client, experiment = _client(settings)
     (trace,) = client.search_traces(locations=[experiment])
@@ -81,7 +89,9 @@ def test_an_agents_trace_shows_each_call_with_its_time(run_dir: Path, settings: 
     assert tool.outputs["content"] == "a b … (5 characters)"
 
 
-def test_exporting_twice_leaves_one_run_and_no_second_trace(run_dir: Path, settings: dict[str, Any]) -> None:
+def test_exporting_twice_leaves_one_run_and_no_second_trace(
+    run_dir: Path, settings: dict[str, Any]
+) -> None:
     for _ in range(2):
         export_bundles("mlflow", [run_dir], settings)
     client, experiment = _client(settings)
@@ -105,9 +115,14 @@ def _restamp(task: Path, stamp: str, **changes: Any) -> None:
     write_json(path.with_name(f"{document['run_id']}.json"), document)
 
 
-def test_a_resumed_run_takes_the_place_of_what_it_was(run_dir: Path, settings: dict[str, Any]) -> None:
+def test_a_resumed_run_takes_the_place_of_what_it_was(
+    run_dir: Path, settings: dict[str, Any]
+) -> None:
     settings = settings | {"emit_traces_max_samples": 1}
-    write_json(run_dir / "nel_run.json", asdict(RunMeta("20261115_001700_aa", "local", "/runs/one", "", "gsm8k")))
+    write_json(
+        run_dir / "nel_run.json",
+        asdict(RunMeta("20261115_001700_aa", "local", "/runs/one", "", "gsm8k")),
+    )
     export_bundles("mlflow", [run_dir], settings)
     _restamp(run_dir / "gsm8k", "20261116T000000Z", n_results=5)
     export_bundles("mlflow", [run_dir], settings)
@@ -128,7 +143,10 @@ def test_two_models_that_end_in_the_same_second_are_two_runs(
     (path,) = (other / "gsm8k").glob("eval-*.json")
     write_json(path, read_json(path) | {"config": {"model": "m-2"}})
     for folder in (run_dir, other):
-        write_json(folder / "nel_run.json", asdict(RunMeta("20261115_001700_aa", "local", str(folder), "", "gsm8k")))
+        write_json(
+            folder / "nel_run.json",
+            asdict(RunMeta("20261115_001700_aa", "local", str(folder), "", "gsm8k")),
+        )
     for _ in range(2):
         export_bundles("mlflow", [run_dir / "gsm8k", other / "gsm8k"], settings)
     places = {run.data.params["model"]: run.data.params["results_dir"] for run in _runs(settings)}
@@ -140,7 +158,14 @@ def test_traces_may_come_later_and_come_once(run_dir: Path, settings: dict[str, 
         export_bundles("mlflow", [run_dir / "agents"], settings | more)
     client, experiment = _client(settings)
     (run,) = client.search_runs([experiment])
-    assert len(client.search_traces(locations=[experiment], run_id=run.info.run_id, include_spans=False)) == 2
+    assert (
+        len(
+            client.search_traces(
+                locations=[experiment], run_id=run.info.run_id, include_spans=False
+            )
+        )
+        == 2
+    )
 
 
 def test_traces_that_mlflow_did_not_keep_fail_the_export(
@@ -160,7 +185,11 @@ def test_odd_rows_have_traces_too(odd_run: Path, settings: dict[str, Any]) -> No
 def test_names_and_values_are_made_to_fit(run_dir: Path, settings: dict[str, Any]) -> None:
     (path,) = (run_dir / "gsm8k").glob("eval-*.json")
     document = read_json(path)
-    document["benchmark"]["scores"] |= {"pass^2": 0.25, "pass_at_1": 0.125, "f1 (macro) %": {"value": 1}}
+    document["benchmark"]["scores"] |= {
+        "pass^2": 0.25,
+        "pass_at_1": 0.125,
+        "f1 (macro) %": {"value": 1},
+    }
     document["config"]["note"] = "x" * 9000
     document["config"]["a|b"], document["config"]["a+b"] = 1, 2
     document["config"] |= {f"key {number}": number for number in range(150)}
@@ -169,10 +198,18 @@ def test_names_and_values_are_made_to_fit(run_dir: Path, settings: dict[str, Any
     export_bundles("mlflow", [path], settings | more)
     (run,) = _runs(settings)
     metrics, params = run.data.metrics, run.data.params
-    assert (metrics["pass_at_1"], metrics["pass_at_1_2"], metrics["pass_pow_2"]) == (0.5, 0.125, 0.25)
+    assert (metrics["pass_at_1"], metrics["pass_at_1_2"], metrics["pass_pow_2"]) == (
+        0.5,
+        0.125,
+        0.25,
+    )
     assert metrics["f1 _macro_ _"] == 1.0
     assert params["config.note"] == "x" * 249 + "…"
-    assert (params["config.a_b"], params["config.a_b_2"], params["config.key 149"]) == ("1", "2", "149")
+    assert (params["config.a_b"], params["config.a_b_2"], params["config.key 149"]) == (
+        "1",
+        "2",
+        "149",
+    )
     assert len(run.data.tags["team_1_"]) == 5000
 
 
@@ -207,18 +244,39 @@ def test_an_export_that_broke_off_is_done_again_whole(
     export_bundles("mlflow", [run_dir / "gsm8k"], settings)
     client, experiment = _client(settings)
     (run,) = client.search_runs([experiment])
-    assert len(client.search_traces(locations=[experiment], run_id=run.info.run_id, include_spans=False)) == 4
+    assert (
+        len(
+            client.search_traces(
+                locations=[experiment], run_id=run.info.run_id, include_spans=False
+            )
+        )
+        == 4
+    )
     assert len(client.search_traces(locations=[experiment], include_spans=False)) == 4
 
 
-def test_the_whole_folder_goes_without_what_is_excluded(run_dir: Path, settings: dict[str, Any]) -> None:
+def test_the_whole_folder_goes_without_what_is_excluded(
+    run_dir: Path, settings: dict[str, Any]
+) -> None:
     task = run_dir / "gsm8k"
-    for name in ("notes.txt", "response_cache/x.json", "a.lock", "secret.key", "previous/old.json", "deep/er.txt"):
+    for name in (
+        "notes.txt",
+        "response_cache/x.json",
+        "a.lock",
+        "secret.key",
+        "previous/old.json",
+        "deep/er.txt",
+    ):
         (task / name).parent.mkdir(exist_ok=True)
         (task / name).write_text("x")
     (run_dir / "logs").mkdir()
     (run_dir / "logs" / "server.log").write_text("x")
-    more = {"only_required": False, "exclude_patterns": ["*.key"], "emit_traces": False, "copy_logs": True}
+    more = {
+        "only_required": False,
+        "exclude_patterns": ["*.key"],
+        "emit_traces": False,
+        "copy_logs": True,
+    }
     export_bundles("mlflow", [task], settings | more, output_dir=run_dir)
     client, experiment = _client(settings)
     (run,) = client.search_runs([experiment])
@@ -228,7 +286,11 @@ def test_the_whole_folder_goes_without_what_is_excluded(run_dir: Path, settings:
         for file in client.list_artifacts(run.info.run_id, folder)
     }
     assert {"gsm8k/notes.txt", "gsm8k/deep/er.txt", "logs/server.log"} <= names
-    assert not {name for name in names if "cache" in name or "lock" in name or "key" in name or "previous" in name}
+    assert not {
+        name
+        for name in names
+        if "cache" in name or "lock" in name or "key" in name or "previous" in name
+    }
 
 
 def test_the_uri_may_be_a_variables_name_and_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,4 +316,7 @@ def test_a_password_in_the_uri_is_not_shown(
 
 
 def test_flatten_stops_at_its_depth() -> None:
-    assert flatten({"a": {"b": {"c": 1}}, "d": 2}, "config", 2) == {"config.a.b": {"c": 1}, "config.d": 2}
+    assert flatten({"a": {"b": {"c": 1}}, "d": 2}, "config", 2) == {
+        "config.a.b": {"c": 1},
+        "config.d": 2,
+    }

@@ -40,11 +40,22 @@ def _lacks(folder: Path, *words: bytes) -> list[bytes]:
         time.sleep(0.1)
 
 
-def test_an_offline_run_holds_metrics_config_and_files(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offline_run_holds_metrics_config_and_files(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
-    (place,) = export_bundles("wandb", [run_dir], {"project": "my-project", "tags": ["nightly"]}, output_dir=run_dir)
+    (place,) = export_bundles(
+        "wandb", [run_dir], {"project": "my-project", "tags": ["nightly"]}, output_dir=run_dir
+    )
     assert Path(place).is_relative_to(run_dir)
-    words = (b"my-project", b"nightly", b"gsm8k/pass@1", b"agents/coverage", b"eval-20261115", b"results.jsonl")
+    words = (
+        b"my-project",
+        b"nightly",
+        b"gsm8k/pass@1",
+        b"agents/coverage",
+        b"eval-20261115",
+        b"results.jsonl",
+    )
     assert _lacks(run_dir, *words) == []
 
 
@@ -71,9 +82,18 @@ def online(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StandIn]
         yield server
 
 
-def test_online_twice_and_after_a_resume_there_is_one_run_with_one_step(run_dir: Path, online: StandIn) -> None:
-    write_json(run_dir / "nel_run.json", asdict(RunMeta("20261115_001700_aa", "local", str(run_dir), "", "gsm8k")))
-    for stamp, value in (("20261115T001802Z", 0.5), ("20261115T001802Z", 0.5), ("20261116T000000Z", 0.75)):
+def test_online_twice_and_after_a_resume_there_is_one_run_with_one_step(
+    run_dir: Path, online: StandIn
+) -> None:
+    write_json(
+        run_dir / "nel_run.json",
+        asdict(RunMeta("20261115_001700_aa", "local", str(run_dir), "", "gsm8k")),
+    )
+    for stamp, value in (
+        ("20261115T001802Z", 0.5),
+        ("20261115T001802Z", 0.5),
+        ("20261116T000000Z", 0.75),
+    ):
         (path,) = (run_dir / "gsm8k").glob("eval-*.json")
         document = read_json(path)
         path.unlink()
@@ -81,7 +101,14 @@ def test_online_twice_and_after_a_resume_there_is_one_run_with_one_step(run_dir:
         document["benchmark"]["scores"]["pass@1"]["value"] = value
         write_json(path.with_name(f"{document['run_id']}.json"), document)
         # A process each: within one, W&B's client keeps the server it was first told of.
-        words = [sys.executable, "-c", _EXPORT, str(run_dir), "--api-key", "a-key-on-the-command-line"]
+        words = [
+            sys.executable,
+            "-c",
+            _EXPORT,
+            str(run_dir),
+            "--api-key",
+            "a-key-on-the-command-line",
+        ]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
         place = done.stdout.strip()
     ((name, run),) = online.runs.items()
@@ -94,7 +121,12 @@ def test_online_twice_and_after_a_resume_there_is_one_run_with_one_step(run_dir:
     assert online.files["gsm8k/results.jsonl"] == (run_dir / "gsm8k" / "results.jsonl").read_bytes()
     assert set(online.artifacts) == {f"run-{name}-results", f"nel-{name}"}
     # Neither the command line nor the machine is sent.
-    for word in (b"a-key-on-the-command-line", sys.executable.encode(), b"requirements.txt", b"wandb-metadata"):
+    for word in (
+        b"a-key-on-the-command-line",
+        sys.executable.encode(),
+        b"requirements.txt",
+        b"wandb-metadata",
+    ):
         assert word not in online.received, word
 
 

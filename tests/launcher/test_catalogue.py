@@ -9,7 +9,16 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.launcher.catalogue import catalogue, find_task
 
 # Those that the launcher's documentation lists.
-_AMBIGUOUS = ["mmlu", "ifeval", "mmlu_pro", "humaneval_instruct", "mgsm", "ifbench", "humaneval", "humanevalplus"]
+_AMBIGUOUS = [
+    "mmlu",
+    "ifeval",
+    "mmlu_pro",
+    "humaneval_instruct",
+    "mgsm",
+    "ifbench",
+    "humaneval",
+    "humanevalplus",
+]
 _AMBIGUOUS += ["gpqa_diamond", "scicode", "hle"]
 
 

@@ -54,21 +54,31 @@ def test_dry_run_shows_the_plan_and_writes_nothing(nel: Nel, serve: Serve) -> No
     written(nel, serve("6").url)
     said = nel("run", "--config", "config.yaml", "--dry-run").stdout
     assert "quickstart.0" in said and "quickstart.1" in said
-    assert sorted(path.name for path in nel.folder.iterdir() if path.name != "tmp") == ["config.yaml"]
+    assert sorted(path.name for path in nel.folder.iterdir() if path.name != "tmp") == [
+        "config.yaml"
+    ]
 
 
 def test_a_run_from_start_to_end(nel: Nel, serve: Serve) -> None:
     server = serve("6")
     written(nel, server.url)
-    which = invocation(nel("run", "--config", "config.yaml", "-t", "quickstart.1", "-o", f"{_LIMIT}3").stdout)
+    which = invocation(
+        nel("run", "--config", "config.yaml", "-t", "quickstart.1", "-o", f"{_LIMIT}3").stdout
+    )
     followed = nel("logs", which).stdout
     assert "quickstart" in followed
     (job,) = json.loads(nel("status", which, "--json").stdout)
-    assert job["job_id"] == f"{which}.1" and job["status"] == "success" and job["progress"] == {"done": 2, "total": 2}
+    assert (
+        job["job_id"] == f"{which}.1"
+        and job["status"] == "success"
+        and job["progress"] == {"done": 2, "total": 2}
+    )
     assert f"{which}.1" in nel("status", which[:6].upper()).stdout
     assert Path(job["data"]["output_dir"]).name == "quickstart.1"
     assert "(exists)" in nel("info", f"{which}.1", "--artifacts").stdout
-    assert re.fullmatch(rf"{which}.1: \S+/nel_eval.log \(exists\)\n", nel("info", which, "--logs").stdout)
+    assert re.fullmatch(
+        rf"{which}.1: \S+/nel_eval.log \(exists\)\n", nel("info", which, "--logs").stdout
+    )
     nel.env["COLUMNS"] = "80"
     table, place = nel("status", which).stdout.rstrip().rsplit("\n", 1)
     assert max(map(len, table.splitlines())) <= 80 and "quickstart.1" in table
@@ -100,7 +110,13 @@ def test_a_run_is_killed_and_resumed(nel: Nel, serve: Serve) -> None:
 
 def test_ids_that_nobody_knows_are_errors(nel: Nel) -> None:
     nel.env |= {"XDG_DATA_HOME": str(nel.folder / "data")}
-    for words in (("status", "abcd"), ("info", "abcd"), ("logs", "abcd"), ("kill", "abcd"), ("resume", "abcd")):
+    for words in (
+        ("status", "abcd"),
+        ("info", "abcd"),
+        ("logs", "abcd"),
+        ("kill", "abcd"),
+        ("resume", "abcd"),
+    ):
         assert "abcd" in nel(*words, code=1).stderr
     assert "No runs" in nel("ls", "runs").stdout
 
@@ -111,7 +127,10 @@ def test_convert_writes_a_config_that_runs(nel: Nel, serve: Serve) -> None:
     text = (nel.folder / "new.yaml").read_text()
     assert "# target.api_endpoint.url" in text
     nel("config", "check", "new.yaml")
-    assert "nothing is overwritten" in nel("run", "--config", "config.yaml", "--convert", "new.yaml", code=1).stderr
+    assert (
+        "nothing is overwritten"
+        in nel("run", "--config", "config.yaml", "--convert", "new.yaml", code=1).stderr
+    )
     nel("eval", "run", "new.yaml", "-o", "out", code=None)
     assert (nel.folder / "out" / "quickstart.1" / "results.jsonl").is_file()
 
@@ -124,22 +143,52 @@ def test_a_config_that_the_assistant_wrote_runs_as_it_is(nel: Nel, serve: Serve)
         "services.model.api_key=null",
     )
     words = [word for setting in settings for word in ("--set", setting)]
-    nel("init", "--yes", "-e", "local", "-d", "none", "-m", "chat", "-b", "standard", *words, "-o", "mine.yaml")
+    nel(
+        "init",
+        "--yes",
+        "-e",
+        "local",
+        "-d",
+        "none",
+        "-m",
+        "chat",
+        "-b",
+        "standard",
+        *words,
+        "-o",
+        "mine.yaml",
+    )
     own = "benchmarks=[{name: quickstart, solver: {type: simple, service: model}}]"
     shown = nel("run", "--config", "mine.yaml", "-o", f"++{own}", "--dry-run")
     assert "quickstart" in shown.stdout and server.count == 0
-    nel("run", "--config", "mine.yaml", "-o", f"++{own}", "-o", "benchmarks.0.max_problems=3", "--wait")
+    nel(
+        "run",
+        "--config",
+        "mine.yaml",
+        "-o",
+        f"++{own}",
+        "-o",
+        "benchmarks.0.max_problems=3",
+        "--wait",
+    )
     assert server.count == 3
-    assert "-t is for configs of the launcher" in nel("run", "--config", "mine.yaml", "-t", "x", code=1).stderr
+    assert (
+        "-t is for configs of the launcher"
+        in nel("run", "--config", "mine.yaml", "-t", "x", code=1).stderr
+    )
 
 
 def test_what_is_wrong_is_told_of_the_fields_that_the_user_wrote(nel: Nel) -> None:
     written(nel, "http://127.0.0.1:9/v1")
     wrong = ["-o", "++evaluation.nemo_evaluator_config.config.params.parallelism=0"]
     for dry in (["--dry-run"], []):
-        said = nel("run", "--config", "config.yaml", "-t", "quickstart.1", *wrong, *dry, code=1).stderr
+        said = nel(
+            "run", "--config", "config.yaml", "-t", "quickstart.1", *wrong, *dry, code=1
+        ).stderr
         field = "evaluation.nemo_evaluator_config.config.params.parallelism (benchmarks[0].max_concurrent)"
-        assert f"error: 1 problem in config.yaml\n\n  config.yaml: {field}: 0 is out of range" in said
+        assert (
+            f"error: 1 problem in config.yaml\n\n  config.yaml: {field}: 0 is out of range" in said
+        )
     named = ["-o", "evaluation.tasks.1.name=./nowhere.py:nobody"]
     unknown = nel("run", "--config", "config.yaml", *named, "-n", code=1).stderr
     assert "evaluation.tasks[1]" in unknown and "tmp" not in unknown
@@ -147,21 +196,40 @@ def test_what_is_wrong_is_told_of_the_fields_that_the_user_wrote(nel: Nel) -> No
 
 def test_a_missing_task_and_a_wrong_override_are_told(nel: Nel) -> None:
     written(nel, "http://127.0.0.1:9/v1")
-    assert "quickstart.0, quickstart.1" in nel("run", "--config", "config.yaml", "-t", "mmlu", code=1).stderr
-    assert "execution.nonsense" in nel("run", "--config", "config.yaml", "-o", "execution.nonsense=1", code=1).stderr
-    assert "did you mean" in nel("run", "--config", "config.yaml", "-o", "++execution.output_dirr=x", code=1).stderr
+    assert (
+        "quickstart.0, quickstart.1"
+        in nel("run", "--config", "config.yaml", "-t", "mmlu", code=1).stderr
+    )
+    assert (
+        "execution.nonsense"
+        in nel("run", "--config", "config.yaml", "-o", "execution.nonsense=1", code=1).stderr
+    )
+    assert (
+        "did you mean"
+        in nel("run", "--config", "config.yaml", "-o", "++execution.output_dirr=x", code=1).stderr
+    )
 
 
 @pytest.mark.needs("model", "xllamacpp")
 async def test_a_local_run_against_the_embedded_model(nel: Nel, tmp_path: Path) -> None:
     service = LlamaCppService.model_validate(
-        {"type": "llama_cpp", "model": "smollm2-135m", "context_size": 512, "slots": 2, "threads": 1}
+        {
+            "type": "llama_cpp",
+            "model": "smollm2-135m",
+            "context_size": 512,
+            "slots": 2,
+            "threads": 1,
+        }
     )
-    async with start_services(SimpleNamespace(services={"m": service}), tmp_path, say=lambda _: None) as running:
+    async with start_services(
+        SimpleNamespace(services={"m": service}), tmp_path, say=lambda _: None
+    ) as running:
         written(nel, running["m"].url)
         key = running["m"].api_key
         assert key is not None
         nel.env["KEY"] = key.reveal()
         nel("run", "--config", "config.yaml", "-o", f"{_LIMIT}4", "-t", "quickstart.0", "--wait")
-        (job,) = json.loads(nel("status", str(next((nel.folder / "results").iterdir())), "--json").stdout)
+        (job,) = json.loads(
+            nel("status", str(next((nel.folder / "results").iterdir())), "--json").stdout
+        )
     assert job["status"] == "success" and job["progress"] == {"done": 4, "total": 4}

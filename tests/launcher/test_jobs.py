@@ -12,7 +12,9 @@ from nemo_evaluator.launch import status as status_module
 from nemo_evaluator.launcher.jobs import find_jobs
 from nemo_evaluator.store.run_registry import RunMeta
 
-_KEYS = [f"{name}.{number}" for number, name in enumerate(["zeta", "mmlu", "gsm8k", *"abcdefg", "alpha"])]
+_KEYS = [
+    f"{name}.{number}" for number, name in enumerate(["zeta", "mmlu", "gsm8k", *"abcdefg", "alpha"])
+]
 
 
 @pytest.fixture
@@ -38,7 +40,9 @@ def test_jobs_that_wait_for_the_cluster_are_listed_by_name(run: RunMeta) -> None
 def test_jobs_keep_their_order_and_one_that_could_not_begin_is_there(run: RunMeta) -> None:
     folder = Path(run.output_dir)
     failed = {"mmlu.1": {"error": "no such dataset"}}
-    write_json(folder / "checkpoint.json", {"planned_benchmarks": _KEYS, "failed_benchmarks": failed})
+    write_json(
+        folder / "checkpoint.json", {"planned_benchmarks": _KEYS, "failed_benchmarks": failed}
+    )
     for key in ("gsm8k.2", "alpha.10"):
         (folder / key).mkdir(parents=True)
         (folder / key / "journal.jsonl").touch()

@@ -27,7 +27,13 @@ def submitted(nel: Nel, serve: Serve) -> Iterator[tuple[Nel, str]]:
             "gres": None,
             "sbatch_extra_flags": {"exclusive": False, "mem": "700M"},
         },
-        "target": {"api_endpoint": {"url": f"{server.url}/chat/completions", "model_id": "m", "api_key_name": "KEY"}},
+        "target": {
+            "api_endpoint": {
+                "url": f"{server.url}/chat/completions",
+                "model_id": "m",
+                "api_key_name": "KEY",
+            }
+        },
         "evaluation": {
             "nemo_evaluator_config": {"config": {"params": {"limit_samples": 2, "parallelism": 2}}},
             "tasks": [{"name": "quickstart"}, {"name": "quickstart"}],
@@ -47,11 +53,18 @@ def submitted(nel: Nel, serve: Serve) -> Iterator[tuple[Nel, str]]:
 def test_a_launcher_config_is_submitted_and_followed_to_its_end(submitted: tuple[Nel, str]) -> None:
     nel, which = submitted
     waiting = json.loads(nel("status", which, "--json").stdout)
-    assert [job["job_id"] for job in waiting] == [f"{which}.0", f"{which}.1"], "both, also before they begin"
+    assert [job["job_id"] for job in waiting] == [f"{which}.0", f"{which}.1"], (
+        "both, also before they begin"
+    )
     assert "slurm job: " in nel("info", f"{which}.1").stdout
     assert "quickstart.1" in nel("logs", which, timeout=240).stdout
     done = json.loads(nel("status", which, "--json").stdout)
-    assert [(job["status"], job["progress"]["done"]) for job in done] == [("success", 2), ("success", 2)]
-    assert re.search(rf"{which} +\S+ +2 +slurm +quickstart.0, quickstart.1", nel("ls", "runs").stdout)
+    assert [(job["status"], job["progress"]["done"]) for job in done] == [
+        ("success", 2),
+        ("success", 2),
+    ]
+    assert re.search(
+        rf"{which} +\S+ +2 +slurm +quickstart.0, quickstart.1", nel("ls", "runs").stdout
+    )
     files = [path for path in (nel.folder / "results").rglob("*") if path.is_file()]
     assert [path for path in files if b"a-key-that" in path.read_bytes()] == []

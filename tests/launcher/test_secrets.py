@@ -65,7 +65,9 @@ def _written(nel: Nel, url: str) -> None:
 
 def _files_with_secrets(folder: Path) -> list[str]:
     files = [path for path in folder.rglob("*") if path.is_file() and path.name != "config.yaml"]
-    return [f"{path}: {value}" for path in files for value in ALL if value.encode() in path.read_bytes()]
+    return [
+        f"{path}: {value}" for path in files for value in ALL if value.encode() in path.read_bytes()
+    ]
 
 
 def _kept_config(nel: Nel) -> Path:

@@ -104,7 +104,11 @@ _SLURM: list[tuple[str, Any, str]] = [
     ("evaluation.nemo_evaluator_config.config.output_dir", "/o", "warned"),
     ("evaluation.nemo_evaluator_config.config.supported_endpoint_types", ["chat"], "warned"),
     ("evaluation.nemo_evaluator_config.config.required_capabilities", ["x"], "warned"),
-    ("evaluation.nemo_evaluator_config.config.target", {"api_endpoint": {"stream": True}}, "warned"),
+    (
+        "evaluation.nemo_evaluator_config.config.target",
+        {"api_endpoint": {"stream": True}},
+        "warned",
+    ),
     ("evaluation.nemo_evaluator_config.metadata", {"a": 1}, "warned"),
     (f"{_PARAMS}.limit_samples", 5, "translated"),
     (f"{_PARAMS}.max_new_tokens", 5, "translated"),
@@ -126,7 +130,11 @@ _SLURM: list[tuple[str, Any, str]] = [
     (f"{_PARAMS}.extra.args", "++inference.temperature=0.5", "translated"),
     (f"{_PARAMS}.extra.args", "++unknown=x", "refused"),
     (f"{_PARAMS}.extra.anything", "x", "refused"),
-    ("evaluation.nemo_evaluator_config.target.api_endpoint.url", "http://x/v1/chat/completions", "refused"),
+    (
+        "evaluation.nemo_evaluator_config.target.api_endpoint.url",
+        "http://x/v1/chat/completions",
+        "refused",
+    ),
     ("evaluation.nemo_evaluator_config.target.api_endpoint.model_id", "m", "refused"),
     ("evaluation.nemo_evaluator_config.target.api_endpoint.api_key_name", "K", "warned"),
     ("evaluation.nemo_evaluator_config.target.api_endpoint.type", "completions", "translated"),
@@ -146,8 +154,14 @@ _ADAPTER_FIELDS: list[tuple[str, Any, str]] = [
     ("log_failed_requests", True, "translated"),
     ("use_system_prompt", True, "refused"),
     ("custom_system_prompt", "x", "warned"),
-    *((f"params_to_{word}", value, "translated") for word, value in (("add", {"a": 1}), ("remove", ["a"]))),
-    *((f"headers_to_{word}", value, "translated") for word, value in (("add", {"a": "1"}), ("remove", ["a"]))),
+    *(
+        (f"params_to_{word}", value, "translated")
+        for word, value in (("add", {"a": 1}), ("remove", ["a"]))
+    ),
+    *(
+        (f"headers_to_{word}", value, "translated")
+        for word, value in (("add", {"a": "1"}), ("remove", ["a"]))
+    ),
     ("params_to_rename", {"a": "b"}, "translated"),
     ("headers_to_rename", {"a": "b"}, "translated"),
     ("use_reasoning", True, "translated"),
@@ -174,7 +188,10 @@ _ADAPTER_FIELDS: list[tuple[str, Any, str]] = [
     ("post_eval_hooks", [{"name": "x"}], "refused"),
     ("interceptors", [{"name": "request_logging"}], "translated"),
 ]
-_FIELDS = [*_SLURM, *((f"{_ADAPTER}.{name}", value, outcome) for name, value, outcome in _ADAPTER_FIELDS)]
+_FIELDS = [
+    *_SLURM,
+    *((f"{_ADAPTER}.{name}", value, outcome) for name, value, outcome in _ADAPTER_FIELDS),
+]
 
 
 @pytest.fixture(scope="module")
@@ -202,17 +219,25 @@ def changed(config: JsonDict, path: str, value: Any) -> JsonDict:
 def told(translated: Translated, path: str) -> set[str]:
     shown = re.sub(r"\.(\d+)\.", r"[\1].", path)
     starts = (shown, f"{shown}.", f"{shown}[")
-    return {one.outcome for one in translated.report if one.field == shown or one.field.startswith(starts[1:])}
+    return {
+        one.outcome
+        for one in translated.report
+        if one.field == shown or one.field.startswith(starts[1:])
+    }
 
 
-@pytest.mark.parametrize(("path", "value", "outcome"), _FIELDS, ids=[path for path, _, _ in _FIELDS])
+@pytest.mark.parametrize(
+    ("path", "value", "outcome"), _FIELDS, ids=[path for path, _, _ in _FIELDS]
+)
 def test_what_becomes_of_a_field(composed: JsonDict, path: str, value: Any, outcome: str) -> None:
     before, after = translate(composed), translate(changed(composed, path, value))
     said = told(after, path)
     assert outcome in said, f"{path}: {said or 'nothing was said'}"
     if outcome == "translated" and before.config == after.config:
         # It changes nothing by itself: the report must say where its value is.
-        detail = {one.detail for one in after.report if one.field == re.sub(r"\.(\d+)\.", r"[\1].", path)}
+        detail = {
+            one.detail for one in after.report if one.field == re.sub(r"\.(\d+)\.", r"[\1].", path)
+        }
         assert detail, path
     if outcome == "refused":
         with pytest.raises(ConfigError):
@@ -223,16 +248,24 @@ def test_every_row_of_the_table_is_walked() -> None:
     paths = [path for path, _, _ in _FIELDS]
     for row in table.rules("head"):
         family = row.removesuffix("*")
-        ours = row.startswith(("export.", "deployment.num_", "deployment.n_tasks", "deployment.command_template"))
+        ours = row.startswith(
+            ("export.", "deployment.num_", "deployment.n_tasks", "deployment.command_template")
+        )
         ours = ours or row.startswith("deployment.env_prefix")
         assert ours or any(path == row or path.startswith(family) for path in paths), row
     for row in table.rules("task"):
-        ends = [path.partition("nemo_evaluator_config.")[2] or path.rpartition(".")[2] for path in paths]
-        assert row == "name" or any(end == row or end.startswith(row.removesuffix("*")) for end in ends), row
+        ends = [
+            path.partition("nemo_evaluator_config.")[2] or path.rpartition(".")[2] for path in paths
+        ]
+        assert row == "name" or any(
+            end == row or end.startswith(row.removesuffix("*")) for end in ends
+        ), row
     assert {name for name, _, _ in _ADAPTER_FIELDS} == set(table.rules("adapter"))
 
 
-@pytest.mark.parametrize("name", [row.removeprefix("export.") for row in table.rules("head") if "export." in row])
+@pytest.mark.parametrize(
+    "name", [row.removeprefix("export.") for row in table.rules("head") if "export." in row]
+)
 def test_what_becomes_of_an_export_setting(composed: JsonDict, name: str) -> None:
     if name.startswith(("env_vars", "execution", "auto_export")) or "auto_export" in name:
         return
@@ -240,7 +273,9 @@ def test_what_becomes_of_an_export_setting(composed: JsonDict, name: str) -> Non
     wanted = changed(composed, "execution.auto_export.destinations", [target])
     after = translate(changed(wanted, f"export.{name}", ["x"] if name.endswith("tags") else "x"))
     rule = table.rules("head")[f"export.{name}"]
-    assert told(after, f"export.{name}") == {"translated" if rule.to else "warned" if rule.warn else "refused"}
+    assert told(after, f"export.{name}") == {
+        "translated" if rule.to else "warned" if rule.warn else "refused"
+    }
     without = translate(changed(composed, f"export.{name}", "x"))
     assert told(without, f"export.{name}") == {"warned"}
 
@@ -265,7 +300,9 @@ def test_a_field_that_nobody_knows_is_refused(composed: JsonDict, path: str, mea
 def test_shell_of_the_evaluation_runs_in_the_container_when_it_is_trusted(
     composed: JsonDict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = changed(changed(composed, "evaluation.pre_cmd", "pip install ${X}"), "evaluation.post_cmd", "true")
+    wanted = changed(
+        changed(composed, "evaluation.pre_cmd", "pip install ${X}"), "evaluation.post_cmd", "true"
+    )
     wanted = changed(wanted, "evaluation.tasks.0.pre_cmd", "echo its own")
     refused = translate(wanted, containers=True).of("refused")
     assert refused and all("NEMO_EVALUATOR_TRUST_PRE_CMD=1" in one.detail for one in refused)
@@ -287,5 +324,9 @@ def test_all_missing_values_come_at_once(tmp_path: Path) -> None:
         compose_launcher(file)
     found = {problem.path: problem.hint for problem in raised.value.problems}
     slurm = {f"execution.{name}" for name in ("hostname", "account", "output_dir")}
-    assert set(found) == slurm | {"deployment.checkpoint_path", "deployment.served_model_name", "evaluation.tasks"}
+    assert set(found) == slurm | {
+        "deployment.checkpoint_path",
+        "deployment.served_model_name",
+        "evaluation.tasks",
+    }
     assert found["evaluation.tasks"] == "which benchmarks; -o ++evaluation.tasks=VALUE"

@@ -61,7 +61,13 @@ def test_the_worked_example(tmp_path: Path) -> None:
                 "startup_timeout": 14400,
                 "health_path": "/health",
                 "extra_args": [
-                    *("--trust-remote-code", "--gpu-memory-utilization", "0.95", "--max-model-len", "131072"),
+                    *(
+                        "--trust-remote-code",
+                        "--gpu-memory-utilization",
+                        "0.95",
+                        "--max-model-len",
+                        "131072",
+                    ),
                 ],
                 "extra_env": {"HF_TOKEN": "${HF_TOKEN}"},
                 "timeouts": {"total": 3600, "first_byte": 3600},
@@ -70,7 +76,9 @@ def test_the_worked_example(tmp_path: Path) -> None:
                     "interceptors": [
                         {
                             "name": "payload_modifier",
-                            "config": {"params_to_add": {"chat_template_kwargs": {"enable_thinking": True}}},
+                            "config": {
+                                "params_to_add": {"chat_template_kwargs": {"enable_thinking": True}}
+                            },
                         },
                         {"name": "reasoning"},
                     ]

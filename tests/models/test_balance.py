@@ -20,7 +20,9 @@ QUESTION = [{"role": "user", "content": "Hi"}]
 async def client_of(*servers: ScriptedServer, **settings: Any) -> AsyncIterator[Client]:
     urls = [server.url for server in servers]
     retry = settings.pop("retry", RetryConfig(2, 0.01, 0.05))
-    async with Client(Endpoint("svc", urls[0], model="m", retry=retry, replicas=urls, **settings)) as client:
+    async with Client(
+        Endpoint("svc", urls[0], model="m", retry=retry, replicas=urls, **settings)
+    ) as client:
         yield client
 
 
@@ -36,14 +38,22 @@ async def ask(client: Client, times: int, at_once: int = 8) -> None:
 
 async def test_the_less_busy_server_is_asked() -> None:
     slow, quick = Say("ok", delay=0.2), Say("ok", delay=0.01)
-    async with ScriptedServer(slow) as first, ScriptedServer(quick) as second, client_of(first, second) as client:
+    async with (
+        ScriptedServer(slow) as first,
+        ScriptedServer(quick) as second,
+        client_of(first, second) as client,
+    ):
         await ask(client, 60)
         assert first.count + second.count == 60
         assert 4 <= first.count < second.count
 
 
 async def test_servers_with_equally_much_to_do_take_turns() -> None:
-    async with ScriptedServer("ok") as first, ScriptedServer("ok") as second, client_of(first, second) as client:
+    async with (
+        ScriptedServer("ok") as first,
+        ScriptedServer("ok") as second,
+        client_of(first, second) as client,
+    ):
         for _ in range(10):
             await client.chat(QUESTION)
         assert (first.count, second.count) == (5, 5)
@@ -84,14 +94,21 @@ async def test_a_dead_server_is_left_out_and_used_again(monkeypatch: pytest.Monk
 
 async def test_a_server_that_fails_at_once_is_no_magnet() -> None:
     broken = ScriptedServer(Say(status=503))
-    async with broken as first, ScriptedServer(Say("ok", delay=0.02)) as second, client_of(first, second) as client:
+    async with (
+        broken as first,
+        ScriptedServer(Say("ok", delay=0.02)) as second,
+        client_of(first, second) as client,
+    ):
         await ask(client, 40)
         assert second.count == 40
         assert first.count <= 10
 
 
 async def test_a_service_that_is_lost_is_not_waited_for() -> None:
-    async with ScriptedServer("ok") as server, client_of(server, lost=lambda: "the server crashed") as client:
+    async with (
+        ScriptedServer("ok") as server,
+        client_of(server, lost=lambda: "the server crashed") as client,
+    ):
         await client.chat(QUESTION)
         await server.stop()
         with pytest.raises(OutageError, match="the server crashed"):

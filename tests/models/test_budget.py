@@ -26,7 +26,9 @@ async def _spend(client, budgets, count, width):
         call_scope.set(CallScope("s", budgets=tuple(budgets)))
         for number in numbers:
             try:
-                done.append((await client.chat([{"role": "user", "content": str(number)}])).cost_usd)
+                done.append(
+                    (await client.chat([{"role": "user", "content": str(number)}])).cost_usd
+                )
             except (BudgetExhausted, BudgetError) as error:
                 ended.append(error)
                 return
@@ -50,7 +52,11 @@ async def test_money_ends_within_one_call_of_the_limit(asked, width):
 
 
 async def test_tokens_requests_and_minutes(asked):
-    for limits, calls in (({"tokens": 10_000}, 6), ({"requests": 7}, 7), ({"minutes": 0.0005}, None)):
+    for limits, calls in (
+        ({"tokens": 10_000}, 6),
+        ({"requests": 7}, 7),
+        ({"minutes": 0.0005}, None),
+    ):
         budget = Budget("run", **limits)
         async with asked(CALL, max_concurrent=16) as (client, server):
             _, ended = await _spend(client, [budget], 300, 16)

@@ -15,7 +15,9 @@ HELLO = [{"role": "user", "content": "hello"}]
 
 async def test_chat_sends_messages_and_merged_generation(asked):
     async with asked("hi there", generation={"temperature": 0.7, "top_p": 0.9}) as (client, server):
-        response = await client.chat(HELLO, generation={"temperature": 0.0, "max_tokens": None, "seed": 5})
+        response = await client.chat(
+            HELLO, generation={"temperature": 0.0, "max_tokens": None, "seed": 5}
+        )
     assert response.content == "hi there"
     sent = server.requests[0].body
     assert sent == {"model": "m", "temperature": 0.0, "top_p": 0.9, "seed": 5, "messages": HELLO}
@@ -27,7 +29,10 @@ async def test_chat_sends_messages_and_merged_generation(asked):
 
 
 async def test_extra_body_wins_and_extra_headers_are_sent(asked):
-    settings = {"extra_body": {"top_k": 3, "temperature": 1.0}, "extra_headers": {"X-Team": "eval", "Host": "evil"}}
+    settings = {
+        "extra_body": {"top_k": 3, "temperature": 1.0},
+        "extra_headers": {"X-Team": "eval", "Host": "evil"},
+    }
     async with asked("ok", generation={"temperature": 0.0}, **settings) as (client, server):
         await client.chat(HELLO)
     seen = server.requests[0]
@@ -45,7 +50,11 @@ async def test_extra_body_wins_and_extra_headers_are_sent(asked):
         (Say("<think>\nsix\n</think>\n\n42"), "42", "six"),
         (Say("six</think>42"), "42", "six"),
         (Say("<think>never closed"), "<think>never closed", None),
-        (Say("The tag is written <think>x</think> like this"), "The tag is written <think>x</think> like this", None),
+        (
+            Say("The tag is written <think>x</think> like this"),
+            "The tag is written <think>x</think> like this",
+            None,
+        ),
         (Say("plain"), "plain", None),
     ],
 )
@@ -57,7 +66,9 @@ async def test_reasoning_is_kept_apart(asked, say, content, reasoning):
 
 async def test_reasoning_pattern_is_cut_out_of_every_protocol(asked):
     for protocol in ("chat_completions", "completions"):
-        async with asked("[[why\nso]] 42 ", protocol=protocol, reasoning_pattern=r"\[\[.*?\]\]") as (client, _):
+        async with asked(
+            "[[why\nso]] 42 ", protocol=protocol, reasoning_pattern=r"\[\[.*?\]\]"
+        ) as (client, _):
             response = await client.complete("q")
         assert response.content == "42"
         assert response.reasoning_content == "[[why\nso]]"
@@ -82,12 +93,20 @@ async def test_tool_calls_are_parsed_and_bad_arguments_kept(asked):
 
 
 async def test_completions_send_a_prompt(asked):
-    async with asked("so on", protocol="completions", generation={"max_tokens": 9}) as (client, server):
+    async with asked("so on", protocol="completions", generation={"max_tokens": 9}) as (
+        client,
+        server,
+    ):
         response = await client.complete("once upon", {"stop": ["\n"]})
         chatted = await client.chat([{"role": "system", "content": "be brief"}, *HELLO])
     assert response.content == chatted.content == "so on"
     assert server.requests[0].path == "/v1/completions"
-    assert server.requests[0].body == {"model": "m", "max_tokens": 9, "stop": ["\n"], "prompt": "once upon"}
+    assert server.requests[0].body == {
+        "model": "m",
+        "max_tokens": 9,
+        "stop": ["\n"],
+        "prompt": "once upon",
+    }
     assert server.requests[1].body["prompt"] == "be brief\n\nhello"
 
 
@@ -116,7 +135,11 @@ async def test_usage_details_and_cost(asked):
     }
     async with asked(Say("x", usage=usage), price=Price(2.0, 10.0, 1.0)) as (client, _):
         response = await client.chat(HELLO)
-    assert (response.total_tokens, response.reasoning_tokens, response.cached_tokens) == (1500, 300, 400)
+    assert (response.total_tokens, response.reasoning_tokens, response.cached_tokens) == (
+        1500,
+        300,
+        400,
+    )
     assert response.cost_usd == pytest.approx((600 * 2.0 + 400 * 1.0 + 500 * 10.0) / 1e6)
 
 
@@ -156,7 +179,9 @@ def test_hosts_are_written_as_they_must(host):
     from nemo_evaluator.models import ModelRequest
     from nemo_evaluator.models.http.request_head import RequestHeads
 
-    head = RequestHeads(Endpoint("svc", f"http://{host}/v1")).request(ModelRequest("/chat/completions", {}), b"{}")
+    head = RequestHeads(Endpoint("svc", f"http://{host}/v1")).request(
+        ModelRequest("/chat/completions", {}), b"{}"
+    )
     wanted = host.encode("idna") if host.isascii() else b"xn--bcher-kva.example"
     assert head.startswith(b"POST /v1/chat/completions HTTP/1.1\r\nhost: " + wanted + b"\r\n")
     assert head.endswith(b"content-length: 2\r\n\r\n{}")

@@ -10,7 +10,12 @@ from nemo_evaluator.models import Price, StageSpec, Timeouts, endpoint_of
 
 
 def _service(**fields):
-    service = {"type": "api", "url": "https://host:8443/v1/chat/completions", "protocol": "chat_completions", **fields}
+    service = {
+        "type": "api",
+        "url": "https://host:8443/v1/chat/completions",
+        "protocol": "chat_completions",
+        **fields,
+    }
     config = {
         "services": {"svc": service},
         "benchmarks": [{"name": "gsm8k", "solver": {"type": "simple", "service": "svc"}}],
@@ -38,17 +43,29 @@ def test_every_setting_arrives():
     assert endpoint.api_key.reveal() == "sk-123456"
     assert endpoint.generation == {"temperature": 0.5}
     assert endpoint.timeouts == Timeouts(1, 2, 3, 4)
-    assert (endpoint.retry.max_retries, endpoint.retry.base_delay, endpoint.retry.max_delay) == (1, 0.1, 2)
+    assert (endpoint.retry.max_retries, endpoint.retry.base_delay, endpoint.retry.max_delay) == (
+        1,
+        0.1,
+        2,
+    )
     assert endpoint.retry.retry_on_status == [500]
     assert endpoint.reasoning_pattern == "<r>.*</r>"
-    assert (endpoint.max_concurrent, endpoint.max_input_tokens, endpoint.max_output_tokens) == (7, 100, 50)
+    assert (endpoint.max_concurrent, endpoint.max_input_tokens, endpoint.max_output_tokens) == (
+        7,
+        100,
+        50,
+    )
     assert endpoint.price == Price(1, 2)
     assert endpoint.stages == [StageSpec("drop_params", {"params": ["seed"]})]
 
 
 def test_identity_forgets_what_cannot_change_an_answer():
-    one = endpoint_of("svc", _service(api_key="sk-123456", max_concurrent=1, price={"input": 1, "output": 1}))
-    two = endpoint_of("svc", _service(url="https://host:9999/v1", timeouts={"total": 5}, retry={"max_retries": 0}))
+    one = endpoint_of(
+        "svc", _service(api_key="sk-123456", max_concurrent=1, price={"input": 1, "output": 1})
+    )
+    two = endpoint_of(
+        "svc", _service(url="https://host:9999/v1", timeouts={"total": 5}, retry={"max_retries": 0})
+    )
     assert one.describe() == two.describe()
     for change in (
         {"url": "https://other/v1"},

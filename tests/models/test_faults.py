@@ -22,10 +22,25 @@ LONG = "This model's maximum context length is 4096 tokens. However, your messag
 
 # (what the server does, error, tries of three, words)
 TABLE = [
-    (Say(status=400, message="temperature must be <= 2"), RequestRejectedError, 1, "HTTP 400: temperature must"),
+    (
+        Say(status=400, message="temperature must be <= 2"),
+        RequestRejectedError,
+        1,
+        "HTTP 400: temperature must",
+    ),
     (Say(status=400, message=LONG), ContextExceededError, 1, "maximum context length"),
-    (Say(status=413, message="prompt is too long: 9000 > 8192"), ContextExceededError, 1, "too long"),
-    (Say(status=422, message="Input length 9 exceeds the limit"), ContextExceededError, 1, "exceeds"),
+    (
+        Say(status=413, message="prompt is too long: 9000 > 8192"),
+        ContextExceededError,
+        1,
+        "too long",
+    ),
+    (
+        Say(status=422, message="Input length 9 exceeds the limit"),
+        ContextExceededError,
+        1,
+        "exceeds",
+    ),
     (Say(status=409, message="conflict"), RequestRejectedError, 1, "HTTP 409: conflict"),
     (Say(status=422, message="bad field"), RequestRejectedError, 1, "bad field"),
     (Say(status=401), AuthError, 1, "HTTP 401"),
@@ -34,7 +49,15 @@ TABLE = [
     (Say(status=408), TransportError, 3, "HTTP 408"),
     (Say(status=429, message="slow down"), RateLimitError, 3, "slow down"),
     (
-        Say(status=429, body={"error": {"message": "Turn budget exhausted: 5/4", "code": "session_budget_exhausted"}}),
+        Say(
+            status=429,
+            body={
+                "error": {
+                    "message": "Turn budget exhausted: 5/4",
+                    "code": "session_budget_exhausted",
+                }
+            },
+        ),
         BudgetError,
         1,
         "Turn budget exhausted: 5/4",
@@ -61,11 +84,18 @@ TABLE = [
     (Say(fault=Fault.WRONG_TYPE), TransportError, 3, "text/html"),
     (Say(fault=Fault.BAD_ENCODING), TransportError, 3, "without JSON"),
     (Say(fault=Fault.HUGE, size=70_000_000), TransportError, 1, "larger than 64 MB"),
-    (Say(body={"error": {"message": "model crashed"}}), TransportError, 3, "an error inside: model crashed"),
+    (
+        Say(body={"error": {"message": "model crashed"}}),
+        TransportError,
+        3,
+        "an error inside: model crashed",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("say", "kind", "tries", "words"), TABLE, ids=lambda v: getattr(v, "fault", None) or None)
+@pytest.mark.parametrize(
+    ("say", "kind", "tries", "words"), TABLE, ids=lambda v: getattr(v, "fault", None) or None
+)
 async def test_fault(asked, say, kind, tries, words):
     retry = RetryConfig(0 if say.fault is Fault.HUGE else 2, 0.01, 0.02)
     waits = Timeouts(9, 9, 9, 20) if say.fault is Fault.HUGE else QUICK
@@ -87,7 +117,13 @@ async def test_refused_connection(asked):
 
 @pytest.mark.parametrize(
     "bad",
-    [Say(status=500), Say(status=429), Say(fault=Fault.RESET), Say(fault=Fault.STALL), Say(fault="truncated_json")],
+    [
+        Say(status=500),
+        Say(status=429),
+        Say(fault=Fault.RESET),
+        Say(fault=Fault.STALL),
+        Say(fault="truncated_json"),
+    ],
 )
 async def test_a_retry_mends_it(asked, bad):
     async with asked([bad, "ok"], timeouts=QUICK) as (client, server):
@@ -104,7 +140,10 @@ async def test_retry_on_status_is_obeyed(asked):
         with pytest.raises(TransportError):
             await client.chat(HELLO)
         assert server.count == 1
-    async with asked([Say(status=409), "ok"], retry=RetryConfig(2, 0.01, 0.02, [409])) as (client, server):
+    async with asked([Say(status=409), "ok"], retry=RetryConfig(2, 0.01, 0.02, [409])) as (
+        client,
+        server,
+    ):
         assert (await client.chat(HELLO)).attempts == 2
 
 
@@ -119,7 +158,13 @@ async def test_the_key_is_in_no_error_and_no_repr(asked):
     assert server.requests[0].headers["authorization"] == f"Bearer {key}"
     assert "Incorrect API key provided: ***" in raised.value.message
     assert "check the variable" in raised.value.hint
-    texts = [repr(raised.value), str(raised.value), raised.value.hint, repr(client.endpoint), str(client.stats)]
+    texts = [
+        repr(raised.value),
+        str(raised.value),
+        raised.value.hint,
+        repr(client.endpoint),
+        str(client.stats),
+    ]
     assert not any(key in text for text in texts)
 
 

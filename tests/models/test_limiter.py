@@ -91,14 +91,22 @@ async def test_no_pause_is_longer_than_the_longest(asked):
     await waiting
 
 
-@pytest.mark.parametrize("said", ["86400", "inf", "1e999", "nan", "-5", "Thu, 01 Jan 2099 00:00:00 GMT", "soon", ""])
+@pytest.mark.parametrize(
+    "said", ["86400", "inf", "1e999", "nan", "-5", "Thu, 01 Jan 2099 00:00:00 GMT", "soon", ""]
+)
 async def test_one_429_does_not_stop_the_others(said):
-    rules = [Rule(Say(status=429, retry_after=said), contains="question 3", times=1), Rule(Say("ok", delay=0.01))]
+    rules = [
+        Rule(Say(status=429, retry_after=said), contains="question 3", times=1),
+        Rule(Say("ok", delay=0.01)),
+    ]
     with ScriptedServer(rules) as server:
         endpoint = Endpoint("svc", server.url, retry=RetryConfig(3, 0.05, 0.1), max_concurrent=8)
         async with Client(endpoint) as client:
             started = time.monotonic()
-            asked = [client.chat([{"role": "user", "content": f"question {number}"}]) for number in range(10, 20)]
+            asked = [
+                client.chat([{"role": "user", "content": f"question {number}"}])
+                for number in range(10, 20)
+            ]
             slowed = asyncio.create_task(client.chat([{"role": "user", "content": "question 3"}]))
             await asyncio.gather(*asked)
             try:
@@ -111,7 +119,9 @@ async def test_one_429_does_not_stop_the_others(said):
 async def test_2_per_cent_of_429s_leave_most_of_the_throughput():
     took = []
     for share in (0.0, 0.02):
-        with ScriptedServer(Say("ok", delay=0.05), weather=Weather(p429=share, retry_after=0.1, seed=5)) as server:
+        with ScriptedServer(
+            Say("ok", delay=0.05), weather=Weather(p429=share, retry_after=0.1, seed=5)
+        ) as server:
             async with Client(Endpoint("svc", server.url, max_concurrent=64)) as client:
                 started = time.monotonic()
                 await _ask_all(client, 1500, 64)
@@ -175,11 +185,15 @@ async def test_clients_of_one_endpoint_share_pool_and_limiter():
 @pytest.mark.serial
 async def test_storm():
     """200 requests a second allowed, 429 beyond; 2 % 500s, 1 % resets, 1 % stalls: all succeed, little is wasted."""
-    weather = Weather(p500=0.02, preset=0.01, pstall=0.01, rate_limit=200, seed=7, stalls=Fault.STALL)
+    weather = Weather(
+        p500=0.02, preset=0.01, pstall=0.01, rate_limit=200, seed=7, stalls=Fault.STALL
+    )
     waits = Timeouts(connect=2, first_byte=1.0, idle=1.0, total=5)
     count = 2000
     with ScriptedServer("ok", weather=weather) as server:
-        endpoint = Endpoint("svc", server.url, timeouts=waits, retry=RetryConfig(6, 0.2, 2.0), max_concurrent=128)
+        endpoint = Endpoint(
+            "svc", server.url, timeouts=waits, retry=RetryConfig(6, 0.2, 2.0), max_concurrent=128
+        )
         async with Client(endpoint) as client:
             started = time.monotonic()
             results = await _ask_all(client, count, 128)

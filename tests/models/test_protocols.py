@@ -18,7 +18,9 @@ CALL = {"id": "c1", "name": "add", "arguments": {"a": 1}}
 
 async def test_responses(asked):
     say = Say("forty-two", reasoning="six by seven", finish_reason="length")
-    async with asked(say, protocol="responses", generation={"max_tokens": 5, "temperature": 0.0}) as (client, server):
+    async with asked(
+        say, protocol="responses", generation={"max_tokens": 5, "temperature": 0.0}
+    ) as (client, server):
         response = await client.chat(HELLO)
     body = server.requests[0].body
     assert server.requests[0].path == "/v1/responses"
@@ -37,9 +39,14 @@ async def test_responses_with_tools_images_and_history(asked):
             "tool_calls": [{"id": "c0", "function": {"name": "f", "arguments": "{}"}}],
         },
         {"role": "tool", "tool_call_id": "c0", "content": "1"},
-        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,", "detail": "low"}}]},
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": "data:,", "detail": "low"}}],
+        },
     ]
-    generation = {"response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}}
+    generation = {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}
+    }
     async with asked(Say("", tool_calls=[CALL]), protocol="responses") as (client, server):
         response = await client.chat(history, tools=[TOOL], generation=generation)
     body = server.requests[0].body
@@ -48,7 +55,10 @@ async def test_responses_with_tools_images_and_history(asked):
     assert body["input"][2:] == [
         {"type": "function_call", "call_id": "c0", "name": "f", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c0", "output": "1"},
-        {"role": "user", "content": [{"type": "input_image", "image_url": "data:,", "detail": "low"}]},
+        {
+            "role": "user",
+            "content": [{"type": "input_image", "image_url": "data:,", "detail": "low"}],
+        },
     ]
     assert [(c.id, c.name, c.arguments) for c in response.tool_calls] == [("c1", "add", {"a": 1})]
     assert response.finish_reason == "tool_calls"
@@ -60,7 +70,10 @@ async def test_streams_give_the_same_answer(asked, protocol):
     say = Say("one two three", reasoning=reasoning, chunk_delay=0.02)
     answers = []
     for stream in (False, True):
-        async with asked(say, protocol=protocol, extra_body={"stream": True} if stream else {}) as (client, _):
+        async with asked(say, protocol=protocol, extra_body={"stream": True} if stream else {}) as (
+            client,
+            _,
+        ):
             answers.append(await client.chat(HELLO))
     plain, streamed = answers
     assert plain.content == streamed.content == "one two three"
@@ -73,9 +86,14 @@ async def test_streams_give_the_same_answer(asked, protocol):
 
 
 async def test_streamed_tool_calls(asked):
-    async with asked(Say("", tool_calls=[CALL, {**CALL, "id": "c2"}]), extra_body={"stream": True}) as (client, _):
+    async with asked(
+        Say("", tool_calls=[CALL, {**CALL, "id": "c2"}]), extra_body={"stream": True}
+    ) as (client, _):
         response = await client.chat(HELLO)
-    assert [(c.id, c.arguments) for c in response.tool_calls] == [("c1", {"a": 1}), ("c2", {"a": 1})]
+    assert [(c.id, c.arguments) for c in response.tool_calls] == [
+        ("c1", {"a": 1}),
+        ("c2", {"a": 1}),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +108,11 @@ async def test_streamed_tool_calls(asked):
 @pytest.mark.parametrize("protocol", ["chat_completions", "completions", "responses"])
 async def test_broken_streams_are_tried_again_and_told(asked, fault, words, protocol):
     broken = Say("a b c d e f", fault=fault)
-    settings = {"protocol": protocol, "extra_body": {"stream": True}, "timeouts": Timeouts(1.0, 0.3, 0.3, 2.0)}
+    settings = {
+        "protocol": protocol,
+        "extra_body": {"stream": True},
+        "timeouts": Timeouts(1.0, 0.3, 0.3, 2.0),
+    }
     async with asked([broken, "mended"], **settings) as (client, _):
         assert (await client.chat(HELLO)).content == "mended"
     async with asked(broken, **settings) as (client, server):
@@ -102,11 +124,20 @@ async def test_broken_streams_are_tried_again_and_told(asked, fault, words, prot
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_response_that_failed_is_no_empty_answer(asked, stream):
     error = {"code": "server_error", "message": "the model fell over"}
-    failed = {"id": "r", "object": "response", "model": "m", "status": "failed", "error": error, "output": []}
+    failed = {
+        "id": "r",
+        "object": "response",
+        "model": "m",
+        "status": "failed",
+        "error": error,
+        "output": [],
+    }
     event = b"data: " + orjson.dumps({"type": "response.failed", "response": failed}) + b"\n\n"
     head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {len(event)}\r\n\r\n".encode()
     reply = Say(raw=head + event) if stream else Say(body=failed)
-    async with asked(reply, protocol="responses", extra_body={"stream": True} if stream else {}) as (client, server):
+    async with asked(
+        reply, protocol="responses", extra_body={"stream": True} if stream else {}
+    ) as (client, server):
         with pytest.raises(TransportError, match="with an error inside: the model fell over"):
             await client.chat(HELLO)
     assert server.count == 3
@@ -119,10 +150,15 @@ async def test_a_response_that_failed_is_no_empty_answer(asked, stream):
 @pytest.mark.parametrize("reason", ["abort", "error"])
 async def test_an_answer_that_the_server_gave_up_is_asked_again(asked, protocol, stream, reason):
     settings = {"protocol": protocol, "extra_body": {"stream": True} if stream else {}}
-    async with asked([Say("half of", finish_reason=reason), "whole"], **settings) as (client, server):
+    async with asked([Say("half of", finish_reason=reason), "whole"], **settings) as (
+        client,
+        server,
+    ):
         assert (await client.chat(HELLO)).content == "whole" and server.count == 2
     async with asked(Say("half of", finish_reason=reason), **settings) as (client, server):
-        with pytest.raises(TransportError, match=f"without an end: the server broke it off .{reason}"):
+        with pytest.raises(
+            TransportError, match=f"without an end: the server broke it off .{reason}"
+        ):
             await client.chat(HELLO)
 
 
@@ -130,7 +166,11 @@ def test_events_are_found_wherever_the_bytes_are_cut():
     data = b': hi\n\nevent: x\r\ndata: {"a":1}\r\n\r\ndata: {"b":\ndata: 2}\n\ndata: [DONE]\n\n'
     for size in range(1, len(data)):
         parser = EventParser()
-        found = [event for start in range(0, len(data), size) for event in parser.feed(data[start : start + size])]
+        found = [
+            event
+            for start in range(0, len(data), size)
+            for event in parser.feed(data[start : start + size])
+        ]
         found += parser.finish()
         assert found == [{"a": 1}, {"b": 2}], size
         assert parser.done

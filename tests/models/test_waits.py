@@ -68,7 +68,10 @@ def test_forms_of_retry_after(headers, seconds):
 async def test_total_bounds_a_slow_drip(asked):
     waits = Timeouts(connect=1, first_byte=1, idle=0.4, total=0.6)
     script = Say("word " * 50, chunk_delay=0.1)
-    async with asked(script, timeouts=waits, retry=NONE, extra_body={"stream": True}) as (client, _):
+    async with asked(script, timeouts=waits, retry=NONE, extra_body={"stream": True}) as (
+        client,
+        _,
+    ):
         started = time.monotonic()
         with pytest.raises(TransportError, match="total"):
             await client.chat(HELLO)
@@ -96,7 +99,9 @@ async def test_connect_is_bounded():
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
             fillers.append(filler)
-        async with Client(Endpoint("svc", f"http://127.0.0.1:{port}/v1", timeouts=waits, retry=NONE)) as client:
+        async with Client(
+            Endpoint("svc", f"http://127.0.0.1:{port}/v1", timeouts=waits, retry=NONE)
+        ) as client:
             started = time.monotonic()
             with pytest.raises(TransportError, match=r"timeouts.connect"):
                 await client.chat(HELLO)
@@ -121,7 +126,10 @@ async def test_cancelling_reaches_the_server(asked, say):
 
 
 async def test_giving_up_reaches_the_server(asked):
-    async with asked(Say(fault=Fault.STALL), retry=NONE, timeouts=Timeouts(1, 0.3, 0.3, 2)) as (client, server):
+    async with asked(Say(fault=Fault.STALL), retry=NONE, timeouts=Timeouts(1, 0.3, 0.3, 2)) as (
+        client,
+        server,
+    ):
         with pytest.raises(TransportError):
             await client.chat(HELLO)
         await asyncio.sleep(0.05)
@@ -131,7 +139,10 @@ async def test_giving_up_reaches_the_server(asked):
 async def test_back_off_lends_the_slot(asked):
     slots = Slots(1)
     seen = []
-    async with asked([Say(status=500), "ok"], retry=RetryConfig(1, 0.3, 0.3, jitter=False)) as (client, _):
+    async with asked([Say(status=500), "ok"], retry=RetryConfig(1, 0.3, 0.3, jitter=False)) as (
+        client,
+        _,
+    ):
         await slots.acquire()
         current_slots.set(slots)
         task = asyncio.create_task(client.chat(HELLO))

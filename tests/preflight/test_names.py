@@ -45,7 +45,10 @@ def test_all_unknown_names_are_said_at_once(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(TEXT)
     loaded = load_config(path)
-    said = {problem.path: (problem.line, problem.hint) for problem in find_problems(loaded, file_only=True)}
+    said = {
+        problem.path: (problem.line, problem.hint)
+        for problem in find_problems(loaded, file_only=True)
+    }
     looked = f"looked in {tmp_path} and {Path.cwd()}"
     assert said == {
         "benchmarks[1].name": (16, "did you mean 'gsm8k'?"),
@@ -68,8 +71,18 @@ def test_a_file_that_is_there_is_fine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "path", "hint"),
     [
-        ("{name: caching}", "{name: cachin}", "services.m.proxy.interceptors[0].name", "did you mean 'caching'?"),
-        ("- name: logging", "- name: loging", "services.n.interceptors[0].name", "did you mean 'logging'?"),
+        (
+            "{name: caching}",
+            "{name: cachin}",
+            "services.m.proxy.interceptors[0].name",
+            "did you mean 'caching'?",
+        ),
+        (
+            "- name: logging",
+            "- name: loging",
+            "services.n.interceptors[0].name",
+            "did you mean 'logging'?",
+        ),
         (
             "{name: caching}",
             "{name: caching, config: {mod: off}}",
@@ -77,9 +90,19 @@ def test_a_file_that_is_there_is_fine(tmp_path: Path) -> None:
             "'mode'",
         ),
         ("lm-eval://", "lmeval://", "benchmarks[4].name", "did you mean 'lm-eval'?"),
-        ("name: exact_match", "name: exact_macth", "benchmarks[5].scoring.metrics[0].name", "'exact_match'?"),
+        (
+            "name: exact_match",
+            "name: exact_macth",
+            "benchmarks[5].scoring.metrics[0].name",
+            "'exact_match'?",
+        ),
         ("mlflow]", "mlfow]", "output.export[1]", "did you mean 'mlflow'?"),
-        ("mlflow]", "{type: mlflow, run_nam: x}]", "output.export[1].run_nam", "did you mean 'run_name'?"),
+        (
+            "mlflow]",
+            "{type: mlflow, run_nam: x}]",
+            "output.export[1].run_nam",
+            "did you mean 'run_name'?",
+        ),
     ],
 )
 def test_names_and_settings_of_kinds_are_checked_with_the_schema(
@@ -90,4 +113,6 @@ def test_names_and_settings_of_kinds_are_checked_with_the_schema(
     file.write_text(TEXT.replace(right, wrong))
     with pytest.raises(ConfigError) as caught:
         load_config(file)
-    assert [(problem.path, hint in problem.hint) for problem in caught.value.problems] == [(path, True)]
+    assert [(problem.path, hint in problem.hint) for problem in caught.value.problems] == [
+        (path, True)
+    ]

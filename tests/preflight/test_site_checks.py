@@ -53,7 +53,9 @@ def test_only_private_images_want_credentials(
     config = parse_eval_config({"services": services, "benchmarks": [bench("gsm8k")]})
     assert bool(registry_cautions(config)) is private
     (tmp_path / ".docker").mkdir()
-    (tmp_path / ".docker" / "config.json").write_text('{"auths": {"registry.example.com": {}, "nvcr.io": {}}}')
+    (tmp_path / ".docker" / "config.json").write_text(
+        '{"auths": {"registry.example.com": {}, "nvcr.io": {}}}'
+    )
     assert registry_cautions(config) == []
 
 
@@ -73,7 +75,9 @@ def test_ping_finds_wrong_keys_models_and_silence(nel: Nel, serve: Serve, sums: 
     assert "services.dead.url" in said
     assert "wrong-key" not in said
     assert (
-        nel("config", "check", file, "--ping", "-O", "services.judge.model=other-judge", code=1).stderr.count("judge")
+        nel(
+            "config", "check", file, "--ping", "-O", "services.judge.model=other-judge", code=1
+        ).stderr.count("judge")
         == 0
     )
     services["model"]["api_key"] = "right-key-0123456789"
@@ -85,7 +89,10 @@ def test_ping_finds_wrong_keys_models_and_silence(nel: Nel, serve: Serve, sums: 
 
 
 def test_env_files_hold_what_the_config_needs(nel: Nel) -> None:
-    services = {"model": api("${URL:-http://h/v1}", api_key="${MY_KEY}"), "judge": api("http://h", api_key="${JUDGE}")}
+    services = {
+        "model": api("${URL:-http://h/v1}", api_key="${MY_KEY}"),
+        "judge": api("http://h", api_key="${JUDGE}"),
+    }
     file = nel.config("c.yaml", services=services, benchmarks=[bench("gpqa"), bench("gsm8k")])
     lines = nel("config", "env", file).stdout.splitlines()
     assert [line for line in lines if not line.startswith("# V")] == [
@@ -97,9 +104,13 @@ def test_env_files_hold_what_the_config_needs(nel: Nel) -> None:
     ]
 
 
-def test_a_disk_that_is_nearly_full_is_a_caution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_nearly_full_is_a_caution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = {"services": {"model": api("http://127.0.0.1:9/v1")}, "benchmarks": [bench("gsm8k")]}
     config = parse_eval_config(data | {"output": {"dir": str(tmp_path / "not" / "there")}})
     assert disk_cautions(config) == []
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=50 * 1024**2))
-    assert disk_cautions(config) == [f"only 50 MB are free in {tmp_path}; free some, or write elsewhere: -o FOLDER"]
+    assert disk_cautions(config) == [
+        f"only 50 MB are free in {tmp_path}; free some, or write elsewhere: -o FOLDER"
+    ]

@@ -73,10 +73,14 @@ async def manager(request: pytest.FixtureRequest) -> AsyncIterator[SandboxManage
     """Sandboxes of one kind."""
     kind = request.param
     if kind == "docker":
-        sandboxes = SandboxManager(DockerSandbox(type="docker", image=IMAGE, memory="512m", network="none"), "run")
+        sandboxes = SandboxManager(
+            DockerSandbox(type="docker", image=IMAGE, memory="512m", network="none"), "run"
+        )
     elif kind == "apptainer":
         image = str(PARTS / "images" / "python-bookworm.sif")
-        sandboxes = SandboxManager(ApptainerSandbox(type="apptainer", image=image, memory="512m", cpus=1), "run")
+        sandboxes = SandboxManager(
+            ApptainerSandbox(type="apptainer", image=image, memory="512m", cpus=1), "run"
+        )
     elif kind == "gvisor":
         sandboxes = SandboxManager(LocalSandbox(type="local", memory="1g", runtime="runsc"), "run")
     else:
@@ -101,7 +105,9 @@ async def test_special_files_arrive_plain_or_not_at_all(manager: SandboxManager)
     async with manager.session(seed()) as session:
         await left(session, SPECIAL)
         verifier = await session.for_verify()
-        listed = await verifier.exec("find . -mindepth 1 -printf '%y %m %P\\n' | sort; cat hard; stat -c %s sparse")
+        listed = await verifier.exec(
+            "find . -mindepth 1 -printf '%y %m %P\\n' | sort; cat hard; stat -c %s sparse"
+        )
         assert listed.stdout.splitlines() == [
             "f 644 hard",
             "f 644 plain",
@@ -138,7 +144,9 @@ async def test_a_deep_path_arrives(manager: SandboxManager) -> None:
 
 
 @pytest.mark.parametrize("manager", [LOCAL, DOCKER], indirect=True)
-async def test_a_path_longer_than_any_program_can_open_is_the_agents_doing(manager: SandboxManager) -> None:
+async def test_a_path_longer_than_any_program_can_open_is_the_agents_doing(
+    manager: SandboxManager,
+) -> None:
     async with manager.session(seed()) as session:
         await left(session, f"python3 - <<'END'\nLEVELS = 60\n{DEEP}\nEND")
         with pytest.raises(TamperError, match="cannot be carried"):
@@ -170,7 +178,9 @@ async def test_start_up_files_in_the_home_do_not_arrive(manager: SandboxManager)
         # Where the agent is they work, so that this test could fail.
         assert worked.stdout.count("forged") == 2, worked.stderr
         verifier = await session.for_verify()
-        shown = await verifier.exec("python3 -c 'print(1)'; bash -lc 'echo 2'; bash -ic 'echo 3' 2>/dev/null; cat *")
+        shown = await verifier.exec(
+            "python3 -c 'print(1)'; bash -lc 'echo 2'; bash -ic 'echo 3' 2>/dev/null; cat *"
+        )
         assert shown.stdout == "1\n2\n3\nwork\n"
 
 
@@ -204,7 +214,9 @@ async def test_work_that_could_not_be_carried_for_a_moment_is_nobodys_fault(
 
 
 @pytest.mark.parametrize("manager", [LOCAL], indirect=True)
-async def test_a_base_commit_of_the_agents_own_does_not_leave_the_mean(manager: SandboxManager) -> None:
+async def test_a_base_commit_of_the_agents_own_does_not_leave_the_mean(
+    manager: SandboxManager,
+) -> None:
     make = (
         "git init -q . && git config user.email a@b && git config user.name n && echo one > a && git add . && "
         "git commit -qm base"
@@ -227,7 +239,9 @@ async def test_an_agent_that_fills_the_disk_does_not_leave_the_mean() -> None:
     manager = SandboxManager(config, "run")
     try:
         async with manager.session(seed()) as session:
-            await session.agent.exec("head -c 190M /dev/zero > /a; head -c 190M /dev/zero > /b; sleep 30", timeout=60)
+            await session.agent.exec(
+                "head -c 190M /dev/zero > /a; head -c 190M /dev/zero > /b; sleep 30", timeout=60
+            )
             with pytest.raises(TamperError, match="disk limit"):
                 await session.for_verify()
     finally:

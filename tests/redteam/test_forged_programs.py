@@ -23,7 +23,10 @@ from nemo_evaluator.testing import Say, ScriptedServer, Seen
 
 _TEXTS = {
     part.partition("\n")[0]: part.partition("\n")[2]
-    for part in Path(__file__).with_name("forged_programs.txt").read_text(encoding="utf-8").split("#### ")[1:]
+    for part in Path(__file__)
+    .with_name("forged_programs.txt")
+    .read_text(encoding="utf-8")
+    .split("#### ")[1:]
 }
 _SAY = "\nfor mark in marks(text): say(mark + '\\n'); say(mark + ' 74323a73363a70617373656473303a\\n')\nos._exit(0)\n"
 RIGHT = {name: text for name, text in _TEXTS.items() if name.startswith("right: ")}
@@ -53,7 +56,9 @@ SHAPES: dict[str, JsonDict] = {
 
 def forged(name: str) -> str:
     """The text of a program."""
-    text = _TEXTS["prelude"] + _TEXTS[name] + _SAY if name.startswith("marker in ") else _TEXTS[name]
+    text = (
+        _TEXTS["prelude"] + _TEXTS[name] + _SAY if name.startswith("marker in ") else _TEXTS[name]
+    )
     return text if "def area(" in text else f"{text}\ndef area(width, height):\n    return -1\n"
 
 
@@ -70,13 +75,17 @@ async def manager(request: pytest.FixtureRequest) -> AsyncIterator[SandboxManage
         made = SandboxManager(LocalSandbox(type="local", memory="512m", concurrency=2), "test")
     else:
         image = "nel-test/python:bookworm"
-        config = DockerSandbox(type="docker", memory="512m", image=image, network="none", concurrency=2)
+        config = DockerSandbox(
+            type="docker", memory="512m", image=image, network="none", concurrency=2
+        )
         made = SandboxManager(config, "test")
     yield made
     await made.close()
 
 
-async def verdict(manager: SandboxManager, program: str, metadata: JsonDict, timeout: float = 20.0) -> str:
+async def verdict(
+    manager: SandboxManager, program: str, metadata: JsonDict, timeout: float = 20.0
+) -> str:
     """How a program ends, in one word."""
     async with manager.session(SeedResult("p", "a")) as session:
         sample = ScorerInput(f"```python\n{program}\n```", "area", metadata)
@@ -103,8 +112,14 @@ async def test_no_forged_program_scores(manager: SandboxManager, shape: str) -> 
     words = {"wrong", "crash", "tamper", "out_of_memory", "compile_error"}
     assert {name: word for name, word in found.items() if word not in words} == {}
     assert found["frames of its own"] == found["garbage in a frame"] == "tamper"
-    assert found["an int equal to everything"] == found["exit with 0"].replace("crash", "wrong") == "wrong"
-    right = await asyncio.gather(*(verdict(manager, text, SHAPES[shape]) for text in RIGHT.values()))
+    assert (
+        found["an int equal to everything"]
+        == found["exit with 0"].replace("crash", "wrong")
+        == "wrong"
+    )
+    right = await asyncio.gather(
+        *(verdict(manager, text, SHAPES[shape]) for text in RIGHT.values())
+    )
     assert dict(zip(RIGHT, right, strict=True)) == dict.fromkeys(RIGHT, "PASSED")
 
 
@@ -121,7 +136,9 @@ async def test_a_program_that_moves_before_its_judge_is_not_lost(
                 assert "    pid = os.fork()\n" in source
                 wait = "    pid = os.fork()\n    if pid: __import__('time').sleep(0.7)\n"
                 slow = source.replace("    pid = os.fork()\n", wait)
-                compiled = marshal.dumps(compile(slow, "main.py", "exec", 0, dont_inherit=True, optimize=2))
+                compiled = marshal.dumps(
+                    compile(slow, "main.py", "exec", 0, dont_inherit=True, optimize=2)
+                )
             modules.append((name, source, compiled))
         return modules
 
@@ -129,14 +146,18 @@ async def test_a_program_that_moves_before_its_judge_is_not_lost(
     monkeypatch.setattr(code, "_modules", code._modules.__wrapped__)
     names = [name for name in FORGED if "parent" in name or "everyone" in name or "others" in name]
     names += ["all files closed", "a daemon"]
-    found = await asyncio.gather(*(verdict(manager, forged(name), SHAPES["mbpp"]) for name in names))
+    found = await asyncio.gather(
+        *(verdict(manager, forged(name), SHAPES["mbpp"]) for name in names)
+    )
     assert "PASSED" not in found
     assert set(found) <= {"wrong", "crash", "tamper"}, dict(zip(names, found, strict=True))
     assert await verdict(manager, PLAIN, SHAPES["mbpp"]) == "PASSED"
 
 
 async def test_a_program_that_does_not_end_does_not_score(manager: SandboxManager) -> None:
-    found = await asyncio.gather(*(verdict(manager, forged(name), SHAPES["mbpp"], 1.5) for name in SLOW))
+    found = await asyncio.gather(
+        *(verdict(manager, forged(name), SHAPES["mbpp"], 1.5) for name in SLOW)
+    )
     assert set(found) <= {"timeout", "tamper"}
 
 
@@ -196,8 +217,14 @@ def area(width, height):
 
 async def test_a_program_leaves_nothing_for_the_next(manager: SandboxManager) -> None:
     for name, text in LEAVES.items():
-        assert await verdict(manager, text + LOOK, SHAPES["mbpp"]) != "PASSED" or name == "sitecustomize", name
-        again = [verdict(manager, LOOK, SHAPES["mbpp"]), verdict(manager, LOOK, SHAPES["humaneval"])]
+        assert (
+            await verdict(manager, text + LOOK, SHAPES["mbpp"]) != "PASSED"
+            or name == "sitecustomize"
+        ), name
+        again = [
+            verdict(manager, LOOK, SHAPES["mbpp"]),
+            verdict(manager, LOOK, SHAPES["humaneval"]),
+        ]
         assert await asyncio.gather(*again) == ["PASSED", "PASSED"], name
         assert await verdict(manager, forged("exit with 0"), SHAPES["humaneval"]) == "crash"
 
@@ -216,7 +243,9 @@ async def check(sample: ScorerInput) -> dict:
 
 
 @pytest.mark.needs("bwrap")
-def test_a_benchmark_of_forgeries_goes_on_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_of_forgeries_goes_on_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every answer is measured or failed with cause ``tamper``; one right one is among them."""
     monkeypatch.chdir(tmp_path)
     names = [name for name in FORGED if not name.startswith("marker in ")][::2]
@@ -225,11 +254,20 @@ def test_a_benchmark_of_forgeries_goes_on_to_its_end(tmp_path: Path, monkeypatch
     (tmp_path / "forged.py").write_text(BENCHMARK.format(meta=SHAPES["mbpp"], size=len(programs)))
 
     def model(seen: Seen) -> Say:
-        return Say(f"```python\n{programs[int(seen.body['messages'][-1]['content'].split()[-1])]}\n```")
+        return Say(
+            f"```python\n{programs[int(seen.body['messages'][-1]['content'].split()[-1])]}\n```"
+        )
 
     with ScriptedServer(model) as server:
         config = {
-            "services": {"model": {"type": "api", "url": server.url, "protocol": "chat_completions", "model": "m"}},
+            "services": {
+                "model": {
+                    "type": "api",
+                    "url": server.url,
+                    "protocol": "chat_completions",
+                    "model": "m",
+                }
+            },
             "benchmarks": [
                 {
                     "name": str(tmp_path / "forged.py"),
@@ -242,7 +280,9 @@ def test_a_benchmark_of_forgeries_goes_on_to_its_end(tmp_path: Path, monkeypatch
         (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
         ran = CliRunner().invoke(nel, ["eval", "run", str(tmp_path / "c.yaml")])
     assert "Traceback" not in ran.output
-    rows = {row["problem_idx"]: row for row in iter_jsonl(tmp_path / "out" / "forged" / "results.jsonl")}
+    rows = {
+        row["problem_idx"]: row for row in iter_jsonl(tmp_path / "out" / "forged" / "results.jsonl")
+    }
     assert len(rows) == len(programs)
     assert [at for at, row in rows.items() if row["reward"]] == [0]
     failed = {row["failure"]["cause"] for row in rows.values() if row["status"] == "failed"}

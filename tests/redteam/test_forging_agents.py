@@ -30,7 +30,11 @@ TASKS = EXPLOITS / "agent_tasks"
 # What the ordinary run tries in containers; of local sandboxes it tries one agent of each class and runner. All are
 # tried with NEL_TEST_ALL=1.
 IN_GVISOR = ("honest/right-unittest", "start-up-files/user-site-in-workspace")
-IN_DOCKER = ("honest/home-workdir", "start-up-files/home-workdir-bashrc", "runner-configuration/conftest-report")
+IN_DOCKER = (
+    "honest/home-workdir",
+    "start-up-files/home-workdir-bashrc",
+    "runner-configuration/conftest-report",
+)
 PYTEST_SAMPLE = ("honest", "runner-configuration", "patched-runner")
 RUNNER = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
 
@@ -78,7 +82,11 @@ def runner() -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o755)
         for package in RUNNER:
-            source = next(Path(entry, package) for entry in sys.path if Path(entry, package, "__init__.py").is_file())
+            source = next(
+                Path(entry, package)
+                for entry in sys.path
+                if Path(entry, package, "__init__.py").is_file()
+            )
             shutil.copytree(source, folder / package)
         # A part of pytest that is not in a folder of its own.
         shutil.copy(Path(pytest.__file__).parent.with_name("py.py"), folder)
@@ -97,7 +105,9 @@ class Bench:
     def with_runner(self, spec: SandboxSpec | None) -> SandboxSpec:
         """A sandbox that has pytest."""
         assert spec is not None
-        mount = VolumeMount(host_path=str(self._runner), container_path="/opt/runner", readonly=True)
+        mount = VolumeMount(
+            host_path=str(self._runner), container_path="/opt/runner", readonly=True
+        )
         return replace(spec, volumes=[*spec.volumes, mount])
 
     async def verified(self, agent: str) -> JsonDict | BoundaryError:

@@ -31,7 +31,11 @@ def deep(levels):
 
 def encoded(body):
     """A body as JSON, whatever is in it."""
-    return re.sub(rb'"@deep(\d+)@"', lambda found: b"[" * int(found[1]) + b"]" * int(found[1]), orjson.dumps(body))
+    return re.sub(
+        rb'"@deep(\d+)@"',
+        lambda found: b"[" * int(found[1]) + b"]" * int(found[1]),
+        orjson.dumps(body),
+    )
 
 
 def chat(**fields):
@@ -39,39 +43,56 @@ def chat(**fields):
     body = {
         "id": "c-1",
         "model": "m",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": "no"}, "finish_reason": "stop"}],
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": "no"}, "finish_reason": "stop"}
+        ],
         "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
     }
     for name, value in fields.items():
         place, _, field = name.rpartition("__")
-        holder = {"": body, "choice": body["choices"][0], "message": body["choices"][0]["message"]}[place]
+        holder = {"": body, "choice": body["choices"][0], "message": body["choices"][0]["message"]}[
+            place
+        ]
         holder[field] = value
     return body
 
 
 def call(**fields):
     function = {"name": "f", "arguments": "{}"} | fields.pop("function", {})
-    return chat(message__tool_calls=[{"id": "1", "type": "function", "function": function} | fields])
+    return chat(
+        message__tool_calls=[{"id": "1", "type": "function", "function": function} | fields]
+    )
 
 
 def raw(body, head=b"Content-Type: application/json\r\n", status=b"200 OK"):
-    return b"HTTP/1.1 %b\r\nConnection: close\r\n%bContent-Length: %d\r\n\r\n%b" % (status, head, len(body), body)
+    return b"HTTP/1.1 %b\r\nConnection: close\r\n%bContent-Length: %d\r\n\r\n%b" % (
+        status,
+        head,
+        len(body),
+        body,
+    )
 
 
 STREAM = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\n\r\n"
-CHUNKED = (
-    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-)
+CHUNKED = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 BIG = 2**70
 
 
 def events(*values, end=True):
     lines = [value if isinstance(value, bytes) else orjson.dumps(value) for value in values]
-    return STREAM + b"".join(b"data: %b\n\n" % line for line in lines) + (b"data: [DONE]\n\n" if end else b"")
+    return (
+        STREAM
+        + b"".join(b"data: %b\n\n" % line for line in lines)
+        + (b"data: [DONE]\n\n" if end else b"")
+    )
 
 
 def chunk(**choice):
-    return {"id": "s", "model": "m", "choices": [{"index": 0, "delta": {"content": "no"}, **choice}]}
+    return {
+        "id": "s",
+        "model": "m",
+        "choices": [{"index": 0, "delta": {"content": "no"}, **choice}],
+    }
 
 
 END = chunk(delta={}, finish_reason="stop")
@@ -96,7 +117,9 @@ BODIES = {
     "content a mapping": chat(message__content={"text": "no"}),
     "content a number": chat(message__content=42),
     "content true": chat(message__content=True),
-    "content parts": chat(message__content=[{"type": "text", "text": "no"}, {"type": "image"}, "x"]),
+    "content parts": chat(
+        message__content=[{"type": "text", "text": "no"}, {"type": "image"}, "x"]
+    ),
     "content a list of numbers": chat(message__content=[1, None]),
     "content deep": chat(message__content=deep(800)),
     "content with zero bytes": chat(message__content="no\x00\x1b[2J\u202e\u2028" * 3),
@@ -115,12 +138,22 @@ BODIES = {
     "tool arguments with surrogates": call(function={"arguments": '{"a": "\\ud800"}'}),
     "tool arguments a huge number": call(function={"arguments": '{"a": 1' + "0" * 400 + "}"}),
     "tool id a mapping": call(id={"x": 1}),
-    "usage texts": chat(usage={"prompt_tokens": "5", "completion_tokens": "many", "total_tokens": "7"}),
-    "usage negative": chat(usage={"prompt_tokens": -5, "completion_tokens": -2, "total_tokens": -7}),
-    "usage huge": chat(usage={"prompt_tokens": 10**18, "completion_tokens": 1e300, "total_tokens": 2**63}),
-    "usage of lists": chat(usage={"prompt_tokens": [1], "completion_tokens": {}, "total_tokens": None}),
+    "usage texts": chat(
+        usage={"prompt_tokens": "5", "completion_tokens": "many", "total_tokens": "7"}
+    ),
+    "usage negative": chat(
+        usage={"prompt_tokens": -5, "completion_tokens": -2, "total_tokens": -7}
+    ),
+    "usage huge": chat(
+        usage={"prompt_tokens": 10**18, "completion_tokens": 1e300, "total_tokens": 2**63}
+    ),
+    "usage of lists": chat(
+        usage={"prompt_tokens": [1], "completion_tokens": {}, "total_tokens": None}
+    ),
     "usage a list": chat(usage=[1, 2]),
-    "usage details texts": chat(usage={"prompt_tokens": 1, "completion_tokens_details": "x", "reasoning_tokens": "y"}),
+    "usage details texts": chat(
+        usage={"prompt_tokens": 1, "completion_tokens_details": "x", "reasoning_tokens": "y"}
+    ),
     "logprobs a text": chat(choice__logprobs="x"),
     "error inside, deep": {"error": {"message": deep(900)}},
     "error inside": {"error": "upstream died"},
@@ -132,7 +165,9 @@ RAW = {
     "an empty object": raw(b"{}"),
     "a list": raw(b"[1]"),
     "NaN": raw(b'{"choices": [{"message": {"content": "no"}}], "usage": {"prompt_tokens": NaN}}'),
-    "infinite": raw(b'{"choices": [{"message": {"content": "no"}}], "usage": {"prompt_tokens": 1e999}}'),
+    "infinite": raw(
+        b'{"choices": [{"message": {"content": "no"}}], "usage": {"prompt_tokens": 1e999}}'
+    ),
     "nested 5000 deep": raw(b"[" * 5000 + b"]" * 5000),
     "lone surrogate": raw(b'{"choices": [{"message": {"content": "\\ud800"}}]}'),
     "bad UTF-8": raw(b'{"choices": [{"message": {"content": "\xff\xfe"}}]}'),
@@ -152,7 +187,9 @@ RAW = {
     "429 until 2099": raw(b"{}", b"Retry-After: Thu, 01 Jan 2099 00:00:00 GMT\r\n", b"429 Slow"),
     "429 for ever": raw(b"{}", b"Retry-After: inf\r\n", b"429 Slow"),
     "429 for NaN": raw(b"{}", b"Retry-After: nan\r\n", b"429 Slow"),
-    "429 with a date beyond dates": raw(b"{}", b"Retry-After: Thu, 01 Jan 99999 00:00:00 GMT\r\n", b"429 Slow"),
+    "429 with a date beyond dates": raw(
+        b"{}", b"Retry-After: Thu, 01 Jan 99999 00:00:00 GMT\r\n", b"429 Slow"
+    ),
     "stream: a malformed event": events(chunk(), b'{"choices": [{"delta"', END),
     "stream: no end": events(chunk(), end=False),
     "stream: choices of numbers": events({"choices": [1]}, END),
@@ -161,7 +198,14 @@ RAW = {
     "stream: indexes that do not compare": events(chunk(index=0), chunk(index="a"), END),
     "stream: delta a text": events(chunk(delta="no"), END),
     "stream: tool arguments a mapping": events(
-        chunk(delta={"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": {"a": deep(300)}}}]}), END
+        chunk(
+            delta={
+                "tool_calls": [
+                    {"index": 0, "function": {"name": "f", "arguments": {"a": deep(300)}}}
+                ]
+            }
+        ),
+        END,
     ),
     "stream: tool calls a text": events(chunk(delta={"tool_calls": "f"}), END),
     "stream: model deep": events(chunk() | {"model": deep(300)}, END),
@@ -188,8 +232,18 @@ SAYS = (
 )
 # Replies that cannot be taken for an answer; what else is in BODIES is one, without the field that is wrong.
 NO_ANSWER = {
-    *(name for name in BODIES if name.startswith(("choices", "message a", "error inside", "tool calls"))),
-    *("content a mapping", "content a number", "content true", "content deep", "content a list of numbers"),
+    *(
+        name
+        for name in BODIES
+        if name.startswith(("choices", "message a", "error inside", "tool calls"))
+    ),
+    *(
+        "content a mapping",
+        "content a number",
+        "content true",
+        "content deep",
+        "content a list of numbers",
+    ),
     *("tool call without function", "tool name a list", "tool arguments a list"),
 }
 HOSTILE = """
@@ -218,7 +272,10 @@ def test_no_reply_stops_a_benchmark_or_scores(tmp_path):
         config = nel.config("config.yaml", services={"model": model}, benchmarks=[block])
         for more in ([], ["--resume"]):
             nel("eval", "run", config, "-o", "out", *more, code=3, timeout=300)
-            found = {row["prompt"]: row for row in rows(next(tmp_path.glob("out/**/results.jsonl")).parent)}
+            found = {
+                row["prompt"]: row
+                for row in rows(next(tmp_path.glob("out/**/results.jsonl")).parent)
+            }
             assert set(found) == set(SAYS)
             assert {row["reward"] for row in found.values()} <= {0.0, None}
             causes = {row["failure"]["cause"] for row in found.values() if row["failure"]}
@@ -230,7 +287,10 @@ def test_no_reply_stops_a_benchmark_or_scores(tmp_path):
 
 GOOD = {
     "/chat/completions": (parse_chat, call(function={"arguments": '{"a": 1}'}) | {"error": None}),
-    "/completions": (parse_completion, {"id": "c", "model": "m", "choices": [{"text": "no", "finish_reason": "stop"}]}),
+    "/completions": (
+        parse_completion,
+        {"id": "c", "model": "m", "choices": [{"text": "no", "finish_reason": "stop"}]},
+    ),
     "/responses": (
         parse_response,
         {
@@ -240,10 +300,17 @@ GOOD = {
             "incomplete_details": {"reason": "max_output_tokens"},
             "output": [
                 {"type": "reasoning", "summary": [{"type": "summary_text", "text": "so"}]},
-                {"type": "message", "content": [{"type": "output_text", "text": "no", "refusal": None}]},
+                {
+                    "type": "message",
+                    "content": [{"type": "output_text", "text": "no", "refusal": None}],
+                },
                 {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
             ],
-            "usage": {"input_tokens": 1, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}},
+            "usage": {
+                "input_tokens": 1,
+                "output_tokens": 2,
+                "output_tokens_details": {"reasoning_tokens": 1},
+            },
         },
     ),
 }
@@ -270,7 +337,13 @@ VALUES += [orjson.loads(b"[" * n + b"]" * n) for n in (300, 1000)]
 
 def places(value, path=()):
     """The path of everything inside of a JSON value."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in items:
         yield (*path, key)
         yield from places(item, (*path, key))
@@ -294,8 +367,15 @@ def test_every_field_may_be_anything(path):
 def check(answer: ModelResponse, note):
     texts = (answer.content, answer.model, answer.finish_reason, answer.reasoning_content or "")
     assert all(isinstance(text, str) for text in texts), note
-    counts = (answer.prompt_tokens, answer.completion_tokens, answer.total_tokens, answer.reasoning_tokens)
-    assert all(count is None or (type(count) is int and 0 <= count < 2**53) for count in counts), note
+    counts = (
+        answer.prompt_tokens,
+        answer.completion_tokens,
+        answer.total_tokens,
+        answer.reasoning_tokens,
+    )
+    assert all(count is None or (type(count) is int and 0 <= count < 2**53) for count in counts), (
+        note
+    )
     for tool in answer.tool_calls:
         assert (type(tool.id), type(tool.name), type(tool.arguments)) == (str, str, dict), note
     assert isinstance(orjson.loads(dumps(answer)), dict), note
@@ -304,12 +384,23 @@ def check(answer: ModelResponse, note):
 @pytest.mark.parametrize("path", GOOD)
 @pytest.mark.parametrize("name", [name for name in RAW if name.startswith("stream")])
 async def test_streams_of_every_protocol(path, name):
-    protocol = {"/chat/completions": "chat_completions", "/completions": "completions", "/responses": "responses"}[path]
+    protocol = {
+        "/chat/completions": "chat_completions",
+        "/completions": "completions",
+        "/responses": "responses",
+    }[path]
     async with ScriptedServer(SAYS[name]) as server:
-        endpoint = Endpoint("m", server.url, protocol, retry=RetryConfig(0), timeouts=Timeouts(2, 2, 2, 5))
+        endpoint = Endpoint(
+            "m", server.url, protocol, retry=RetryConfig(0), timeouts=Timeouts(2, 2, 2, 5)
+        )
         async with Client(endpoint) as client:
             try:
-                check(await client.chat([{"role": "user", "content": "?"}], generation={"stream": True}), name)
+                check(
+                    await client.chat(
+                        [{"role": "user", "content": "?"}], generation={"stream": True}
+                    ),
+                    name,
+                )
             except BoundaryError as error:
                 assert error.cause == "transport"
             await asyncio.sleep(0)
@@ -329,7 +420,10 @@ async def test_streams_of_every_protocol(path, name):
     ],
 )
 async def test_embeddings_are_numbers_for_every_text(body):
-    async with ScriptedServer(Say(body=body)) as server, Client(Endpoint("m", server.url)) as client:
+    async with (
+        ScriptedServer(Say(body=body)) as server,
+        Client(Endpoint("m", server.url)) as client,
+    ):
         client.endpoint.retry = RetryConfig(0)
         with pytest.raises(BoundaryError) as raised:
             await client.embed(["a"])
@@ -340,8 +434,16 @@ async def test_embeddings_are_numbers_for_every_text(body):
 def test_nothing_is_slow_to_read():
     """1 MB in each field: reading stays linear."""
     size = 2**20
-    for text in ("[" * size, "{" * (size // 2) + "}" * (size // 2), "[{}]" * (size // 4), "</think>" * (size // 8)):
-        for body in (chat(message__content=text, model=text, id=text), call(function={"arguments": text})):
+    for text in (
+        "[" * size,
+        "{" * (size // 2) + "}" * (size // 2),
+        "[{}]" * (size // 4),
+        "</think>" * (size // 8),
+    ):
+        for body in (
+            chat(message__content=text, model=text, id=text),
+            call(function={"arguments": text}),
+        ):
             started = time.perf_counter()
             assert flaw_of("/chat/completions", body) is None
             answer = parse_chat(body, "m")

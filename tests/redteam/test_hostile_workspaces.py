@@ -30,7 +30,10 @@ LEFT = {
     "a folder": ("mkdir out.json", "IsADirectoryError"),
     "no text": (r"printf '\377\376' > out.json", "UnicodeDecodeError"),
     "a loop of links": ("ln -s out.json out.json", "out.json"),
-    "deeper than the parser": ("head -c 100000 /dev/zero | tr '\\0' '[' > out.json", "RecursionError"),
+    "deeper than the parser": (
+        "head -c 100000 /dev/zero | tr '\\0' '[' > out.json",
+        "RecursionError",
+    ),
     "another shape": ("printf '[42]' > out.json", "TypeError"),
     "a number that is none": ("""printf '{"answer": NaN}' > out.json""", None),
     "modules of the agent": (
@@ -38,7 +41,10 @@ LEFT = {
         " printf '{}' > out.json",
         "KeyError",
     ),
-    "a program that says the verdict": (f"""cat > main.py <<'P'\n{SAID}\nP\nprintf '{{}}' > out.json""", "KeyError"),
+    "a program that says the verdict": (
+        f"""cat > main.py <<'P'\n{SAID}\nP\nprintf '{{}}' > out.json""",
+        "KeyError",
+    ),
     "a program that reads the grader": (
         "cat > main.py <<'P'\nimport os, pathlib\nfor name in ('environ', 'cmdline'):\n"
         "    for word in pathlib.Path('/proc', str(os.getppid()), name).read_text().split(chr(0)):\n"
@@ -125,7 +131,9 @@ if found:
 @pytest.mark.parametrize("attempt", READ_PARENT)
 async def test_a_program_cannot_reach_the_process_that_grades(attempt: str) -> None:
     async with LocalSandbox(SandboxSpec(workdir="/workspace")) as sandbox:
-        await sandbox.upload(f"ATTEMPT = {READ_PARENT[attempt]!r}\n{FORGER}".encode(), "/workspace/main.py")
+        await sandbox.upload(
+            f"ATTEMPT = {READ_PARENT[attempt]!r}\n{FORGER}".encode(), "/workspace/main.py"
+        )
         await sandbox.upload(b"{}", "/workspace/out.json")
         scores, raised = await grade(CODE, [], sandbox)
         assert scores == {} and "KeyError" in raised
@@ -152,7 +160,9 @@ async def test_code_of_the_workspace_is_not_run_in_the_grader() -> None:
 @pytest.mark.needs("docker")
 async def test_the_grader_gives_up_root_before_it_starts_a_program() -> None:
     who = CODE.replace("found = json", "import os; assert os.getuid() == 65534\n    found = json")
-    poison = "import json, os; open(json.__file__, 'a').write('x'); open('out.json', 'w').write('[]')"
+    poison = (
+        "import json, os; open(json.__file__, 'a').write('x'); open('out.json', 'w').write('[]')"
+    )
     spec = SandboxSpec(image="nel-test/python:bookworm", workdir="/workspace")
     async with DockerSandbox(spec) as sandbox:
         assert (await sandbox.exec(RIGHT)).ok
@@ -177,9 +187,13 @@ async def test_an_odd_workspace_is_a_zero_with_its_reason(name: str) -> None:
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("left", ["mkfifo out.json", "ln -s /dev/zero out.json"])
-async def test_a_file_without_an_end_is_a_zero_too(left: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_without_an_end_is_a_zero_too(
+    left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nemo_evaluator.benchmarks.pinchbench._SECONDS", 3.0)
-    async with LocalSandbox(SandboxSpec(workdir="/workspace"), settings=Limits(memory=2**28)) as sandbox:
+    async with LocalSandbox(
+        SandboxSpec(workdir="/workspace"), settings=Limits(memory=2**28)
+    ) as sandbox:
         assert (await sandbox.exec(left)).ok
         scores, raised = await grade(CODE, [], sandbox)
         assert scores == {} and raised

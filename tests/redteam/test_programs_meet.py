@@ -41,7 +41,9 @@ async def manager(request: pytest.FixtureRequest) -> AsyncIterator[SandboxManage
         manager = SandboxManager(LocalSandbox(type="local", memory="512m", concurrency=1), "test")
     else:
         image = "nel-test/python:bookworm"
-        config = DockerSandbox(type="docker", memory="512m", image=image, network="none", concurrency=1)
+        config = DockerSandbox(
+            type="docker", memory="512m", image=image, network="none", concurrency=1
+        )
         manager = SandboxManager(config, "test")
     yield manager
     await manager.close()
@@ -57,7 +59,9 @@ async def _verdict(manager: SandboxManager, program: str) -> str:
 
 
 @pytest.mark.parametrize("name", FILLING)
-async def test_the_next_program_has_a_sandbox_of_its_own(manager: SandboxManager, name: str) -> None:
+async def test_the_next_program_has_a_sandbox_of_its_own(
+    manager: SandboxManager, name: str
+) -> None:
     for _ in range(3):
         assert await _verdict(manager, FILLING[name]) != "passed"
         assert await _verdict(manager, RIGHT) == "passed"

@@ -23,14 +23,38 @@ def bundle_of(name: str = "gsm8k", model: str = "m-1", **changes: Any) -> dict[s
         "truncated_share": 0.125,
         "unparsed_share": 0.0,
         "scores": {
-            "pass@1": {"value": 0.25, "ci_lower": 0.0, "ci_upper": 0.55, "ci_method": "wilson", "n": 12},
-            "pass@2": {"value": 0.5, "ci_lower": 0.2, "ci_upper": 0.8, "ci_method": "wilson", "n": 12},
-            "scorer:strict": {"value": 0.2, "ci_lower": 0.1, "ci_upper": 0.4, "correct": 5, "total": 22},
+            "pass@1": {
+                "value": 0.25,
+                "ci_lower": 0.0,
+                "ci_upper": 0.55,
+                "ci_method": "wilson",
+                "n": 12,
+            },
+            "pass@2": {
+                "value": 0.5,
+                "ci_lower": 0.2,
+                "ci_upper": 0.8,
+                "ci_method": "wilson",
+                "n": 12,
+            },
+            "scorer:strict": {
+                "value": 0.2,
+                "ci_lower": 0.1,
+                "ci_upper": 0.4,
+                "correct": 5,
+                "total": 22,
+            },
             "summary": {"mean": 0.25, "std": 0.4, "min": 0.0, "max": 1.0, "median": 0.0, "n": 22},
             "breakdowns": {
                 "level": [
                     {"group": "hard", "n": 4, "mean_reward": 0.1, "ci_lower": 0.0, "ci_upper": 0.3},
-                    {"group": "easy", "n": 18, "mean_reward": 0.3, "ci_lower": 0.1, "ci_upper": 0.5},
+                    {
+                        "group": "easy",
+                        "n": 18,
+                        "mean_reward": 0.3,
+                        "ci_lower": 0.1,
+                        "ci_upper": 0.5,
+                    },
                 ]
             },
             "runtime": {

@@ -22,7 +22,9 @@ from nemo_evaluator.reports.compare import state_of, titled
         (None, +0.20, None, "INCONCLUSIVE"),
     ],
 )
-def test_what_is_known_of_a_category(lower: float | None, delta: float, upper: float | None, state: str) -> None:
+def test_what_is_known_of_a_category(
+    lower: float | None, delta: float, upper: float | None, state: str
+) -> None:
     report = cast(Any, SimpleNamespace(better=1.0, threshold=0.05))
     assert state_of({"ci_lower": lower, "delta": delta, "ci_upper": upper}, report) == state
     turned = cast(Any, SimpleNamespace(better=-1.0, threshold=0.05))
@@ -38,11 +40,19 @@ def test_what_is_known_of_a_category(lower: float | None, delta: float, upper: f
         (("", ""), ("r/x/b/e.json", "s/x/b/e.json"), "r/x/b/e.json against s/x/b/e.json"),
     ],
 )
-def test_the_title_names_both_sides(models: tuple[str, str], paths: tuple[str, str], title: str) -> None:
-    new, old = (SimpleNamespace(config={"model": m}, path=p) for m, p in zip(models, paths, strict=True))
+def test_the_title_names_both_sides(
+    models: tuple[str, str], paths: tuple[str, str], title: str
+) -> None:
+    new, old = (
+        SimpleNamespace(config={"model": m}, path=p) for m, p in zip(models, paths, strict=True)
+    )
     entry = SimpleNamespace(report=SimpleNamespace(candidate=new, baseline=old))
     assert titled(cast(Any, SimpleNamespace(entries=[entry, entry]))) == title
     other = SimpleNamespace(
-        report=SimpleNamespace(candidate=SimpleNamespace(config={"model": "x"}, path="q/w/b/e"), baseline=old)
+        report=SimpleNamespace(
+            candidate=SimpleNamespace(config={"model": "x"}, path="q/w/b/e"), baseline=old
+        )
     )
-    assert titled(cast(Any, SimpleNamespace(entries=[entry, other]))).startswith("2 candidates against ")
+    assert titled(cast(Any, SimpleNamespace(entries=[entry, other]))).startswith(
+        "2 candidates against "
+    )

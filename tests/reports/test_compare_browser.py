@@ -38,7 +38,11 @@ def _write(folder: Path, name: str, lost: int, text: str, model: str) -> None:
     bundle = {
         "run_id": text,
         "validity": {"status": "VALID", "reasons": []},
-        "config": {"benchmark": name, "model": model, "generation": {"stop": text if lost else "x"}},
+        "config": {
+            "benchmark": name,
+            "model": model,
+            "generation": {"stop": text if lost else "x"},
+        },
         "benchmark": {"name": name, "coverage": {"planned": 120}, "scores": {}},
     }
     (folder / f"eval-20260101T000000Z-{folder.name}.json").write_text(json.dumps(bundle))
@@ -52,13 +56,20 @@ def page_file(tmp_path: Path, hostile: str) -> Path:
         _write(tmp_path / side / "b", "b", lost, hostile, side)
     _write(tmp_path / "base/c", f"c {hostile}", 0, "x", "x")
     page = tmp_path / "compare.html"
-    arguments = [*(str(tmp_path / side) for side in ("base", "one", "two")), "--report", str(page), "--no-strict"]
+    arguments = [
+        *(str(tmp_path / side) for side in ("base", "one", "two")),
+        "--report",
+        str(page),
+        "--no-strict",
+    ]
     result = CliRunner().invoke(compare, arguments)
     assert result.exit_code == 0, result.output
     return page
 
 
-def test_the_page_shows_the_decision_and_runs_nothing(open_quietly: Any, page_file: Path, hostile: str) -> None:
+def test_the_page_shows_the_decision_and_runs_nothing(
+    open_quietly: Any, page_file: Path, hostile: str
+) -> None:
     page = open_quietly(page_file)
     assert page.title() == "BLOCK: 4 candidates against 2 baselines"
 
@@ -113,7 +124,9 @@ def test_every_text_and_mark_can_be_read(browser: Any, page_file: Path, scheme: 
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_limit_and_zero_lines_are_seen_at_every_width(browser: Any, page_file: Path, width: int) -> None:
+def test_limit_and_zero_lines_are_seen_at_every_width(
+    browser: Any, page_file: Path, width: int
+) -> None:
     page = browser.new_page(viewport={"width": width, "height": 800})
     page.goto(page_file.as_uri())
     for mark in page.locator(".mark").all():
@@ -141,7 +154,11 @@ def test_the_page_of_a_gate(
 ) -> None:
     """The same runs through `nel gate`: every benchmark with its own limit, nothing run, readable on a phone."""
     folder = page_file.parent
-    policy = {"version": 1, "defaults": {"max_drop": 0.03}, "benchmarks": {"b": {"max_drop": 0.2}, "gone": {}}}
+    policy = {
+        "version": 1,
+        "defaults": {"max_drop": 0.03},
+        "benchmarks": {"b": {"max_drop": 0.2}, "gone": {}},
+    }
     (folder / "policy.yaml").write_text(json.dumps(policy))
     decision = folder / "gate.html"
     arguments = [
@@ -161,10 +178,17 @@ def test_the_page_of_a_gate(
     page.goto(decision.as_uri())
     assert page.locator("h1 .verdict.NO-GO").count() == 1
     assert hostile in page.locator("table.scores").text_content()
-    assert [one.text_content() for one in page.locator("td .chip").all()] == ["BLOCK", "BLOCK", "MISSING"]
+    assert [one.text_content() for one in page.locator("td .chip").all()] == [
+        "BLOCK",
+        "BLOCK",
+        "MISSING",
+    ]
     places = [mark.locator("i.limit").bounding_box()["x"] for mark in page.locator(".mark").all()]
     assert len(set(places)) == 2, "20 points and 3 points on one axis"
     assert weak_contrasts(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert CliRunner().invoke(gate, [*arguments[:4], "--format", "html", "--no-strict"]).stdout == decision.read_text()
+    assert (
+        CliRunner().invoke(gate, [*arguments[:4], "--format", "html", "--no-strict"]).stdout
+        == decision.read_text()
+    )
     page.close()

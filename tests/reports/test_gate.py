@@ -15,7 +15,11 @@ from nemo_evaluator.runs.scores import Score
 
 def entry(**changes: Any) -> BenchmarkGate:
     facts = {"benchmark": "toy", "tier": "critical", "status": Status.PASS, "metric": "pass@1"}
-    facts |= {"direction": "higher_is_better", "max_drop_threshold": 0.015, "max_relative_drop_threshold": None}
+    facts |= {
+        "direction": "higher_is_better",
+        "max_drop_threshold": 0.015,
+        "max_relative_drop_threshold": None,
+    }
     return BenchmarkGate(**(facts | changes))
 
 
@@ -24,7 +28,11 @@ def entry(**changes: Any) -> BenchmarkGate:
     [
         ({}, "-1.20 [-3.00, +0.60]", "-1.5"),
         ({"max_relative_drop_threshold": 0.1}, "-1.20 [-3.00, +0.60]", "-1.5, -10%"),
-        ({"direction": "lower_is_better", "max_relative_drop_threshold": 0.1}, "-1.20 [-3.00, +0.60]", "+1.5, +10%"),
+        (
+            {"direction": "lower_is_better", "max_relative_drop_threshold": 0.1},
+            "-1.20 [-3.00, +0.60]",
+            "+1.5, +10%",
+        ),
         ({"in_points": False, "max_drop_threshold": 2.0}, "-0.01 [-0.03, +0.01] score", "-2"),
         ({"delta_ci_lower": None}, "-1.20", "-1.5"),
         ({"delta": None}, "–", "-1.5"),
@@ -37,12 +45,23 @@ def test_points_and_limits(changes: dict[str, Any], difference: str, limit: str)
 
 def test_a_warning_that_many_benchmarks_share_is_said_once() -> None:
     names = [f"b{at}" for at in range(12)]
-    warnings = ["x is only in the baseline", *(f"{name}: prompts differ" for name in names), "b3: odd", "b4: odd"]
+    warnings = [
+        "x is only in the baseline",
+        *(f"{name}: prompts differ" for name in names),
+        "b3: odd",
+        "b4: odd",
+    ]
     warnings += [f"b5: note {at}" for at in range(9)]
     entries = [entry(benchmark=name) for name in names]
-    report = GateReport(GateVerdict.GO, ["fine"], entries, [], warnings, "a", "b", 0.95, "holm", False)
+    report = GateReport(
+        GateVerdict.GO, ["fine"], entries, [], warnings, "a", "b", 0.95, "holm", False
+    )
     lines = [line.strip() for line in gate_text(report).splitlines() if line.startswith("  !")]
-    assert lines[:3] == ["! x is only in the baseline", "! b0, b1 and 10 more: prompts differ", "! b3, b4: odd"]
+    assert lines[:3] == [
+        "! x is only in the baseline",
+        "! b0, b1 and 10 more: prompts differ",
+        "! b3, b4: odd",
+    ]
     assert (len(lines), lines[-1]) == (11, "! 2 more: --verbose shows them")
     loud = gate_text(report, verbose=True)
     assert all(f"  ! {warning}\n" in loud for warning in warnings)
@@ -55,7 +74,9 @@ def test_junit_has_a_case_per_benchmark_and_one_for_the_verdict() -> None:
         entry(benchmark="worse", status=Status.BREACH, delta=-0.1, reasons=["exceeded <by far>"]),
         entry(benchmark="open", status=Status.INSUFFICIENT),
     ]
-    report = GateReport(GateVerdict.NO_GO, ["worse"], entries, [], [], "a", "b", 0.95, "holm", False)
+    report = GateReport(
+        GateVerdict.NO_GO, ["worse"], entries, [], [], "a", "b", 0.95, "holm", False
+    )
     suite = ElementTree.fromstring(gate_junit(report))
     kinds = {case.get("name"): [child.tag for child in case] for case in suite}
     assert kinds == {"fine": [], "worse": ["failure"], "open": ["error"], "verdict": ["failure"]}

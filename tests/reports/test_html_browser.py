@@ -15,7 +15,9 @@ from nemo_evaluator.reports import write_reports
 pytestmark = [pytest.mark.needs("chromium")]
 # Names that a cut after twenty letters would make alike.
 SUBJECTS = [
-    f"{place}_government_and_politics_of_the_{at}th_century" for place in ("world", "europe") for at in range(30)
+    f"{place}_government_and_politics_of_the_{at}th_century"
+    for place in ("world", "europe")
+    for at in range(30)
 ]
 
 
@@ -24,7 +26,11 @@ def page_file(write_task: Any, bundle_of: Any, row_of: Any, hostile: str) -> Pat
     """A page about two models, one of them with hostile names and answers, one run invalid."""
     rows = [row_of(at) for at in range(60)]
     rows[2] |= {"model_response": hostile, "prompt": hostile}
-    rows[0] |= {"status": "failed", "reward": None, "failure": {"cause": "transport", "message": hostile}}
+    rows[0] |= {
+        "status": "failed",
+        "reward": None,
+        "failure": {"cause": "transport", "message": hostile},
+    }
     rows[4] |= {"finish_reason": "length"}
     rows[6] |= {"unparsed": True, "extracted_answer": None}
     bad = bundle_of(model=hostile, bench={"categories": {hostile: {"mean_reward": 0.5, "n": 2}}})
@@ -34,13 +40,16 @@ def page_file(write_task: Any, bundle_of: Any, row_of: Any, hostile: str) -> Pat
     good["validity"] = {"status": "DEGRADED", "reasons": ["13.3% of the answers are cut off"]}
     path = write_task(good, rows, folder="b/gsm8k")
     write_json(
-        path.parents[1] / "checkpoint.json", {"failed_benchmarks": {"humaneval": {"error": f"no Docker {hostile}"}}}
+        path.parents[1] / "checkpoint.json",
+        {"failed_benchmarks": {"humaneval": {"error": f"no Docker {hostile}"}}},
     )
     (page,) = write_reports(path.parents[2], ["html"])
     return page
 
 
-def test_the_page_shows_plots_and_runs_nothing(open_quietly: Any, page_file: Path, hostile: str) -> None:
+def test_the_page_shows_plots_and_runs_nothing(
+    open_quietly: Any, page_file: Path, hostile: str
+) -> None:
     page = open_quietly(page_file)
     assert page.title() == "Evaluation Report"
 
@@ -53,7 +62,9 @@ def test_the_page_shows_plots_and_runs_nothing(open_quietly: Any, page_file: Pat
     assert page.locator(".dots .mark").count() == 2
     assert page.locator(".dots .mark.doubtful").count() == 1
     # Models differ by shape too, not by colour alone.
-    shapes = page.locator(".dots .dot path").evaluate_all("all => all.map(one => one.getAttribute('d'))")
+    shapes = page.locator(".dots .dot path").evaluate_all(
+        "all => all.map(one => one.getAttribute('d'))"
+    )
     assert len(set(shapes)) == 2
 
     answer = page.locator("details.wrong pre").filter(has_text="onerror").first
@@ -63,7 +74,9 @@ def test_the_page_shows_plots_and_runs_nothing(open_quietly: Any, page_file: Pat
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_dark_and_light_differ_and_every_text_can_be_read(browser: Any, page_file: Path, scheme: Any) -> None:
+def test_dark_and_light_differ_and_every_text_can_be_read(
+    browser: Any, page_file: Path, scheme: Any
+) -> None:
     page = browser.new_page(color_scheme=scheme)
     page.goto(page_file.as_uri())
 
@@ -85,7 +98,9 @@ def test_a_phone_shows_everything_and_nothing_sticks_out(browser: Any, page_file
     # The table of scores is read downwards, each number beside its name.
     table = page.locator("div.scroll").first
     assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
-    label = page.locator("table.scores td.big").first.evaluate("one => getComputedStyle(one, '::before').content")
+    label = page.locator("table.scores td.big").first.evaluate(
+        "one => getComputedStyle(one, '::before').content"
+    )
     assert label == '"Score"'
     # A mark has its label above the line, and the line is as wide as the plot.
     mark = page.locator(".mark").first
@@ -97,10 +112,18 @@ def test_a_phone_shows_everything_and_nothing_sticks_out(browser: Any, page_file
     page.close()
 
 
-def test_the_whole_table_fits_a_desk_and_labels_do_not_collide(browser: Any, write_task: Any, bundle_of: Any) -> None:
-    for model in ("meta/llama-3.3-70b-instruct", "nvidia/nemotron-3-super-120b-a12b", "qwen/qwen3-32b"):
+def test_the_whole_table_fits_a_desk_and_labels_do_not_collide(
+    browser: Any, write_task: Any, bundle_of: Any
+) -> None:
+    for model in (
+        "meta/llama-3.3-70b-instruct",
+        "nvidia/nemotron-3-super-120b-a12b",
+        "qwen/qwen3-32b",
+    ):
         for name in ("gsm8k", "humaneval_plus", "professional_psychology"):
-            path = write_task(bundle_of(name=name, model=model), folder=f"{model.replace('/', '_')}/{name}")
+            path = write_task(
+                bundle_of(name=name, model=model), folder=f"{model.replace('/', '_')}/{name}"
+            )
     (file,) = write_reports(path.parents[2], ["html"])
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(file.as_uri())
@@ -112,7 +135,9 @@ def test_the_whole_table_fits_a_desk_and_labels_do_not_collide(browser: Any, wri
     for at, (text, box) in enumerate(boxes):
         for other, place in boxes[:at]:
             apart = box["left"] >= place["right"] or place["left"] >= box["right"]
-            assert apart or box["top"] >= place["bottom"] - 1 or place["top"] >= box["bottom"] - 1, (text, other)
+            assert (
+                apart or box["top"] >= place["bottom"] - 1 or place["top"] >= box["bottom"] - 1
+            ), (text, other)
     page.close()
 
 
@@ -121,7 +146,8 @@ def test_many_categories_stand_in_two_columns_with_their_whole_names(
     browser: Any, write_task: Any, bundle_of: Any, width: int
 ) -> None:
     found = {
-        name: {"mean_reward": at / 60, "n": 9, "ci_lower": 0.0, "ci_upper": 1.0} for at, name in enumerate(SUBJECTS)
+        name: {"mean_reward": at / 60, "n": 9, "ci_lower": 0.0, "ci_upper": 1.0}
+        for at, name in enumerate(SUBJECTS)
     }
     path = write_task(bundle_of(bench={"categories": found}))
     (file,) = write_reports(path.parents[1], ["html"])
@@ -140,7 +166,9 @@ def test_many_categories_stand_in_two_columns_with_their_whole_names(
     page.close()
 
 
-def test_breakdowns_are_of_fields_with_few_values(browser: Any, write_task: Any, bundle_of: Any) -> None:
+def test_breakdowns_are_of_fields_with_few_values(
+    browser: Any, write_task: Any, bundle_of: Any
+) -> None:
     bundle = bundle_of()
     bundle["benchmark"]["scores"]["breakdowns"] |= {
         "reasoning": [{"group": f"because {at}", "n": 8, "mean_reward": 0.5} for at in range(5)],
@@ -152,9 +180,13 @@ def test_breakdowns_are_of_fields_with_few_values(browser: Any, write_task: Any,
     page_file, markdown = write_reports(path.parents[1], ["html", "markdown"])
     page = browser.new_page()
     page.goto(page_file.as_uri())
-    titles = [one for one in page.locator("figcaption").all_text_contents() if one.startswith("By ")]
+    titles = [
+        one for one in page.locator("figcaption").all_text_contents() if one.startswith("By ")
+    ]
     assert titles == ["By level, the lowest first"]
-    assert [line for line in markdown.read_text().splitlines() if line.startswith("### By")] == ["### By level"]
+    assert [line for line in markdown.read_text().splitlines() if line.startswith("### By")] == [
+        "### By level"
+    ]
     page.close()
 
 
@@ -163,7 +195,9 @@ def test_histograms_have_axes(browser: Any, page_file: Path) -> None:
     page.goto(page_file.as_uri())
     for plot in page.locator("svg.histogram").all():
         assert plot.locator("path.axis").count() >= 3
-        counts = [int(text.replace(",", "")) for text in plot.locator("text.count").all_text_contents()]
+        counts = [
+            int(text.replace(",", "")) for text in plot.locator("text.count").all_text_contents()
+        ]
         assert counts[0] == 0
         assert len(counts) > 1
         texts = plot.locator("text").all_text_contents()
@@ -172,14 +206,19 @@ def test_histograms_have_axes(browser: Any, page_file: Path) -> None:
     page.close()
 
 
-def test_a_benchmark_that_failed_is_in_the_table_with_the_word_of_check(open_quietly: Any, page_file: Path) -> None:
+def test_a_benchmark_that_failed_is_in_the_table_with_the_word_of_check(
+    open_quietly: Any, page_file: Path
+) -> None:
     page = open_quietly(page_file)
     row = page.locator("table.scores tr.unfinished")
     assert row.locator(".name").text_content() == "humaneval"
     assert row.locator(".chip").text_content() == "INVALID"
     assert "no Docker" in row.text_content()
     assert "DEGRADED: the score exists" in page.locator("body").text_content()
-    texts = {path.suffix: path.read_text() for path in write_reports(page_file.parent, ["markdown", "csv", "latex"])}
+    texts = {
+        path.suffix: path.read_text()
+        for path in write_reports(page_file.parent, ["markdown", "csv", "latex"])
+    }
     assert "| humaneval | – | – | – | – | – | – | – | – | – | **INVALID** |" in texts[".md"]
     assert "humaneval,,,,,,,,,,,,,,,,,INVALID," in texts[".csv"]
     assert r"humaneval$^\dagger$ & --" in texts[".tex"]
@@ -189,9 +228,17 @@ def test_a_benchmark_that_failed_is_in_the_table_with_the_word_of_check(open_qui
 def test_rows_show_tool_calls_and_what_judges_said(
     open_quietly: Any, write_task: Any, bundle_of: Any, row_of: Any, hostile: str
 ) -> None:
-    said = {"reasoning": "Too short.", "scorer:style": {"reasoning": hostile}, "judges": {"b": {"reasoning": "Fine."}}}
+    said = {
+        "reasoning": "Too short.",
+        "scorer:style": {"reasoning": hostile},
+        "judges": {"b": {"reasoning": "Fine."}},
+    }
     path = write_task(bundle_of(), [row_of(at, scoring_details=said) for at in range(4)])
-    call = {"tool_call_id": "c1", "function_name": "bash", "arguments": {"command": f"echo {hostile}"}}
+    call = {
+        "tool_call_id": "c1",
+        "function_name": "bash",
+        "arguments": {"command": f"echo {hostile}"},
+    }
     steps = [
         {"source": "user", "message": "question"},
         {
@@ -204,7 +251,9 @@ def test_rows_show_tool_calls_and_what_judges_said(
     (path.parent / "trajectories.jsonl").write_text(json.dumps(line) + "\n")
     (file,) = write_reports(path.parents[1], ["html"])
     page = open_quietly(file)
-    (with_call,) = [row for row in page.locator("details.row").all() if "Tool calls" in row.text_content()]
+    (with_call,) = [
+        row for row in page.locator("details.row").all() if "Tool calls" in row.text_content()
+    ]
     assert "problem 2" in with_call.locator("summary").text_content()
     text = with_call.locator("pre.call").text_content()
     assert text.startswith("bash(")
@@ -222,7 +271,9 @@ def test_print_keeps_what_is_folded_on_the_screen(browser: Any, page_file: Path)
     answer = page.locator("details.row pre").first
     assert not answer.evaluate("one => one.checkVisibility()")
     page.emulate_media(media="print")
-    assert answer.evaluate("one => one.checkVisibility() && one.getBoundingClientRect().height > 10")
+    assert answer.evaluate(
+        "one => one.checkVisibility() && one.getBoundingClientRect().height > 10"
+    )
     assert page.locator("label.switch").is_hidden()
     page.close()
 

@@ -59,13 +59,22 @@ def test_an_old_bundle_makes_up_nothing(write_task: Any) -> None:
     [
         ({"pass@1": {"value": 1.0}, "mean_reward": {"value": 0.5}}, "mean_reward"),
         ({"gen_seconds": {"value": 3.0}, "acc": {"value": 0.5}}, "acc"),
-        ({"run/latency": {"value": 3.0}, "math.num_tokens": {"value": 3}, "math.acc": {"value": 0.5}}, "math.acc"),
+        (
+            {
+                "run/latency": {"value": 3.0},
+                "math.num_tokens": {"value": 3},
+                "math.acc": {"value": 0.5},
+            },
+            "math.acc",
+        ),
         ({"scorer:a": {"value": 0.1}}, "scorer:a"),
         ({"acc": {"value": float("nan")}}, None),
         ({}, None),
     ],
 )
-def test_the_headline_is_never_a_timing(write_task: Any, bundle_of: Any, scores: Any, chosen: str | None) -> None:
+def test_the_headline_is_never_a_timing(
+    write_task: Any, bundle_of: Any, scores: Any, chosen: str | None
+) -> None:
     (bench,) = load_report(write_task(bundle_of(bench={"scores": scores}))).benchmarks
     assert (bench.headline.name if bench.headline else None) == chosen
 
@@ -82,8 +91,14 @@ def test_a_run_that_failed_is_invalid_and_says_why(write_task: Any, bundle_of: A
     coverage = {"planned": 10, "scored": 5}
     failed = bundle_of(validity={}, error="the dataset is gone", bench={"coverage": coverage})
     (bench,) = load_report(write_task(failed)).benchmarks
-    assert (bench.status, bench.reasons, bench.coverage.share) == ("INVALID", ("the dataset is gone",), 0.5)
-    both = bundle_of(validity={"status": "INVALID", "reasons": ["too little"]}, error="the dataset is gone")
+    assert (bench.status, bench.reasons, bench.coverage.share) == (
+        "INVALID",
+        ("the dataset is gone",),
+        0.5,
+    )
+    both = bundle_of(
+        validity={"status": "INVALID", "reasons": ["too little"]}, error="the dataset is gone"
+    )
     (bench,) = load_report(write_task(both)).benchmarks
     assert bench.reasons == ("too little", "the dataset is gone")
 
@@ -96,9 +111,15 @@ def test_a_file_that_is_no_bundle_is_an_error_not_a_traceback(tmp_path: Any, tex
         load_report(path)
 
 
-def test_rows_give_distributions_and_examples_of_each_kind(write_task: Any, bundle_of: Any, row_of: Any) -> None:
+def test_rows_give_distributions_and_examples_of_each_kind(
+    write_task: Any, bundle_of: Any, row_of: Any
+) -> None:
     rows = [row_of(at) for at in range(200)]
-    rows[0] |= {"status": "failed", "reward": None, "failure": {"cause": "judge", "message": "no verdict"}}
+    rows[0] |= {
+        "status": "failed",
+        "reward": None,
+        "failure": {"cause": "judge", "message": "no verdict"},
+    }
     rows[2] |= {"unparsed": True}
     rows[4] |= {"finish_reason": "length"}
     rows[6] |= {"model_response": "x" * 9000}
@@ -111,7 +132,13 @@ def test_rows_give_distributions_and_examples_of_each_kind(write_task: Any, bund
     long = next(example for example in bench.details.examples if example.problem_idx == 6)
     assert len(long.response) < 2100
     assert "7000 characters left out" in long.response
-    assert bench.details.outcomes == {"failed": 1, "unparsed": 1, "truncated": 1, "wrong": 97, "right": 100}
+    assert bench.details.outcomes == {
+        "failed": 1,
+        "unparsed": 1,
+        "truncated": 1,
+        "wrong": 97,
+        "right": 100,
+    }
     assert (bench.details.causes, bench.details.binary) == ({"judge": 1}, True)
     histogram = bench.details.latency_ms
     assert histogram is not None

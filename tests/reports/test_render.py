@@ -26,7 +26,9 @@ from nemo_evaluator.store.run_registry import RunMeta
 def run(write_task: Any, bundle_of: Any, row_of: Any) -> Path:
     """Two benchmarks, one of them invalid."""
     path = write_task(bundle_of(), [row_of(at) for at in range(12)])
-    bad = bundle_of(name="mmlu", validity={"status": "INVALID", "reasons": ["coverage 0.40 is under 0.95"]})
+    bad = bundle_of(
+        name="mmlu", validity={"status": "INVALID", "reasons": ["coverage 0.40 is under 0.95"]}
+    )
     write_task(bad, [row_of(0)])
     return Path(path.parents[1])
 
@@ -55,8 +57,17 @@ def test_markdown_has_the_facts_beside_the_headline(run: Path) -> None:
 
 
 def test_unknown_facts_are_dashes(write_task: Any) -> None:
-    path = write_task({"config": {}, "benchmark": {"name": "old", "samples": 3, "scores": {"acc": {"value": 0.5}}}})
-    (line,) = (line for line in render(load_report(path), "markdown").splitlines() if line.startswith("| old"))
+    path = write_task(
+        {
+            "config": {},
+            "benchmark": {"name": "old", "samples": 3, "scores": {"acc": {"value": 0.5}}},
+        }
+    )
+    (line,) = (
+        line
+        for line in render(load_report(path), "markdown").splitlines()
+        if line.startswith("| old")
+    )
     assert line == "| old | acc | 3 | 0.5000 | – | 3 | – | – | – | UNCHECKED |"
 
 
@@ -64,9 +75,17 @@ def test_json_keeps_the_documented_keys(run: Path) -> None:
     document = json.loads(render(load_report(run), "json"))
     assert (document["model"], document["n_benchmarks"]) == ("m-1", 2)
     first = document["benchmarks"][0]
-    assert (first["benchmark"], first["metric"], first["score"], first["n"]) == ("gsm8k", "pass@1", 0.25, 12)
+    assert (first["benchmark"], first["metric"], first["score"], first["n"]) == (
+        "gsm8k",
+        "pass@1",
+        0.25,
+        12,
+    )
     assert first["scores"]["scorer:strict"]["correct"] == 5
-    assert document["benchmarks"][1]["validity"] == {"status": "INVALID", "reasons": ["coverage 0.40 is under 0.95"]}
+    assert document["benchmarks"][1]["validity"] == {
+        "status": "INVALID",
+        "reasons": ["coverage 0.40 is under 0.95"],
+    }
 
 
 def test_csv_starts_with_the_documented_columns(run: Path) -> None:
@@ -74,7 +93,11 @@ def test_csv_starts_with_the_documented_columns(run: Path) -> None:
     assert text.startswith("benchmark,samples,repeats,metric,score,ci_lower,ci_upper,")
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [row["metric"] for row in rows[:3]] == ["pass@1", "pass@2", "scorer:strict"]
-    assert (rows[0]["ci_lower"], rows[0]["coverage"], rows[0]["headline"]) == ("0.0", str(22 / 24), "true")
+    assert (rows[0]["ci_lower"], rows[0]["coverage"], rows[0]["headline"]) == (
+        "0.0",
+        str(22 / 24),
+        "true",
+    )
 
 
 def test_latex_marks_the_invalid_and_has_as_many_cells_as_columns(run: Path) -> None:
@@ -109,7 +132,8 @@ def test_hostile_names_are_text_in_every_format(
 
 
 @pytest.mark.parametrize(
-    "model", ['=HYPERLINK("http://x")', "+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", " =1", "\t=1", "＝1"]
+    "model",
+    ['=HYPERLINK("http://x")', "+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", " =1", "\t=1", "＝1"],
 )
 def test_a_spreadsheet_gets_no_formula(write_task: Any, bundle_of: Any, model: str) -> None:
     text = render(load_report(write_task(bundle_of(model=model))), "csv")
@@ -123,7 +147,9 @@ def test_no_text_can_move_the_cursor_or_turn_the_line_around(
     name = "a\x1b[2J\x07\x9b31m\u202egnp\u2066b\rc"
     bundle = bundle_of(model=name, bench={"categories": {name: {"mean_reward": 0.5, "n": 2}}})
     text = render(load_report(write_task(bundle, [row_of(0, model_response=name)]), rows=True), fmt)
-    assert not {char for char in text if char != "\n" and (ord(char) < 32 or 127 <= ord(char) < 160)}
+    assert not {
+        char for char in text if char != "\n" and (ord(char) < 32 or 127 <= ord(char) < 160)
+    }
     assert not set(text) & set("\u202e\u2066")
 
 
@@ -136,7 +162,10 @@ def test_names_in_other_scripts_are_kept(write_task: Any, bundle_of: Any) -> Non
 
 
 def test_markdown_shows_no_picture_and_no_link(write_task: Any, bundle_of: Any) -> None:
-    text = render(load_report(write_task(bundle_of(model="![x](http://evil/p.png) [y](javascript:z)"))), "markdown")
+    text = render(
+        load_report(write_task(bundle_of(model="![x](http://evil/p.png) [y](javascript:z)"))),
+        "markdown",
+    )
     assert "](" not in text
 
 
@@ -155,7 +184,9 @@ def test_benchmarks_that_did_not_finish_are_in_every_format(run: Path) -> None:
     state = {"failed_benchmarks": {"<b>": {"error": "HTTP 401: bad | key", "cause": "auth"}}}
     (run / "checkpoint.json").write_text(json.dumps(state))
     texts = {fmt: render(load_report(run), fmt) for fmt in RENDERERS}
-    assert r"- **&lt;b&gt;** is INVALID, it did not finish: HTTP 401: bad \| key" in texts["markdown"]
+    assert (
+        r"- **&lt;b&gt;** is INVALID, it did not finish: HTTP 401: bad \| key" in texts["markdown"]
+    )
     assert (
         "<li><bdi>&lt;b&gt;</bdi> is <b>INVALID</b>, it did not finish: <bdi>HTTP 401: bad | key</bdi></li>"
         in texts["html"]
@@ -172,7 +203,9 @@ def test_benchmarks_that_did_not_finish_are_in_every_format(run: Path) -> None:
 
 
 def test_a_run_of_which_nothing_finished_says_why(tmp_path: Path) -> None:
-    (tmp_path / "checkpoint.json").write_text(json.dumps({"failed_benchmarks": {"a": {"error": "HTTP 401"}}}))
+    (tmp_path / "checkpoint.json").write_text(
+        json.dumps({"failed_benchmarks": {"a": {"error": "HTTP 401"}}})
+    )
     with pytest.raises(UsageError, match="no benchmark has finished: a: HTTP 401"):
         load_report(tmp_path)
     (tmp_path / "checkpoint.json").unlink()
@@ -180,22 +213,43 @@ def test_a_run_of_which_nothing_finished_says_why(tmp_path: Path) -> None:
         load_report(tmp_path)
 
 
-_ODD: tuple[Any, ...] = (None, "x", [], {}, -1, 0, 1e308, True, "<b>", [1], {"a": 1}, 1e30, [None], 1e-320)
+_ODD: tuple[Any, ...] = (
+    None,
+    "x",
+    [],
+    {},
+    -1,
+    0,
+    1e308,
+    True,
+    "<b>",
+    [1],
+    {"a": 1},
+    1e30,
+    [None],
+    1e-320,
+)
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+    for key in (
+        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    ):
         yield (*path, key)
         yield from _places(value[key], (*path, key))
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_odd_bundles_and_rows_are_reported_or_refused(write_task: Any, bundle_of: Any, row_of: Any, seed: int) -> None:
+def test_odd_bundles_and_rows_are_reported_or_refused(
+    write_task: Any, bundle_of: Any, row_of: Any, seed: int
+) -> None:
     chance = random.Random(seed)
     bundle, rows = bundle_of(), [row_of(at) for at in range(6)]
     for target in (bundle, chance.choice(rows)):
         *way, last = chance.choice(list(_places(target)))
-        functools.reduce(lambda inner, key: inner[key], way, target)[last] = copy.deepcopy(chance.choice(_ODD))
+        functools.reduce(lambda inner, key: inner[key], way, target)[last] = copy.deepcopy(
+            chance.choice(_ODD)
+        )
     name = bundle["benchmark"].get("name") if isinstance(bundle["benchmark"], dict) else None
     path = write_task({"benchmark": {"name": "odd"}}, rows, folder="odd")
     path.write_text(json.dumps(bundle))
@@ -209,7 +263,9 @@ def test_odd_bundles_and_rows_are_reported_or_refused(write_task: Any, bundle_of
     assert name is None or len(report.benchmarks) == 1
 
 
-def test_lines_that_are_no_rows_are_counted_and_left_out(write_task: Any, bundle_of: Any, row_of: Any) -> None:
+def test_lines_that_are_no_rows_are_counted_and_left_out(
+    write_task: Any, bundle_of: Any, row_of: Any
+) -> None:
     path = write_task(bundle_of(), [row_of(0), row_of(1)])
     with (path.parent / "results.jsonl").open("ab") as file:
         file.write(b'[1]\n{"torn": \n\xff\n\n{"problem_idx": 7, "rew')
@@ -219,7 +275,9 @@ def test_lines_that_are_no_rows_are_counted_and_left_out(write_task: Any, bundle
     assert "4 lines of results.jsonl cannot be read" in render(load_report(path, rows=True), "html")
 
 
-def test_two_models_have_a_column_and_two_runs_of_one_a_folder(write_task: Any, bundle_of: Any) -> None:
+def test_two_models_have_a_column_and_two_runs_of_one_a_folder(
+    write_task: Any, bundle_of: Any
+) -> None:
     for model, folder in (("a", "x/gsm8k"), ("b", "y/gsm8k"), ("b", "z/gsm8k")):
         path = write_task(bundle_of(model=model), folder=folder)
     text = render(load_report(path.parents[2]), "markdown")
@@ -247,20 +305,28 @@ def test_the_commands_print_write_and_keep_stdout_clean(run: Path, tmp_path: Pat
     printed = runner.invoke(report, [str(run), "-f", "json"], catch_exceptions=False)
     assert json.loads(printed.stdout)["n_benchmarks"] == 2
     target = tmp_path / "r.json"
-    quiet = runner.invoke(report, [str(run / "gsm8k"), "-f", "json", "-o", str(target)], catch_exceptions=False)
+    quiet = runner.invoke(
+        report, [str(run / "gsm8k"), "-f", "json", "-o", str(target)], catch_exceptions=False
+    )
     assert quiet.stdout == ""
     assert json.loads(target.read_text())["n_benchmarks"] == 1
     folder = tmp_path / "all"
-    runner.invoke(eval_report, [str(run), "--all-formats", "-o", str(folder)], catch_exceptions=False)
+    runner.invoke(
+        eval_report, [str(run), "--all-formats", "-o", str(folder)], catch_exceptions=False
+    )
     assert sorted(path.name for path in folder.iterdir()) == sorted(
-        f"report.{suffix}" for suffix in ("md", "html", "csv", "json", "tex") if suffix != "html" or "html" in RENDERERS
+        f"report.{suffix}"
+        for suffix in ("md", "html", "csv", "json", "tex")
+        if suffix != "html" or "html" in RENDERERS
     )
 
 
 def test_where_a_report_is_written(run: Path, tmp_path: Path) -> None:
     def said(command: Any, *words: str) -> str:
         result = CliRunner().invoke(command, [str(run), *words])
-        assert result.exception is None or isinstance(result.exception, UsageError), result.exception
+        assert result.exception is None or isinstance(result.exception, UsageError), (
+            result.exception
+        )
         return result.stderr if result.exception is None else result.exception.message
 
     folder, file = tmp_path / "folder", tmp_path / "file"
@@ -272,10 +338,15 @@ def test_where_a_report_is_written(run: Path, tmp_path: Path) -> None:
     ]
     assert said(report, "-o", str(file / "r.md")).startswith(f"cannot write {file}")
     assert said(eval_report, "--all-formats", "-o", str(file)).startswith(f"cannot write {file}")
-    assert said(eval_report, "--all-formats", "-f", "json") == "give --format or --all-formats, not both"
+    assert (
+        said(eval_report, "--all-formats", "-f", "json")
+        == "give --format or --all-formats, not both"
+    )
 
 
-def test_a_folder_that_is_not_there_says_where_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_not_there_says_where_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for command, words in ((eval_report, []), (report, ["nope"])):
         error = CliRunner().invoke(command, words).exception
@@ -286,7 +357,9 @@ def test_a_folder_that_is_not_there_says_where_to_look(tmp_path: Path, monkeypat
 def test_a_run_is_found_by_its_id(run: Path) -> None:
     RunMeta("20261115_001752_aa", "local", str(run), "2026-11-15", "gsm8k").save()
     runner = CliRunner()
-    found = runner.invoke(eval_report, ["-r", "20261115_001752_aa", "-f", "json"], catch_exceptions=False)
+    found = runner.invoke(
+        eval_report, ["-r", "20261115_001752_aa", "-f", "json"], catch_exceptions=False
+    )
     assert json.loads(found.stdout)["n_benchmarks"] == 2
     with pytest.raises(UsageError, match="not both"):
         runner.invoke(eval_report, [str(run), "-r", "x"], catch_exceptions=False)
@@ -327,7 +400,16 @@ def test_a_flaw_of_a_scored_answer_is_no_failure(write_task: Any, bundle_of: Any
     report = load_report(write_task(bundle))
     (bench,) = report.benchmarks
     assert [line.cause for line in bench.failures] == ["transport"]
-    assert [line.cause for line in bench.flaws] == ["budget", "context_exceeded", "format_error", "refusal"]
+    assert [line.cause for line in bench.flaws] == [
+        "budget",
+        "context_exceeded",
+        "format_error",
+        "refusal",
+    ]
     text = render(report, "markdown")
-    assert text.index("### Failures by cause") < text.index("| transport |") < text.index("### Answer problems")
+    assert (
+        text.index("### Failures by cause")
+        < text.index("| transport |")
+        < text.index("### Answer problems")
+    )
     assert text.index("### Answer problems") < text.index("| format_error |")

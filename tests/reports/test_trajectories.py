@@ -14,7 +14,9 @@ from nemo_evaluator.solvers.trajectory import single_turn
 from nemo_evaluator.testing import validate_trajectory
 
 
-def _call(problem: int, session: str = "s1", status: int | None = 200, **more: Any) -> dict[str, Any]:
+def _call(
+    problem: int, session: str = "s1", status: int | None = 200, **more: Any
+) -> dict[str, Any]:
     return {
         "timestamp": "2026-11-15T00:18:02.512Z",
         "problem_idx": problem,
@@ -24,7 +26,12 @@ def _call(problem: int, session: str = "s1", status: int | None = 200, **more: A
         "latency_ms": 33.0,
         "model": "wire-model",
         "finish_reason": "stop",
-        "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10, "cached_tokens": 2},
+        "usage": {
+            "prompt_tokens": 7,
+            "completion_tokens": 3,
+            "total_tokens": 10,
+            "cached_tokens": 2,
+        },
         **more,
     }
 
@@ -40,7 +47,9 @@ def task(write_task: Any, bundle_of: Any) -> Path:
     return Path(write_task(bundle_of())).parent
 
 
-def _write(task: Path, rows: list[dict[str, Any]], calls: list[dict[str, Any]] | None) -> dict[str, Any]:
+def _write(
+    task: Path, rows: list[dict[str, Any]], calls: list[dict[str, Any]] | None
+) -> dict[str, Any]:
     (task / "trajectories.jsonl").write_bytes(b"".join(dumps(row) + b"\n" for row in rows))
     if calls is not None:
         (task / "model_traffic.jsonl").write_bytes(b"".join(dumps(call) + b"\n" for call in calls))
@@ -78,9 +87,22 @@ def test_only_the_last_session_and_answered_calls_count(task: Path) -> None:
     ]
     entry = _write(task, [_row(0)], calls)
     wire = entry["wire_calls"]
-    assert [wire[name] for name in ("total", "successful", "non_200", "earlier_sessions")] == [3, 1, 2, 1]
-    assert [wire[f"{name}_all_sessions"] for name in ("total", "successful", "non_200")] == [4, 2, 2]
-    assert wire["non_200_by_status"] == wire["non_200_by_status_all_sessions"] == {"500": 1, "Reset": 1}
+    assert [wire[name] for name in ("total", "successful", "non_200", "earlier_sessions")] == [
+        3,
+        1,
+        2,
+        1,
+    ]
+    assert [wire[f"{name}_all_sessions"] for name in ("total", "successful", "non_200")] == [
+        4,
+        2,
+        2,
+    ]
+    assert (
+        wire["non_200_by_status"]
+        == wire["non_200_by_status_all_sessions"]
+        == {"500": 1, "Reset": 1}
+    )
     assert wire["non_200_examples"][0] == {
         "problem_idx": 0,
         "repeat": 0,
@@ -89,7 +111,11 @@ def test_only_the_last_session_and_answered_calls_count(task: Path) -> None:
         "error": "boom",
     }
     assert wire["retry_examples"] == [{"problem_idx": 0, "repeat": 0, "sessions": 2, "calls": 4}]
-    assert (wire["steps_with_retry_sessions"], wire["retry_sessions"], wire["problems_with_retry_sessions"]) == (
+    assert (
+        wire["steps_with_retry_sessions"],
+        wire["retry_sessions"],
+        wire["problems_with_retry_sessions"],
+    ) == (
         1,
         1,
         1,
@@ -107,13 +133,22 @@ def test_calls_of_a_judge_are_not_the_trajectory(task: Path) -> None:
     bundle = json.loads(path.read_text())
     bundle["config"]["service"] = "model"
     path.write_text(json.dumps(bundle))
-    calls = [_call(0, service="model"), _call(0, service="judge"), _call(0, status=500, service="judge")]
+    calls = [
+        _call(0, service="model"),
+        _call(0, service="judge"),
+        _call(0, status=500, service="judge"),
+    ]
     entry = _write(task, [_row(0)], calls)
     assert entry["enrichment"]["trials_spliced_1_to_1"] == 1
     tokens, wire = entry["tokens_stats"], entry["wire_calls"]
     assert (tokens["wire_total"], tokens["wire_total_for_trajectory_comparison"]) == (20, 10)
-    assert (tokens["problems_with_wire_vs_final_metrics_mismatch"], tokens["all_sources_match"]) == (0, True)
-    assert [wire[f"{name}_for_trajectory_comparison"] for name in ("total", "successful", "non_200")] == [1, 1, 0]
+    assert (
+        tokens["problems_with_wire_vs_final_metrics_mismatch"],
+        tokens["all_sources_match"],
+    ) == (0, True)
+    assert [
+        wire[f"{name}_for_trajectory_comparison"] for name in ("total", "successful", "non_200")
+    ] == [1, 1, 0]
     assert wire["non_200"] == 1
     assert wire["problems_with_last_wire_non_200"] == 0
 
@@ -122,7 +157,14 @@ def test_wire_and_steps_are_counted_against_each_other(task: Path) -> None:
     two_turns = _row(2)
     document = two_turns["trajectory"][0]
     document["steps"].append(dict(document["steps"][-1]))
-    rows = [_row(0), _row(0, repeat=1), two_turns, _row(3, trajectory=[]), _row(4, trajectory=[]), _row(5)]
+    rows = [
+        _row(0),
+        _row(0, repeat=1),
+        two_turns,
+        _row(3, trajectory=[]),
+        _row(4, trajectory=[]),
+        _row(5),
+    ]
     calls = [
         *(_call(0, request_hash=digest) for digest in ("a", "a", "b")),
         _call(0, request_hash="c") | {"repeat": 1},
@@ -130,7 +172,9 @@ def test_wire_and_steps_are_counted_against_each_other(task: Path) -> None:
         _call(3, request_hash="e"),
     ]
     wire = _write(task, rows, calls)["wire_calls"]
-    assert {name: count for name, count in wire.items() if name.startswith(("problems", "unique"))} == {
+    assert {
+        name: count for name, count in wire.items() if name.startswith(("problems", "unique"))
+    } == {
         "unique": 5,
         "problems_with_duplicates": 1,
         "problems_with_retry_sessions": 0,
@@ -189,7 +233,11 @@ def test_turns_without_tokens_and_without_metrics(task: Path) -> None:
 def test_steps_that_say_less_or_more_than_the_total(task: Path) -> None:
     rows = [_turns(0, (7, 3)), _turns(1, (7, 1)), _turns(2, (9, 3))]
     tokens = _write(task, rows, [_call(at) for at in range(3)])["tokens_stats"]
-    assert (tokens["per_step_sum"], tokens["final_metrics_total"], tokens["wire_total"]) == (30, 30, 30)
+    assert (tokens["per_step_sum"], tokens["final_metrics_total"], tokens["wire_total"]) == (
+        30,
+        30,
+        30,
+    )
     assert tokens["problems_with_per_step_vs_final_metrics_mismatch"] == 2
     assert tokens["all_sources_match"] is False
 
@@ -210,8 +258,12 @@ def test_missing_and_empty_fields_are_told_apart(task: Path) -> None:
     assert {"field": "prompt", "presence": "2/2", "empty": 1} in coverage["per_trial_missing"]
     assert {"field": "timing", "presence": "1/2"} in coverage["per_trial_missing"]
     assert {"field": "message", "presence": "2/2", "empty": 1} in coverage["per_agent_step_missing"]
-    silent["trajectory"][0]["steps"][-1]["tool_calls"] = [{"tool_call_id": "c1", "function_name": "f", "arguments": {}}]
-    calling = _write(task, [silent], None)["trajectories"]["field_coverage"]["per_agent_step_missing"]
+    silent["trajectory"][0]["steps"][-1]["tool_calls"] = [
+        {"tool_call_id": "c1", "function_name": "f", "arguments": {}}
+    ]
+    calling = _write(task, [silent], None)["trajectories"]["field_coverage"][
+        "per_agent_step_missing"
+    ]
     assert "message" not in [entry["field"] for entry in calling]
     assert entry["trajectories"]["problems_with_empty_final_response"] == 1
     assert entry["tokens_stats"]["problems_with_missing_final_metrics_tokens"] == 1
@@ -247,7 +299,9 @@ def test_enriching_says_what_is_better_afterwards(task: Path) -> None:
 def test_a_line_torn_by_a_kill_is_counted_and_left_out(task: Path) -> None:
     (task / "trajectories.jsonl").write_bytes(dumps(_row(0)) + b"\n")
     whole = dumps(_call(0))
-    (task / "model_traffic.jsonl").write_bytes(whole[:40] + whole + b"\n" + whole + b"\n" + whole[:30])
+    (task / "model_traffic.jsonl").write_bytes(
+        whole[:40] + whole + b"\n" + whole + b"\n" + whole[:30]
+    )
     write_trajectories_report(task.parent)
     (entry,) = json.loads((task.parent / "trajectories_report.json").read_text())["benchmarks"]
     assert (entry["wire_calls"]["total"], entry["wire_calls"]["unreadable_lines"]) == (1, 2)
@@ -272,7 +326,10 @@ def test_tool_calls_come_from_the_wire_once(task: Path) -> None:
     _write(task, [_row(0)], [_call(0, tool_calls_full=made)])
     (row,) = iter_jsonl(task / "trajectories_enriched.jsonl")
     document = row["trajectory"][0]
-    assert [call["arguments"] for call in document["steps"][-1]["tool_calls"]] == [{"command": "ls"}, {"raw": "{bad"}]
+    assert [call["arguments"] for call in document["steps"][-1]["tool_calls"]] == [
+        {"command": "ls"},
+        {"raw": "{bad"},
+    ]
     assert validate_trajectory(document, strict=True) == []
 
 
@@ -281,7 +338,12 @@ def test_without_traffic_there_is_a_report_and_no_claim(task: Path) -> None:
         _row(0),
         _row(1, failure_category="judge", reward=None, model_error="no verdict"),
         _row(1, repeat=1, trajectory=[]),
-        _row(2, failure_category="transport", reward=None, failure={"message": "not done within 3 s (timeouts.total)"}),
+        _row(
+            2,
+            failure_category="transport",
+            reward=None,
+            failure={"message": "not done within 3 s (timeouts.total)"},
+        ),
     ]
     entry = _write(task, rows, None)
     assert not (task / "trajectories_enriched.jsonl").exists()
@@ -295,7 +357,10 @@ def test_without_traffic_there_is_a_report_and_no_claim(task: Path) -> None:
     ]
     assert told["timeout_examples"] == [late]
     assert told["no_agent_step_examples"] == [{"problem_idx": 1, "repeat": 1}]
-    assert told["field_coverage"]["per_agent_step_missing"][0] == {"field": "timestamp", "presence": "0/3"}
+    assert told["field_coverage"]["per_agent_step_missing"][0] == {
+        "field": "timestamp",
+        "presence": "0/3",
+    }
     assert entry["tokens_stats"]["all_sources_match"] is None
 
 

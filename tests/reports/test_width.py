@@ -21,7 +21,10 @@ NAMES = (
     "livecodebench_v6_2026_01_to_2026_06_hard",
     "gsm8k",
 )
-MODELS = ("nvidia/llama-3.3-nemotron-super-49b-v1.5-instruct-fp8", "meta-llama/Llama-4-Maverick-17B-128E-Instruct-FP8")
+MODELS = (
+    "nvidia/llama-3.3-nemotron-super-49b-v1.5-instruct-fp8",
+    "meta-llama/Llama-4-Maverick-17B-128E-Instruct-FP8",
+)
 CATEGORY = "international_comparative_macroeconomics_and_econometrics"
 
 
@@ -41,9 +44,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
                         "status": "scored",
                         "reward": float(i % 3 > 0 and i > side * at * 9),
                     },
-                    **{"prompt": "q " * 60, "model_response": "a " * 60, "expected_answer": "x " * 60},
-                    **{"metadata": {"category": f"{CATEGORY}_{i % 2}"}, "problem_hash": f"{i + 1:032x}"},
-                    **{"completion_tokens": 20_000 + i, "latency_ms": 123_456.0, "finish_reason": "length"},
+                    **{
+                        "prompt": "q " * 60,
+                        "model_response": "a " * 60,
+                        "expected_answer": "x " * 60,
+                    },
+                    **{
+                        "metadata": {"category": f"{CATEGORY}_{i % 2}"},
+                        "problem_hash": f"{i + 1:032x}",
+                    },
+                    **{
+                        "completion_tokens": 20_000 + i,
+                        "latency_ms": 123_456.0,
+                        "finish_reason": "length",
+                    },
                 }
                 for i in range(90)
             ]
@@ -51,12 +65,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             bundle = {
                 "run_id": f"eval-20260101T000000Z-{name}",
                 "validity": {"status": "VALID", "reasons": []},
-                "config": {"benchmark": name, "model": model, "generation": {"stop": "word " * 20 * side}},
+                "config": {
+                    "benchmark": name,
+                    "model": model,
+                    "generation": {"stop": "word " * 20 * side},
+                },
                 "benchmark": {"name": name, "coverage": {"planned": 90}, "scores": {}},
             }
             (folder / f"eval-20260101T000000Z-{name}.json").write_text(json.dumps(bundle))
     limits = {name: {"tier": "critical", "max_relative_drop": 0.05} for name in NAMES}
-    (root / "policy.yaml").write_text(json.dumps({"version": 1, "benchmarks": limits | {"absent_" + NAMES[0]: {}}}))
+    (root / "policy.yaml").write_text(
+        json.dumps({"version": 1, "benchmarks": limits | {"absent_" + NAMES[0]: {}}})
+    )
     return root
 
 
@@ -70,7 +90,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=lambda found: " ".join(found[:3]),
 )
-def test_decisions_fit_eighty_columns(runs: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+def test_decisions_fit_eighty_columns(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
     monkeypatch.chdir(runs)
     monkeypatch.setenv("COLUMNS", "80")
     command = {"compare": compare, "gate": gate, "check": check}[arguments[0]]
@@ -78,7 +100,11 @@ def test_decisions_fit_eighty_columns(runs: Path, monkeypatch: pytest.MonkeyPatc
     assert len(text.splitlines()) > 15
     assert [line for line in text.splitlines() if cells(line) > 80] == []
     said = text.replace("\n", "").replace(" ", "")
-    for name in NAMES[2:] if arguments[0] == "check" else (*NAMES[2:], *(MODELS if arguments[0] == "compare" else ())):
+    for name in (
+        NAMES[2:]
+        if arguments[0] == "check"
+        else (*NAMES[2:], *(MODELS if arguments[0] == "compare" else ()))
+    ):
         assert name in said, name
 
 

@@ -19,7 +19,18 @@ from nemo_evaluator.testing import ScriptedServer
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run")
     with ScriptedServer() as server:
-        command = ["eval", "run", "--bench", "quickstart", "--model-url", server.url, "--model-id", "tiny", "-o", "out"]
+        command = [
+            "eval",
+            "run",
+            "--bench",
+            "quickstart",
+            "--model-url",
+            server.url,
+            "--model-id",
+            "tiny",
+            "-o",
+            "out",
+        ]
         nel = str(Path(sys.executable).with_name("nel"))
         done = subprocess.run([nel, *command], cwd=out, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr

@@ -25,8 +25,18 @@ from nemo_evaluator.store.layout import TaskPaths
 
 
 def _row(number: int, **fields: Any) -> dict[str, Any]:
-    row = {"problem_idx": number, "repeat": 0, "status": "scored", "reward": float(number % 2), "finish_reason": "stop"}
-    return row | {"model_response": f"answer {number}", "tokens": number, "latency_ms": 10.0 * number} | fields
+    row = {
+        "problem_idx": number,
+        "repeat": 0,
+        "status": "scored",
+        "reward": float(number % 2),
+        "finish_reason": "stop",
+    }
+    return (
+        row
+        | {"model_response": f"answer {number}", "tokens": number, "latency_ms": 10.0 * number}
+        | fields
+    )
 
 
 def _write(folder: Path, rows: list[dict[str, Any]]) -> TaskPaths:
@@ -38,7 +48,13 @@ def _write(folder: Path, rows: list[dict[str, Any]]) -> TaskPaths:
 
 def _append(journal: Journal, number: int, reward: float | None = 1.0, repeat: int = 0) -> None:
     step = {"problem_idx": number, "repeat": repeat, "fp": "f"}
-    answer = {"kind": "answer", **step, "response": "I cannot", "finish_reason": "length", "prompt_tokens": 3}
+    answer = {
+        "kind": "answer",
+        **step,
+        "response": "I cannot",
+        "finish_reason": "length",
+        "prompt_tokens": 3,
+    }
     journal.append(answer | {"problem_hash": "aa", "prompt": "?", "metadata": {"category": "sums"}})
     verdict = {"status": "scored", "reward": reward, "scoring_details": {"unparsed": True}}
     failed = {"status": "failed", "failure": {"cause": "transport", "message": "reset"}}
@@ -46,14 +62,26 @@ def _append(journal: Journal, number: int, reward: float | None = 1.0, repeat: i
 
 
 def test_rows_are_chosen_ordered_and_paged(tmp_path: Path) -> None:
-    failed = _row(3, status="failed", reward=None, failure={"cause": "transport", "message": "reset"})
-    rows = [_row(0), _row(1, metadata={"category": "x"}), _row(2, finish_reason="length"), failed, _row(4, repeat=1)]
+    failed = _row(
+        3, status="failed", reward=None, failure={"cause": "transport", "message": "reset"}
+    )
+    rows = [
+        _row(0),
+        _row(1, metadata={"category": "x"}),
+        _row(2, finish_reason="length"),
+        failed,
+        _row(4, repeat=1),
+    ]
     task = BenchmarkFolder(_write(tmp_path / "b", rows).root)
     assert [row.problem_idx for row in task.rows(RowFilter(status="failed"))] == [3]
     assert [row.problem_idx for row in task.rows(RowFilter(cause="transport"))] == [3]
     assert [row.problem_idx for row in task.rows(RowFilter(category="x"))] == [1]
     assert [row.problem_idx for row in task.rows(RowFilter(truncated=True))] == [2]
-    assert [row.problem_idx for row in task.rows(RowFilter(truncated=False, status="scored"))] == [0, 1, 4]
+    assert [row.problem_idx for row in task.rows(RowFilter(truncated=False, status="scored"))] == [
+        0,
+        1,
+        4,
+    ]
     assert [row.problem_idx for row in task.rows(RowFilter(min_reward=1))] == [1]
     assert [row.problem_idx for row in task.rows(order="-latency_ms", offset=1, limit=2)] == [3, 2]
     assert (task.count(), task.count(RowFilter(max_reward=0))) == (5, 3)
@@ -90,7 +118,9 @@ def test_lines_of_others_are_passed_over(tmp_path: Path) -> None:
     assert task.index.stat().st_mtime_ns == before
 
 
-def test_a_folder_that_cannot_be_written_is_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_read_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task = _write(tmp_path / "b", [_row(0), _row(1)])
     task.index.mkdir()
     db, _ = open_index(task)
@@ -122,14 +152,26 @@ def test_it_follows_the_journal_while_a_run_writes(tmp_path: Path) -> None:
     # An answer without an outcome is read again next time.
     assert 0 < upto < known == task.journal.stat().st_size
     first = folder.row(0)
-    assert (first.reward, first.category, first.truncated, first.refused, first.unparsed) == (1.0, "sums", *(True,) * 3)
+    assert (first.reward, first.category, first.truncated, first.refused, first.unparsed) == (
+        1.0,
+        "sums",
+        *(True,) * 3,
+    )
     assert (first.prompt, first.response, folder.row(1).cause) == ("?", "I cannot", "transport")
     assert folder.count(RowFilter(unparsed=True, truncated=True, refused=True)) == 1
 
     async def go_on() -> None:
         journal = Journal(task.journal)
         with kept_index(task, journal):
-            journal.append({"kind": "outcome", "problem_idx": 2, "repeat": 0, "status": "scored", "reward": 0.5})
+            journal.append(
+                {
+                    "kind": "outcome",
+                    "problem_idx": 2,
+                    "repeat": 0,
+                    "status": "scored",
+                    "reward": 0.5,
+                }
+            )
             _append(journal, 1, reward=0.0)
         journal.close()
 
@@ -145,7 +187,15 @@ def test_a_cancelled_step_is_no_row(tmp_path: Path) -> None:
     async def run() -> None:
         journal = Journal(task.journal)
         failure = {"cause": "cancelled", "message": ""}
-        journal.append({"kind": "outcome", "problem_idx": 0, "repeat": 0, "status": "failed", "failure": failure})
+        journal.append(
+            {
+                "kind": "outcome",
+                "problem_idx": 0,
+                "repeat": 0,
+                "status": "failed",
+                "failure": failure,
+            }
+        )
         journal.close()
 
     asyncio.run(run())
@@ -172,9 +222,16 @@ def test_open_run_names_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no run is in"):
         open_run(tmp_path / "nowhere")
     _write(tmp_path / "out" / "b", [_row(0)])
-    (tmp_path / "out" / "b" / "eval-b.json").write_text(json.dumps({"benchmark": {"name": "b", "scores": {}}}))
+    (tmp_path / "out" / "b" / "eval-b.json").write_text(
+        json.dumps({"benchmark": {"name": "b", "scores": {}}})
+    )
     run = open_run(tmp_path / "out")
-    assert (run.bundle.name, list(run.benchmarks), run.count(), run.count("b", status="failed")) == ("b", ["b"], 1, 0)
+    assert (
+        run.bundle.name,
+        list(run.benchmarks),
+        run.count(),
+        run.count("b", status="failed"),
+    ) == ("b", ["b"], 1, 0)
     with pytest.raises(UsageError, match="no benchmark 'c'"):
         run.count("c")
     with pytest.raises(UsageError, match="cannot be chosen"):
@@ -230,25 +287,41 @@ def test_columns_are_let_go_with_their_reader(tmp_path: Path) -> None:
 
 
 def test_rows_without_a_value_come_first_and_equal_ones_by_number(tmp_path: Path) -> None:
-    rows = [_row(number, reward=(None, 0.0, 1.0)[number % 3], tokens=number % 4) for number in range(60)]
+    rows = [
+        _row(number, reward=(None, 0.0, 1.0)[number % 3], tokens=number % 4) for number in range(60)
+    ]
     folder = BenchmarkFolder(_write(tmp_path / "b", rows).root)
     for order, key in (
         ("reward", lambda row: -1.0 if row.reward is None else row.reward),
         ("tokens", lambda row: row.tokens),
     ):
         told = sorted(folder.rows(), key=lambda row: (key(row), row.problem_idx))
-        for offset, limit in ((0, 5), (3, 30), (18, 4), (19, 1), (38, 10), (55, 20), (60, 5), (0, None)):
+        for offset, limit in (
+            (0, 5),
+            (3, 30),
+            (18, 4),
+            (19, 1),
+            (38, 10),
+            (55, 20),
+            (60, 5),
+            (0, None),
+        ):
             for name, expected in ((order, told), (f"-{order}", told[::-1])):
                 found = list(folder.rows(order=name, offset=offset, limit=limit))  # type: ignore[arg-type]
                 wanted = expected[offset:] if limit is None else expected[offset : offset + limit]
-                assert [row.problem_idx for row in found] == [row.problem_idx for row in wanted], (name, offset, limit)
+                assert [row.problem_idx for row in found] == [row.problem_idx for row in wanted], (
+                    name,
+                    offset,
+                    limit,
+                )
 
 
 def test_a_large_file_is_read_by_several_processes_with_the_same_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [
-        _row(number, metadata={"category": f"c{number % 7}"}, prompt="?" * (number % 50)) for number in range(3_000)
+        _row(number, metadata={"category": f"c{number % 7}"}, prompt="?" * (number % 50))
+        for number in range(3_000)
     ]
     task, other = _write(tmp_path / "b", rows), _write(tmp_path / "c", rows)
     for one in (task, other):
@@ -263,7 +336,9 @@ def test_a_large_file_is_read_by_several_processes_with_the_same_outcome(
         with BenchmarkFolder(one.root).reading() as (columns, _):
             words = columns.words()
             codes = [words[code] for code in columns["category"]]
-            both.append([columns[name].tolist() for name in ("number", "at", "length", "flags")] + [codes])
+            both.append(
+                [columns[name].tolist() for name in ("number", "at", "length", "flags")] + [codes]
+            )
         monkeypatch.setattr(index, "LARGE", 1 << 40)
     assert started and both[0] == both[1] and len(both[0][0]) == 3_001
 

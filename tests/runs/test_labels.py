@@ -17,7 +17,9 @@ def test_the_last_label_of_a_row_counts_and_all_are_kept(tmp_path: Path) -> None
     append_label(tmp_path, Label(3, 1, "unsure"))
     append_label(tmp_path, Label(3, 0, "right", who="bob", when="2026-11-17T02:40:00Z"))
 
-    assert read_labels(tmp_path)[3, 0] == Label(3, 0, "right", who="bob", when="2026-11-17T02:40:00Z")
+    assert read_labels(tmp_path)[3, 0] == Label(
+        3, 0, "right", who="bob", when="2026-11-17T02:40:00Z"
+    )
     assert [label.label for label in all_labels(tmp_path)] == ["wrong", "unsure", "right"]
     assert read_labels(tmp_path)[3, 1].when.endswith("Z")
 
@@ -37,7 +39,14 @@ def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["[]", "7", '{"problem_idx": "1", "label": "right"}', '{"problem_idx": 1, "label": "perhaps"}', "\xff"]
+    "line",
+    [
+        "[]",
+        "7",
+        '{"problem_idx": "1", "label": "right"}',
+        '{"problem_idx": 1, "label": "perhaps"}',
+        "\xff",
+    ],
 )
 def test_lines_that_are_no_labels_are_passed_over(tmp_path: Path, line: str) -> None:
     TaskPaths(tmp_path).labels.write_bytes(line.encode("latin-1") + b"\n")
@@ -47,7 +56,12 @@ def test_lines_that_are_no_labels_are_passed_over(tmp_path: Path, line: str) -> 
 
 def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: append_label(tmp_path, Label(number, 0, "right", "x" * 3000)), range(64)))
+        list(
+            pool.map(
+                lambda number: append_label(tmp_path, Label(number, 0, "right", "x" * 3000)),
+                range(64),
+            )
+        )
     assert len(read_labels(tmp_path)) == 64
 
 

@@ -26,7 +26,9 @@ _NAMES = re.compile(r'"(?:results|trajectories|journal)\.jsonl"|rglob\("eval-')
 
 def _files() -> list[Path]:
     rooms = [
-        path for path in ROOT.iterdir() if path.is_dir() and path.name not in ("runs", "store", "datasets", "core")
+        path
+        for path in ROOT.iterdir()
+        if path.is_dir() and path.name not in ("runs", "store", "datasets", "core")
     ]
     return sorted(file for room in rooms for file in room.rglob("*.py"))
 

@@ -44,7 +44,9 @@ def _append(journal: Journal, number: int) -> None:
     answer = {"kind": "answer", **step, "response": "yes", "finish_reason": "stop", "prompt": "?"}
     journal.append(answer | {"metadata": {"category": f"c{number % 5}"}})
     if number % 7:
-        journal.append({"kind": "outcome", **step, "status": "scored", "reward": 1.0, "scoring_details": {}})
+        journal.append(
+            {"kind": "outcome", **step, "status": "scored", "reward": 1.0, "scoring_details": {}}
+        )
     else:
         failure = {"cause": "transport", "message": "reset"}
         journal.append({"kind": "outcome", **step, "status": "failed", "failure": failure})
@@ -54,10 +56,15 @@ def _look_at_columns(folder: BenchmarkFolder) -> int:
     with folder.reading() as (columns, reader):
         total = count(columns, RowFilter())
         assert {len(columns[name]) for name in COLUMNS} == {total}
-        assert count(columns, RowFilter(status="failed")) + count(columns, RowFilter(status="scored")) == total
+        assert (
+            count(columns, RowFilter(status="failed")) + count(columns, RowFilter(status="scored"))
+            == total
+        )
         assert sum(outcomes(columns)[0].values()) == total
         assert sum(rows for _, rows, _ in tally(columns, "category")) == total
-        assert sum(number for number, _ in columns.causes().values()) == int(np.sum(columns["cause"] != 0))
+        assert sum(number for number, _ in columns.causes().values()) == int(
+            np.sum(columns["cause"] != 0)
+        )
         newest = next(places(columns, RowFilter(), "-problem_idx", 0, 1), None)
         assert newest is None or reader.row(newest).problem_idx == total - 1
     return total

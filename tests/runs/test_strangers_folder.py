@@ -30,8 +30,16 @@ _ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELE
 
 
 def _rows(reward: float = 0.0, count: int = 20) -> list[dict[str, Any]]:
-    row = {"repeat": 0, "status": "scored", "reward": reward, "finish_reason": "stop", "model_response": "?"}
-    return [row | {"problem_idx": number, "tokens": 1, "latency_ms": 1.0} for number in range(count)]
+    row = {
+        "repeat": 0,
+        "status": "scored",
+        "reward": reward,
+        "finish_reason": "stop",
+        "model_response": "?",
+    }
+    return [
+        row | {"problem_idx": number, "tokens": 1, "latency_ms": 1.0} for number in range(count)
+    ]
 
 
 def _folder(path: Path, rows: list[dict[str, Any]]) -> BenchmarkFolder:
@@ -57,7 +65,9 @@ def _forged_rewards(index: Path) -> None:
             if cell >> 32 == column:
                 forged = b"\0\0\0\0\0\0\xf0?" * (len(data) // 8)
                 digest = blake2b(forged, digest_size=16).digest()
-                db.execute("UPDATE cells SET data = ?, digest = ? WHERE id = ?", (forged, digest, cell))
+                db.execute(
+                    "UPDATE cells SET data = ?, digest = ? WHERE id = ?", (forged, digest, cell)
+                )
         db.execute("UPDATE pieces SET sum = rows")
     db.close()
 
@@ -110,7 +120,9 @@ def _link_to_another(index: Path) -> None:
 
 
 def _hot_journal(index: Path) -> None:
-    index.with_name("index.sqlite-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\0" * 1000)
+    index.with_name("index.sqlite-journal").write_bytes(
+        b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\0" * 1000
+    )
 
 
 _ATTACKS: list[Callable[[Path], None]] = [
@@ -130,7 +142,9 @@ _ATTACKS: list[Callable[[Path], None]] = [
 
 
 @pytest.mark.parametrize("attack", _ATTACKS)
-def test_an_index_that_was_changed_is_not_believed(tmp_path: Path, attack: Callable[[Path], None]) -> None:
+def test_an_index_that_was_changed_is_not_believed(
+    tmp_path: Path, attack: Callable[[Path], None]
+) -> None:
     folder = _folder(tmp_path / "out" / "b", _rows())
     assert folder.progress() == Progress(20, 0, 0.0)
     attack(TaskPaths(folder.path).index)
@@ -153,7 +167,9 @@ def test_what_a_link_leads_to_is_not_changed(tmp_path: Path) -> None:
     assert victim.read_bytes() == before
 
 
-def test_an_index_of_another_user_is_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_of_another_user_is_built_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as stranger:
         stranger.setenv("XDG_DATA_HOME", str(tmp_path / "stranger"))
         folder = _folder(tmp_path / "b", _rows(reward=1.0))
@@ -198,7 +214,15 @@ def test_the_index_of_an_edited_journal_is_built_anew(tmp_path: Path) -> None:
         with kept_index(task, journal):
             step = {"problem_idx": 0, "repeat": 0, "fp": "f"}
             journal.append({"kind": "answer", **step, "response": "no", "finish_reason": "stop"})
-            journal.append({"kind": "outcome", **step, "status": "scored", "reward": 1.0, "scoring_details": {}})
+            journal.append(
+                {
+                    "kind": "outcome",
+                    **step,
+                    "status": "scored",
+                    "reward": 1.0,
+                    "scoring_details": {},
+                }
+            )
         journal.close()
 
     asyncio.run(run())
@@ -234,7 +258,9 @@ def test_without_a_place_for_the_key_an_index_holds_for_its_process(
     assert (folder.count(), TaskPaths(folder.path).index.stat().st_ino) == (20, built)
 
 
-@pytest.mark.parametrize("name", ["results.jsonl", "journal.jsonl", "labels.jsonl", "eval-c.json", "SHA256SUMS"])
+@pytest.mark.parametrize(
+    "name", ["results.jsonl", "journal.jsonl", "labels.jsonl", "eval-c.json", "SHA256SUMS"]
+)
 @pytest.mark.parametrize("kind", ["pipe", "link", "device"])
 def test_what_is_no_file_of_the_folder_is_refused(tmp_path: Path, name: str, kind: str) -> None:
     folder = _folder(tmp_path / "out" / "b", _rows())
@@ -257,7 +283,9 @@ def test_what_is_no_file_of_the_folder_is_refused(tmp_path: Path, name: str, kin
 
 
 @pytest.mark.parametrize("name", ["checkpoint.json", "nel_run.json"])
-def test_a_pipe_in_the_place_of_a_runs_file_does_not_hold_a_reader_up(tmp_path: Path, name: str) -> None:
+def test_a_pipe_in_the_place_of_a_runs_file_does_not_hold_a_reader_up(
+    tmp_path: Path, name: str
+) -> None:
     folder = _folder(tmp_path / "out" / "b", _rows())
     os.mkfifo(tmp_path / "out" / name)
     assert read_checkpoint(tmp_path / "out") == {} and load_run(tmp_path / "out") is None

@@ -36,8 +36,12 @@ while not (task.root / "over").exists():
 
 def _append(journal: Journal, number: int) -> None:
     step = {"problem_idx": number, "repeat": 0, "fp": "f"}
-    journal.append({"kind": "answer", **step, "response": "yes", "finish_reason": "stop", "prompt": "?"})
-    journal.append({"kind": "outcome", **step, "status": "scored", "reward": 1.0, "scoring_details": {}})
+    journal.append(
+        {"kind": "answer", **step, "response": "yes", "finish_reason": "stop", "prompt": "?"}
+    )
+    journal.append(
+        {"kind": "outcome", **step, "status": "scored", "reward": 1.0, "scoring_details": {}}
+    )
 
 
 def test_a_run_and_somebody_who_looks_lose_no_row_between_them(tmp_path: Path) -> None:
@@ -47,7 +51,9 @@ def test_a_run_and_somebody_who_looks_lose_no_row_between_them(tmp_path: Path) -
         journal = Journal(task.journal)
         _append(journal, 0)
         journal.flush()
-        with subprocess.Popen([sys.executable, "-c", _LOOK, str(task.root)], stdout=subprocess.PIPE) as looking:
+        with subprocess.Popen(
+            [sys.executable, "-c", _LOOK, str(task.root)], stdout=subprocess.PIPE
+        ) as looking:
             assert looking.stdout is not None and looking.stdout.readline() == b"here\n"
             with kept_index(task, journal):
                 for number in range(1, 50 * _ROUNDS):

@@ -62,8 +62,12 @@ def slurm_job() -> Iterator[str]:
 def slurm_nodes(slurm_job: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The nodes of the job, as the batch script names them."""
     asked = ["squeue", "-h", "-j", slurm_job, "-o", "%N"]
-    text = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
-    names = subprocess.run(["scontrol", "show", "hostnames", text], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        asked, capture_output=True, text=True, timeout=60, check=True
+    ).stdout.strip()
+    names = subprocess.run(
+        ["scontrol", "show", "hostnames", text], capture_output=True, text=True, check=True
+    ).stdout
     monkeypatch.setenv("SLURM_JOB_ID", slurm_job)
     monkeypatch.setenv("NEL_SANDBOX_NODES", ",".join(names.split()))
     # Where the nodes of this cluster find enroot.
@@ -72,12 +76,16 @@ def slurm_nodes(slurm_job: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-async def make(kind: str, keeper: KeeperClient, request: pytest.FixtureRequest) -> AsyncIterator[Make]:
+async def make(
+    kind: str, keeper: KeeperClient, request: pytest.FixtureRequest
+) -> AsyncIterator[Make]:
     """Start a sandbox of the kind."""
     started: list[Sandbox] = []
 
     async def start(
-        spec: SandboxSpec | None = None, endpoints: tuple[OutsideEndpoint, ...] = (), **settings: Any
+        spec: SandboxSpec | None = None,
+        endpoints: tuple[OutsideEndpoint, ...] = (),
+        **settings: Any,
     ) -> Sandbox:
         spec = spec or SandboxSpec()
         sandbox: Sandbox
@@ -87,9 +95,13 @@ async def make(kind: str, keeper: KeeperClient, request: pytest.FixtureRequest) 
         elif kind == "slurm":
             spec.image = spec.image or IMAGE
             slots = NodeSlots(request.getfixturevalue("slurm_nodes"), 2)
-            sandbox = SlurmSandbox(spec, "test", settings=Limits(memory=MEMORY, cpus=1), slots=slots)
+            sandbox = SlurmSandbox(
+                spec, "test", settings=Limits(memory=MEMORY, cpus=1), slots=slots
+            )
         elif kind == "apptainer":
-            sandbox = ApptainerSandbox(spec, "test", settings=Limits(memory=MEMORY, cpus=1), image_file=SIF)
+            sandbox = ApptainerSandbox(
+                spec, "test", settings=Limits(memory=MEMORY, cpus=1), image_file=SIF
+            )
         else:
             spec.image = spec.image or IMAGE
             limits = {"memory": MEMORY, "pids": PIDS, "network": "none", **settings}

@@ -63,8 +63,19 @@ def _sleepers(seconds: str) -> list[int]:
 def tiny(tmp_path: Path) -> Iterator[str]:
     """An image in the docker engine that is small enough to be converted in a moment."""
     tree = tmp_path / "tiny.tar"
-    needed = {"bin/sh", "usr/bin/dash", "usr/bin/sh", "usr/bin/env", "usr/bin/cat", "usr/bin/mkdir", "usr/bin/sleep"}
-    with tarfile.open(PARTS / "images" / "python-bookworm.tar") as whole, tarfile.open(tree, "w") as small:
+    needed = {
+        "bin/sh",
+        "usr/bin/dash",
+        "usr/bin/sh",
+        "usr/bin/env",
+        "usr/bin/cat",
+        "usr/bin/mkdir",
+        "usr/bin/sleep",
+    }
+    with (
+        tarfile.open(PARTS / "images" / "python-bookworm.tar") as whole,
+        tarfile.open(tree, "w") as small,
+    ):
         for member in whole:
             name = member.name.removeprefix("./")
             library = "/libc.so" in name or "/ld-linux" in name or "/libc-" in name
@@ -76,7 +87,9 @@ def tiny(tmp_path: Path) -> Iterator[str]:
             ):
                 small.addfile(member, whole.extractfile(member) if member.isreg() else None)
     name = f"nel-test/tiny:{os.getpid()}"
-    subprocess.run(["docker", "import", str(tree), name], check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        ["docker", "import", str(tree), name], check=True, capture_output=True, timeout=60
+    )
     yield name
     subprocess.run(["docker", "rmi", name], check=True, capture_output=True, timeout=60)
 
@@ -85,7 +98,9 @@ def tiny(tmp_path: Path) -> Iterator[str]:
 async def test_images_are_converted_once_and_whole_or_not_at_all(tiny: str, tmp_path: Path) -> None:
     cache = tmp_path / "sif"
     image = f"docker-daemon://{tiny}"
-    manager = SandboxManager(ApptainerConfig(type="apptainer", sif_cache_dir=str(cache), memory="64m", cpus=1), "run")
+    manager = SandboxManager(
+        ApptainerConfig(type="apptainer", sif_cache_dir=str(cache), memory="64m", cpus=1), "run"
+    )
     try:
         with pytest.raises(SandboxError, match="apptainer failed"):
             await manager.acquire(SandboxSpec(image="docker-daemon://nel-test/nowhere:1"))
@@ -108,7 +123,9 @@ async def test_images_are_converted_once_and_whole_or_not_at_all(tiny: str, tmp_
         assert made.stat() == before
         made.unlink()
         built: list[str] = []
-        request = ImageBuildRequest([ImageSpec(tiny)], lambda specs: built.extend(spec.image for spec in specs))
+        request = ImageBuildRequest(
+            [ImageSpec(tiny)], lambda specs: built.extend(spec.image for spec in specs)
+        )
         await manager._provider.build_images([request])
         assert built == [tiny]
         assert [path.suffix for path in cache.iterdir()] == [".sif"]
@@ -118,21 +135,29 @@ async def test_images_are_converted_once_and_whole_or_not_at_all(tiny: str, tmp_
 
 async def test_values_reach_the_inside_as_they_are_and_never_a_command_line() -> None:
     value = "x y; $(touch /workspace/evil) `id` ${HOME} 'q' \"d\"\\n\nnext"
-    async with ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF) as box:
+    async with ApptainerSandbox(
+        SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF
+    ) as box:
         running = asyncio.ensure_future(box.exec("sleep 1", env={"A": value}))
         await asyncio.sleep(0.6)
-        lines = b"".join(path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+        lines = b"".join(
+            path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()
+        )
         assert b"touch /workspace/evil" not in lines
         await running
         result = await box.exec('printf %s "$A"; ls /workspace', env={"A": value, "token": "t"})
         assert (result.stdout, result.stderr) == (value, "")
-        assert (await box.exec("echo $token $HOME $PWD", env={"token": "t"})).stdout == "t /tmp/.home /workspace\n"
+        assert (
+            await box.exec("echo $token $HOME $PWD", env={"token": "t"})
+        ).stdout == "t /tmp/.home /workspace\n"
         with pytest.raises(SandboxError, match="no user"):
             await box.exec("true", user="root")
 
 
 async def test_want_of_memory_is_told() -> None:
-    async with ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF) as box:
+    async with ApptainerSandbox(
+        SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF
+    ) as box:
         for _ in range(2):
             result = await box.exec(["python3", "-c", "x = bytearray(300 * 2**20)"])
             assert (result.exit_code, result.out_of_memory) == (137, True)
@@ -141,7 +166,9 @@ async def test_want_of_memory_is_told() -> None:
 
 @pytest.mark.needs("root")
 async def test_the_kernel_of_the_host_cannot_be_changed() -> None:
-    async with ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF) as box:
+    async with ApptainerSandbox(
+        SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF
+    ) as box:
         # The value it has, so that a hole does no harm.
         script = (
             "cat /proc/sys/kernel/panic > /tmp/v; cat /tmp/v > /proc/sys/kernel/panic && echo changed; "
@@ -151,7 +178,9 @@ async def test_the_kernel_of_the_host_cannot_be_changed() -> None:
 
 
 async def test_what_a_command_hides_does_not_outlive_it() -> None:
-    async with ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF) as box:
+    async with ApptainerSandbox(
+        SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF
+    ) as box:
         await box.exec("env -i setsid sleep 976532 & sleep 60", timeout=0.8)
         await box.exec("(env -i setsid sleep 976532 >/dev/null 2>&1 &); sleep 0.1")
         listing = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done"
@@ -161,15 +190,21 @@ async def test_what_a_command_hides_does_not_outlive_it() -> None:
 async def test_an_instance_that_is_gone_is_no_failure_of_the_command() -> None:
     box = ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF)
     await box.start()
-    subprocess.run(["apptainer", "instance", "stop", box.name], check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        ["apptainer", "instance", "stop", box.name], check=True, capture_output=True, timeout=60
+    )
     with pytest.raises(SandboxError, match="no instance found"):
         await box.exec("true")
     await box.stop()
 
 
-async def test_a_command_that_takes_all_words_of_its_wrapper_has_failed_and_not_its_sandbox() -> None:
+async def test_a_command_that_takes_all_words_of_its_wrapper_has_failed_and_not_its_sandbox() -> (
+    None
+):
     """It may read its own stdout and stderr, which are pipes, before we do."""
-    async with ApptainerSandbox(SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF) as box:
+    async with ApptainerSandbox(
+        SandboxSpec(), settings=Limits(memory=MEMORY, cpus=1), image_file=SIF
+    ) as box:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_wrapper, "_WRAP", _wrapper._WRAP.replace("printf", ": printf"))
             result = await box.exec("echo said; exit 0")
@@ -183,7 +218,9 @@ def test_kill_9_leaves_no_instance(nodes: bool, request: pytest.FixtureRequest) 
         request.getfixturevalue("slurm_nodes")
     # No other test's.
     seconds = str(900_000_000 + os.getpid())
-    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(SIF), seconds], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(SIF), seconds], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     names = process.stdout.readline().split()
     assert len(names) == 2
@@ -195,25 +232,38 @@ def test_kill_9_leaves_no_instance(nodes: bool, request: pytest.FixtureRequest) 
     while _sleepers(seconds):
         assert time.monotonic() - began < 15
         time.sleep(0.1)
-    listed = subprocess.run(["apptainer", "instance", "list"], capture_output=True, text=True, timeout=30).stdout
+    listed = subprocess.run(
+        ["apptainer", "instance", "list"], capture_output=True, text=True, timeout=30
+    ).stdout
     assert not any(name in listed for name in names)
     if nodes:
         steps = ["squeue", "-h", "-s", "-o", "%j"]
-        while set(names) & set(subprocess.run(steps, capture_output=True, text=True, timeout=30).stdout.split()):
+        while set(names) & set(
+            subprocess.run(steps, capture_output=True, text=True, timeout=30).stdout.split()
+        ):
             assert time.monotonic() - began < 15
             time.sleep(0.1)
 
 
 @pytest.mark.needs("slurm")
 async def test_on_nodes_of_a_job(slurm_nodes: list[str]) -> None:
-    config = ApptainerConfig(type="apptainer", image=str(SIF), memory="64m", cpus=1, slots_per_node=1)
+    config = ApptainerConfig(
+        type="apptainer", image=str(SIF), memory="64m", cpus=1, slots_per_node=1
+    )
     manager = SandboxManager(config, "run")
     endpoint = OutsideEndpoint("http://127.0.0.1:81/v1", "MODEL_BASE_URL")
     try:
-        boxes = await asyncio.gather(*(manager.acquire(manager.resolve(None), [endpoint]) for _ in range(2)))
-        said = [await box.exec("echo $MODEL_BASE_URL $A; echo oops >&2; exit 3", env={"A": "$x"}) for box in boxes]
+        boxes = await asyncio.gather(
+            *(manager.acquire(manager.resolve(None), [endpoint]) for _ in range(2))
+        )
+        said = [
+            await box.exec("echo $MODEL_BASE_URL $A; echo oops >&2; exit 3", env={"A": "$x"})
+            for box in boxes
+        ]
         url = NodeSlots.from_node(endpoint.url)
-        assert [(one.exit_code, one.stdout, one.stderr) for one in said] == [(3, f"{url} $x\n", "oops\n")] * 2
+        assert [(one.exit_code, one.stdout, one.stderr) for one in said] == [
+            (3, f"{url} $x\n", "oops\n")
+        ] * 2
         assert sorted(box.place.node for box in boxes) == slurm_nodes  # type: ignore[attr-defined]
         late = await boxes[0].exec("echo said; sleep 60", timeout=1.5)
         assert (late.timed_out, late.stdout, late.stderr) == (True, "said\n", "")
@@ -248,7 +298,9 @@ async def test_work_is_carried_into_a_fresh_sandbox() -> None:
     try:
         async with manager.session(seed) as session:
             assert session.agent is not None
-            await session.agent.exec("mkdir d; echo work > d/f; echo other > /tmp/not-carried; chmod 755 d/f")
+            await session.agent.exec(
+                "mkdir d; echo work > d/f; echo other > /tmp/not-carried; chmod 755 d/f"
+            )
             verifier = await session.for_verify()
             assert verifier is not None
             said = (await verifier.exec("cat d/f; ls /tmp; test -x d/f && echo executable")).stdout

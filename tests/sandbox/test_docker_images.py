@@ -49,7 +49,9 @@ async def test_images_are_built_used_and_pruned(api: DockerApi, tmp_path: Path) 
 
 
 @pytest.mark.needs("docker")
-async def test_a_manager_builds_what_is_missing_and_pulls_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_manager_builds_what_is_missing_and_pulls_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pulled: list[str] = []
 
     async def pull(self: DockerApi, path: str, **query: object) -> None:
@@ -58,7 +60,9 @@ async def test_a_manager_builds_what_is_missing_and_pulls_once(monkeypatch: pyte
         raise SandboxError("no registry here")
 
     monkeypatch.setattr(DockerApi, "stream", pull)
-    manager = SandboxManager(DockerSandbox(type="docker", image_template="nel-test/{kind}:1", network="none"), "run")
+    manager = SandboxManager(
+        DockerSandbox(type="docker", image_template="nel-test/{kind}:1", network="none"), "run"
+    )
     built: list[ImageSpec] = []
 
     class Environment:
@@ -66,7 +70,9 @@ async def test_a_manager_builds_what_is_missing_and_pulls_once(monkeypatch: pyte
             return [SandboxSpec(image=BASE)]
 
         async def image_build_requests(self) -> list[ImageBuildRequest] | None:
-            return [ImageBuildRequest([ImageSpec(BASE), ImageSpec("nel-test/no-such:1")], built.extend)]
+            return [
+                ImageBuildRequest([ImageSpec(BASE), ImageSpec("nel-test/no-such:1")], built.extend)
+            ]
 
     try:
         await manager.prepare(Environment())
@@ -83,7 +89,9 @@ async def test_a_manager_builds_what_is_missing_and_pulls_once(monkeypatch: pyte
         await manager.close()
 
 
-async def test_no_engine_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_no_engine_is_said_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     manager = SandboxManager(DockerSandbox(type="docker", image="x"), "run")
     with pytest.raises(SandboxError, match="cannot reach the docker engine") as caught:

@@ -54,7 +54,9 @@ class LocalTunnel:
 
 
 @pytest.fixture
-async def manager(aws: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[SandboxManager]:
+async def manager(
+    aws: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> AsyncIterator[SandboxManager]:
     config = EcsFargateSandbox(
         type="ecs_fargate",
         region=REGION,
@@ -79,7 +81,9 @@ async def manager(aws: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 async def test_a_task_is_run_used_and_stopped(manager: SandboxManager, tmp_path: Path) -> None:
     scratch = VolumeMount(container_path=str(tmp_path / "scratch"))
-    spec = SandboxSpec(image="python:3.12", workdir=str(tmp_path / "work"), env={"A": "1"}, volumes=[scratch])
+    spec = SandboxSpec(
+        image="python:3.12", workdir=str(tmp_path / "work"), env={"A": "1"}, volumes=[scratch]
+    )
     sandbox = await manager.acquire(spec)
     # As in every other sandbox: bash where there is one, and the folders that work is carried in.
     assert (await sandbox.exec(f"set -o pipefail; test -d {scratch.container_path}")).ok
@@ -96,7 +100,9 @@ async def test_a_task_is_run_used_and_stopped(manager: SandboxManager, tmp_path:
     (arn,) = ecs.list_tasks(cluster="boxes")["taskArns"]
     task = ecs.describe_tasks(cluster="boxes", tasks=[arn], include=["TAGS"])["tasks"][0]
     assert {"key": "nel.run_id", "value": "run-7"} in task["tags"]
-    definition = ecs.describe_task_definition(taskDefinition=task["taskDefinitionArn"])["taskDefinition"]
+    definition = ecs.describe_task_definition(taskDefinition=task["taskDefinitionArn"])[
+        "taskDefinition"
+    ]
     assert "NEL_EXEC_TOKEN" not in json.dumps(definition, default=str)
     await manager.release(sandbox)
     stopped = ecs.describe_tasks(cluster="boxes", tasks=[arn])["tasks"][0]
@@ -107,7 +113,10 @@ async def test_a_task_is_run_used_and_stopped(manager: SandboxManager, tmp_path:
     ("mount", "told"),
     [
         (VolumeMount("/data", "/inside"), "folder of this machine: /inside .*into the image"),
-        (VolumeMount(container_path="/inside", efs_filesystem_id="fs-1"), "EFS cannot be mounted: /inside"),
+        (
+            VolumeMount(container_path="/inside", efs_filesystem_id="fs-1"),
+            "EFS cannot be mounted: /inside",
+        ),
     ],
 )
 async def test_a_volume_that_a_task_cannot_have_is_refused(
@@ -120,11 +129,16 @@ async def test_a_volume_that_a_task_cannot_have_is_refused(
     assert refused.value.final and ecs.list_tasks(cluster="boxes")["taskArns"] == before
 
 
-async def test_a_lost_answer_does_not_run_the_command_again(manager: SandboxManager, tmp_path: Path) -> None:
+async def test_a_lost_answer_does_not_run_the_command_again(
+    manager: SandboxManager, tmp_path: Path
+) -> None:
     spec = SandboxSpec(image="python:3.12", workdir=str(tmp_path / "work"))
     sandbox: Any = await manager.acquire(spec)
     proxy = await _dropping_proxy(sandbox._tunnel.url)
-    real, sandbox._tunnel.url = sandbox._tunnel.url, f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+    real, sandbox._tunnel.url = (
+        sandbox._tunnel.url,
+        f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}",
+    )
     result = await sandbox.exec("echo once >> count; cat count")
     assert result.stdout == "once\n"
     sandbox._tunnel.url = real
@@ -150,12 +164,16 @@ async def _dropping_proxy(url: str) -> asyncio.Server:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
         head = await reader.readuntil(b"\r\n\r\n")
         size = next(
-            int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+            int(line.split(b":")[1])
+            for line in head.split(b"\r\n")
+            if line.lower().startswith(b"content-length")
         )
         far_writer.write(head + await reader.readexactly(size))
         answer = await far_reader.readuntil(b"\r\n\r\n")
         size = next(
-            int(line.split(b":")[1]) for line in answer.split(b"\r\n") if line.lower().startswith(b"content-length")
+            int(line.split(b":")[1])
+            for line in answer.split(b"\r\n")
+            if line.lower().startswith(b"content-length")
         )
         answer += await far_reader.readexactly(size)
         if not drop:
@@ -171,7 +189,9 @@ async def test_a_stranger_is_turned_away(tmp_path: Path) -> None:
     tunnel = await asyncio.to_thread(LocalTunnel, "right")
     try:
         head = "POST /exec HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\nContent-Length: 2\r\n\r\n{}"
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(tunnel.url.rpartition(":")[2]))
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", int(tunnel.url.rpartition(":")[2])
+        )
         writer.write(head.encode())
         assert b" 403 " in await reader.readline()
         writer.close()
@@ -181,8 +201,12 @@ async def test_a_stranger_is_turned_away(tmp_path: Path) -> None:
 
 async def test_settings_are_found_in_ssm_and_the_config_wins(aws: str) -> None:
     found = {"cluster": "boxes", "subnets": ["found"], "ssh_sidecar": KEYS}
-    aws_client("ssm", REGION).put_parameter(Name="/p/ecs-sandbox/config", Value=json.dumps(found), Type="String")
-    provider = EcsProvider(EcsFargateSandbox(type="ecs_fargate", region=REGION, subnets=[aws], ssm_project="p"), "r")
+    aws_client("ssm", REGION).put_parameter(
+        Name="/p/ecs-sandbox/config", Value=json.dumps(found), Type="String"
+    )
+    provider = EcsProvider(
+        EcsFargateSandbox(type="ecs_fargate", region=REGION, subnets=[aws], ssm_project="p"), "r"
+    )
     await provider.check()
     assert (provider._config.cluster, provider._config.subnets) == ("boxes", [aws])
     await provider.close()
@@ -206,7 +230,13 @@ def test_settings_that_do_nothing_yet_are_refused_by_name() -> None:
 
 def test_ports_of_the_way_out() -> None:
     ports = _ecs_tunnel._reverse_ports(
-        ["http://127.0.0.1:4000/s/1", "http://127.0.0.1:4000/s/2", "http://127.0.0.1:52222/x", "http://h/y"], {52222}
+        [
+            "http://127.0.0.1:4000/s/1",
+            "http://127.0.0.1:4000/s/2",
+            "http://127.0.0.1:52222/x",
+            "http://h/y",
+        ],
+        {52222},
     )
     assert ports == {("127.0.0.1", 4000): 4000, ("127.0.0.1", 52222): 20000, ("h", 80): 20001}
 
@@ -215,7 +245,9 @@ def test_ports_of_the_way_out() -> None:
 async def test_the_tunnel_with_a_real_sshd(tmp_path: Path) -> None:
     """In through it comes the exec server, out through it goes the model; the key is gone afterwards."""
     for name in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)], check=True)
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)], check=True
+        )
     Path("/run/sshd").mkdir(exist_ok=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -231,11 +263,15 @@ async def test_the_tunnel_with_a_real_sshd(tmp_path: Path) -> None:
     }
     flags = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     sshd = subprocess.Popen(
-        [shutil.which("sshd") or "sshd", "-D", "-f", "/dev/null", "-p", str(port), *flags], stderr=subprocess.DEVNULL
+        [shutil.which("sshd") or "sshd", "-D", "-f", "/dev/null", "-p", str(port), *flags],
+        stderr=subprocess.DEVNULL,
     )
     inside = await asyncio.to_thread(LocalTunnel, "token")
     settings = SshSidecar(
-        **KEYS, sshd_port=port, exec_server_port=int(inside.url.rpartition(":")[2]), ssh_ready_timeout_sec=30
+        **KEYS,
+        sshd_port=port,
+        exec_server_port=int(inside.url.rpartition(":")[2]),
+        ssh_ready_timeout_sec=30,
     )
     greeter = await asyncio.start_server(_greet, "127.0.0.1", 0)
     outside = f"http://127.0.0.1:{greeter.sockets[0].getsockname()[1]}/s/1"
@@ -244,9 +280,15 @@ async def test_the_tunnel_with_a_real_sshd(tmp_path: Path) -> None:
     tunnel._ports = {target: 20_000 + os.getpid() % 10_000 for target in tunnel._ports}
     try:
         await tunnel.open()
-        async with aiohttp.ClientSession() as session, session.get(f"{tunnel.url}/health") as response:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{tunnel.url}/health") as response,
+        ):
             assert response.status == 200
-        async with aiohttp.ClientSession() as session, session.get(tunnel.inside(outside)) as response:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(tunnel.inside(outside)) as response,
+        ):
             assert await response.text() == "model"
         key = tunnel._folder
         assert key is not None

@@ -66,7 +66,9 @@ async def test_fork_bomb(sandbox: Sandbox) -> None:
 
 
 async def test_memory_bomb(sandbox: Sandbox) -> None:
-    result = await sandbox.exec(["python3", "-c", "x = b''\nwhile True: x += bytes(2**24)"], timeout=30)
+    result = await sandbox.exec(
+        ["python3", "-c", "x = b''\nwhile True: x += bytes(2**24)"], timeout=30
+    )
     assert result.out_of_memory
     assert result.exit_code == 137
     assert not result.timed_out
@@ -77,11 +79,15 @@ async def test_memory_bomb(sandbox: Sandbox) -> None:
 async def test_disk_fill(make) -> None:  # type: ignore[no-untyped-def]
     sandbox = await make(read_only=True)
     for folder in ("/tmp", "/dev/shm"):
-        result = await sandbox.exec(f"dd if=/dev/zero of={folder}/big bs=1M; rm {folder}/big", timeout=30)
+        result = await sandbox.exec(
+            f"dd if=/dev/zero of={folder}/big bs=1M; rm {folder}/big", timeout=30
+        )
         assert "No space left on device" in result.stderr
 
 
-@pytest.mark.parametrize("kind", [pytest.param("docker", marks=pytest.mark.needs("docker"))], indirect=True)
+@pytest.mark.parametrize(
+    "kind", [pytest.param("docker", marks=pytest.mark.needs("docker"))], indirect=True
+)
 @pytest.mark.parametrize(
     "command",
     [
@@ -98,7 +104,11 @@ async def test_a_writable_root_has_a_limit(make, command: str) -> None:  # type:
         while time.monotonic() - began < 30:
             result = await sandbox.exec(command, timeout=30)
             if result.exit_code != 0:
-                assert (result.exit_code, result.timed_out, result.out_of_memory) == (137, False, False)
+                assert (result.exit_code, result.timed_out, result.out_of_memory) == (
+                    137,
+                    False,
+                    False,
+                )
                 assert "disk limit" in result.stderr
     assert not sandbox.is_running
     large = await make(disk=10**6)
@@ -108,13 +118,17 @@ async def test_a_writable_root_has_a_limit(make, command: str) -> None:  # type:
 
 async def test_cpu_spin(make) -> None:  # type: ignore[no-untyped-def]
     sandbox = await make(cpus=0.5)
-    code = "import time; t = time.time()\nwhile time.time() < t + 2: pass\nprint(time.process_time())"
+    code = (
+        "import time; t = time.time()\nwhile time.time() < t + 2: pass\nprint(time.process_time())"
+    )
     assert float(await python(sandbox, code)) < 1.5
     result = await sandbox.exec(["python3", "-c", "while True: pass"], timeout=1)
     assert result.timed_out
 
 
-async def test_host_files_and_environment(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_host_files_and_environment(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = f"secret-{uuid.uuid4().hex}"
     monkeypatch.setenv("NEL_TEST_SECRET", secret)
     hidden = tmp_path / "secret.txt"
@@ -140,7 +154,9 @@ async def test_writing_outside(sandbox: Sandbox, kind: str) -> None:
     for folder in ("/", "/usr", "/usr/bin", "/etc", "/tmp", "/var/tmp", "/dev", "/run", "/home"):
         assert not Path(folder, name).exists()
     if kind == "local":
-        written = await sandbox.exec(f"ls -d /{name} /usr/{name} /usr/bin/{name} /etc/{name} /dev/{name} /run/{name}")
+        written = await sandbox.exec(
+            f"ls -d /{name} /usr/{name} /usr/bin/{name} /etc/{name} /dev/{name} /run/{name}"
+        )
         assert written.stdout == ""
 
 
@@ -149,7 +165,8 @@ async def test_network_to_the_hosts_loopback(sandbox: Sandbox) -> None:
         with socket.create_connection(("127.0.0.1", port)) as control:
             assert control.recv(4) == b"HTTP"
         said = await python(
-            sandbox, f"import socket; print(socket.create_connection(('127.0.0.1', {port}), 2).recv(9))"
+            sandbox,
+            f"import socket; print(socket.create_connection(('127.0.0.1', {port}), 2).recv(9))",
         )
     assert "ConnectionRefused" in said
 
@@ -172,7 +189,9 @@ async def test_network_to_another_namespace(sandbox: Sandbox) -> None:
         ip("link", "set", f"{name}a", "up")
         ip("-n", name, "addr", "add", f"{there}/30", "dev", f"{name}b")
         ip("-n", name, "link", "set", f"{name}b", "up")
-        code = f"import socket; s = socket.create_server(('{there}', 7707)); print('up', flush=True)"
+        code = (
+            f"import socket; s = socket.create_server(('{there}', 7707)); print('up', flush=True)"
+        )
         code += "\nwhile True: s.accept()"
         with subprocess.Popen(
             ["ip", "netns", "exec", name, sys.executable, "-c", code], stdout=subprocess.PIPE
@@ -181,7 +200,9 @@ async def test_network_to_another_namespace(sandbox: Sandbox) -> None:
                 assert server.stdout is not None
                 assert server.stdout.readline() == b"up\n"
                 socket.create_connection((there, 7707), 5).close()
-                said = await python(sandbox, f"import socket; socket.create_connection(('{there}', 7707), 2)")
+                said = await python(
+                    sandbox, f"import socket; socket.create_connection(('{there}', 7707), 2)"
+                )
                 assert "unreachable" in said or "timed out" in said
             finally:
                 server.kill()
@@ -199,7 +220,9 @@ async def test_model_only_reaches_the_model_and_nothing_else(make) -> None:  # t
         assert await python(sandbox, code) == "b'host'\n"
         assert sandbox.resolved_endpoint_url("MODEL_BASE_URL").endswith("/s/1")
         for port in (model, other):
-            said = await python(sandbox, f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)")
+            said = await python(
+                sandbox, f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
+            )
             assert "ConnectionRefused" in said
 
 
@@ -210,11 +233,15 @@ async def test_a_container_has_no_network_unless_it_is_asked_for(kind: str) -> N
     from nemo_evaluator.sandbox.docker_provider import DockerProvider
 
     for asked, devices in (({}, 1), ({"network": "bridge"}, 2)):
-        provider = DockerProvider(Config(type="docker", image="nel-test/python:bookworm", **asked), "test")
+        provider = DockerProvider(
+            Config(type="docker", image="nel-test/python:bookworm", **asked), "test"
+        )
         sandbox = provider.create(SandboxSpec(image="nel-test/python:bookworm"))
         try:
             await sandbox.start()
-            assert (await sandbox.exec("ls /sys/class/net | grep -cE '^(lo|eth)'")).stdout.strip() == str(devices)
+            assert (
+                await sandbox.exec("ls /sys/class/net | grep -cE '^(lo|eth)'")
+            ).stdout.strip() == str(devices)
         finally:
             await sandbox.stop()
             await provider.close()
@@ -223,7 +250,9 @@ async def test_a_container_has_no_network_unless_it_is_asked_for(kind: str) -> N
 async def test_signals_to_the_host(sandbox: Sandbox) -> None:
     with subprocess.Popen(["sleep", "60"]) as victim:
         try:
-            await sandbox.exec(f"kill -9 {victim.pid} {os.getpid()} {os.getppid()}; kill -9 -1", timeout=5)
+            await sandbox.exec(
+                f"kill -9 {victim.pid} {os.getpid()} {os.getppid()}; kill -9 -1", timeout=5
+            )
             await asyncio.sleep(0.1)
             assert victim.poll() is None
             assert (await sandbox.exec("echo alive")).stdout == "alive\n"
@@ -260,7 +289,9 @@ async def test_proc_and_namespace_tricks(sandbox: Sandbox, kind: str) -> None:
         "modules": "insmod /dev/null",
         "nsenter": "nsenter -t 1 -m true" if kind == "local" else "false",
     }
-    script = "\n".join(f"( {command} ) >/dev/null 2>&1 && echo {name}" for name, command in attempts.items())
+    script = "\n".join(
+        f"( {command} ) >/dev/null 2>&1 && echo {name}" for name, command in attempts.items()
+    )
     result = await sandbox.exec(f"{script}\ntrue")
     assert result.stdout == ""
     assert Path("/proc/sys/kernel/core_pattern").read_text() == pattern
@@ -278,7 +309,9 @@ async def test_no_capabilities_and_no_new_privileges(sandbox: Sandbox, kind: str
     if kind == "local":
         # Root of the host must not be root inside, whatever it is called there.
         assert int(status["Uid"].split()[0]) != 0
-        assert "Address family not supported" in await python(sandbox, "import socket; socket.socket(socket.AF_VSOCK)")
+        assert "Address family not supported" in await python(
+            sandbox, "import socket; socket.socket(socket.AF_VSOCK)"
+        )
 
 
 async def test_links_in_a_download_are_not_followed(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -299,7 +332,9 @@ async def test_links_in_a_download_are_not_followed(sandbox: Sandbox, tmp_path: 
     assert (target / "plain").read_text() == "data\n"
 
 
-async def test_a_link_at_the_target_of_an_upload_stays_inside(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_a_link_at_the_target_of_an_upload_stays_inside(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     victim = tmp_path / "victim"
     victim.write_text("safe")
     await sandbox.exec(f"ln -s {victim} link; mkdir -p $(dirname {victim}) 2>/dev/null; true")
@@ -311,7 +346,9 @@ async def test_a_link_at_the_target_of_an_upload_stays_inside(sandbox: Sandbox, 
 
 
 async def test_huge_output(sandbox: Sandbox) -> None:
-    result = await sandbox.exec("head -c 50000000 /dev/zero | tr '\\0' x; echo; echo end", max_output_bytes=1000)
+    result = await sandbox.exec(
+        "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo end", max_output_bytes=1000
+    )
     assert result.ok
     assert result.truncated
     assert len(result.stdout) < 1200

@@ -19,7 +19,10 @@ HERE = [
     pytest.param("docker", marks=pytest.mark.needs("docker")),
 ]
 LISTING = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done"
-KINDS = [*HERE, *(pytest.param(kind, marks=pytest.mark.needs(kind)) for kind in ("apptainer", "slurm"))]
+KINDS = [
+    *HERE,
+    *(pytest.param(kind, marks=pytest.mark.needs(kind)) for kind in ("apptainer", "slurm")),
+]
 
 
 @pytest.fixture(params=KINDS)
@@ -30,7 +33,12 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 async def test_output_and_exit_code_are_the_commands_own(sandbox: Sandbox) -> None:
     result = await sandbox.exec("echo out; echo err >&2; exit 3")
-    assert (result.exit_code, result.stdout, result.stderr, result.ok) == (3, "out\n", "err\n", False)
+    assert (result.exit_code, result.stdout, result.stderr, result.ok) == (
+        3,
+        "out\n",
+        "err\n",
+        False,
+    )
     assert (await sandbox.exec(["printf", "%s", "a b;c"])).stdout == "a b;c"
     assert (await sandbox.exec("kill -TERM $$")).exit_code == 128 + 15
     assert (await sandbox.exec(["no-such-command"])).exit_code == 127
@@ -57,12 +65,16 @@ async def test_an_exit_code_cannot_be_made_up(sandbox: Sandbox, background: bool
 
 
 async def test_options(sandbox: Sandbox) -> None:
-    result = await sandbox.exec("pwd; echo $A; cat", cwd="/tmp", env={"A": "1 2;$x"}, stdin=b"in\xff")
+    result = await sandbox.exec(
+        "pwd; echo $A; cat", cwd="/tmp", env={"A": "1 2;$x"}, stdin=b"in\xff"
+    )
     assert result.stdout == "/tmp\n1 2;$x\nin\ufffd"
     missing = await sandbox.exec("true", cwd="/no/such/folder")
     assert missing.exit_code == 126
     seen: list[tuple[str, bytes]] = []
-    await sandbox.exec("echo a; sleep 0.3; echo b", on_output=lambda stream, data: seen.append((stream, data)))
+    await sandbox.exec(
+        "echo a; sleep 0.3; echo b", on_output=lambda stream, data: seen.append((stream, data))
+    )
     assert seen == [("stdout", b"a\n"), ("stdout", b"b\n")]
 
 
@@ -71,8 +83,12 @@ async def test_files_stay_from_one_command_to_the_next(sandbox: Sandbox) -> None
     assert (await sandbox.exec("cat d/f")).stdout == "hi\n"
 
 
-@pytest.mark.parametrize("command", ["echo said; sleep 60", "trap '' TERM INT; echo said; while :; do sleep 60; done"])
-async def test_a_deadline_is_a_deadline_and_keeps_what_was_said(sandbox: Sandbox, command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["echo said; sleep 60", "trap '' TERM INT; echo said; while :; do sleep 60; done"]
+)
+async def test_a_deadline_is_a_deadline_and_keeps_what_was_said(
+    sandbox: Sandbox, command: str
+) -> None:
     began = time.perf_counter()
     result = await sandbox.exec(command, timeout=1)
     took = time.perf_counter() - began
@@ -88,7 +104,9 @@ async def test_what_may_stay_does_not_end_with_a_slow_client(sandbox: Sandbox) -
     assert "sleep 1005" in (await sandbox.exec(LISTING, background=True)).stdout
 
 
-async def test_what_a_command_leaves_running_dies_with_it_unless_it_may_stay(sandbox: Sandbox) -> None:
+async def test_what_a_command_leaves_running_dies_with_it_unless_it_may_stay(
+    sandbox: Sandbox,
+) -> None:
     await sandbox.exec("(setsid sleep 1001 >/dev/null 2>&1 &); sleep 0.1")
     await sandbox.exec("setsid sleep 1002 >/dev/null 2>&1 & disown; sleep 60", timeout=0.5)
     assert "sleep 100" not in (await sandbox.exec(LISTING)).stdout
@@ -126,7 +144,9 @@ async def test_a_judge_reads_what_it_is_given_and_leaves_nothing(sandbox: Sandbo
     if isinstance(sandbox, LocalSandbox):
         for _ in range(2):
             look = "ls . /tmp /dev/shm; touch left /tmp/left /dev/shm/left"
-            assert (await sandbox.run_judge(["sh", "-c", look], b"")).stdout == ".:\n\n/dev/shm:\n\n/tmp:\n"
+            assert (
+                await sandbox.run_judge(["sh", "-c", look], b"")
+            ).stdout == ".:\n\n/dev/shm:\n\n/tmp:\n"
     assert (await sandbox.exec("ls")).stdout == "other\n"
 
 
@@ -154,7 +174,9 @@ async def test_files_go_in_and_come_out(sandbox: Sandbox, tmp_path: Path) -> Non
 
 async def test_files_of_the_spec_are_there_from_the_start(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "task.txt").write_text("do it")
-    spec = SandboxSpec(workdir="/app", env={"WHO": "me"}, files={str(tmp_path / "task.txt"): "/app/task.txt"})
+    spec = SandboxSpec(
+        workdir="/app", env={"WHO": "me"}, files={str(tmp_path / "task.txt"): "/app/task.txt"}
+    )
     sandbox = await make(spec)
     assert (await sandbox.exec("cat task.txt; echo; pwd; echo $WHO")).stdout == "do it\n/app\nme\n"
 

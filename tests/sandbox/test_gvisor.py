@@ -19,7 +19,9 @@ SETTINGS = Limits(memory=512 * 2**20, pids=64)
 @pytest.mark.needs("runsc", "root")
 async def test_gvisor(tmp_path: Path) -> None:
     async with GVisorSandbox(SandboxSpec(), "test", settings=SETTINGS) as sandbox:
-        result = await sandbox.exec("echo out; echo err >&2; touch /usr/x; dmesg | head -n 3; exit 3")
+        result = await sandbox.exec(
+            "echo out; echo err >&2; touch /usr/x; dmesg | head -n 3; exit 3"
+        )
         assert result.exit_code == 3
         assert "gVisor" in result.stdout
         assert "cannot touch '/usr/x'" in result.stderr

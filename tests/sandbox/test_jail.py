@@ -38,15 +38,41 @@ def _verdict(program: bytes, nr: int, arch: int, *args: int) -> int:
         elif code == 0x06:
             return int(value)
         else:
-            test = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[code]
+            test = {
+                0x15: accumulator == value,
+                0x35: accumulator >= value,
+                0x45: bool(accumulator & value),
+            }[code]
             at += yes if test else no
 
 
 @pytest.mark.parametrize(
     ("arch", "numbers"),
     [
-        ("x86_64", {"read": 0, "ptrace": 101, "mount": 165, "clone": 56, "socket": 41, "ioctl": 16, "execve": 59}),
-        ("aarch64", {"read": 63, "ptrace": 117, "mount": 40, "clone": 220, "socket": 198, "ioctl": 29, "execve": 221}),
+        (
+            "x86_64",
+            {
+                "read": 0,
+                "ptrace": 101,
+                "mount": 165,
+                "clone": 56,
+                "socket": 41,
+                "ioctl": 16,
+                "execve": 59,
+            },
+        ),
+        (
+            "aarch64",
+            {
+                "read": 63,
+                "ptrace": 117,
+                "mount": 40,
+                "clone": 220,
+                "socket": 198,
+                "ioctl": 29,
+                "execve": 221,
+            },
+        ),
     ],
 )
 def test_the_filter(arch: str, numbers: dict[str, int]) -> None:
@@ -54,7 +80,9 @@ def test_the_filter(arch: str, numbers: dict[str, int]) -> None:
     assert program is not None
 
     def says(name: str | int, *args: int) -> int:
-        return _verdict(program, numbers[name] if isinstance(name, str) else name, ARCH[arch], *args)
+        return _verdict(
+            program, numbers[name] if isinstance(name, str) else name, ARCH[arch], *args
+        )
 
     assert says("read") == says("execve") == ALLOW
     assert says("ptrace") == says("mount") == EPERM
@@ -71,7 +99,9 @@ def test_the_filter(arch: str, numbers: dict[str, int]) -> None:
         assert says(0x40000000 | 101) == ENOSYS
 
 
-async def test_an_unknown_architecture_has_no_filter_and_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_architecture_has_no_filter_and_no_sandbox(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert seccomp.build_filter("riscv64") is None
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(SandboxError, match="riscv64"):
@@ -92,7 +122,9 @@ def test_the_v2_layout(tmp_path: Path) -> None:
     (own / "cgroup.subtree_control").write_text("")
     (own.parent / "cgroup.subtree_control").write_text("cpu memory pids")
     (top / "cgroup.subtree_control").write_text("cpu io memory pids")
-    proc = _proc(tmp_path / "proc", f"cgroup2 {top} cgroup2 rw 0 0\n", "0::/user.slice/session.scope\n")
+    proc = _proc(
+        tmp_path / "proc", f"cgroup2 {top} cgroup2 rw 0 0\n", "0::/user.slice/session.scope\n"
+    )
     found = cgroups.parents(proc)
     # Our own group holds processes and hands out nothing: the nearest one that does is where to go.
     assert found == [cgroups.Folder(own.parent, 2, ("memory", "pids", "cpu"))]
@@ -100,8 +132,16 @@ def test_the_v2_layout(tmp_path: Path) -> None:
     folder = own.parent / "nel-1"
     (folder / "memory.swap.max").write_text("max")
     group.limit(memory=1000, pids=7, cpus=1.5)
-    said = {name: (folder / name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max", "cpu.max")}
-    assert said == {"memory.max": "1000", "memory.swap.max": "0", "pids.max": "7", "cpu.max": "150000 100000"}
+    said = {
+        name: (folder / name).read_text()
+        for name in ("memory.max", "memory.swap.max", "pids.max", "cpu.max")
+    }
+    assert said == {
+        "memory.max": "1000",
+        "memory.swap.max": "0",
+        "pids.max": "7",
+        "cpu.max": "150000 100000",
+    }
     (folder / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
     assert cgroups.oom_kills([str(folder)]) == 2
 
@@ -205,7 +245,9 @@ def test_last_words_that_the_wrapper_did_not_say_are_output() -> None:
     assert b"".join(said) == b"".join(forged) + mark + b"9" * 1000
 
 
-@pytest.mark.parametrize(("text", "size"), [("512m", 2**29), ("4g", 2**32), ("1.5GiB", 3 * 2**29), ("1000", 1000)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("512m", 2**29), ("4g", 2**32), ("1.5GiB", 3 * 2**29), ("1000", 1000)]
+)
 def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
 
@@ -224,14 +266,18 @@ async def test_cleaning_up_touches_no_stranger(keeper: KeeperClient) -> None:
 
 
 @pytest.mark.needs("bwrap")
-async def test_a_slow_machine_does_not_cost_what_runs_in_the_background(keeper: KeeperClient) -> None:
+async def test_a_slow_machine_does_not_cost_what_runs_in_the_background(
+    keeper: KeeperClient,
+) -> None:
     async with LocalSandbox(SandboxSpec(), keeper=keeper) as sandbox:
         await sandbox.exec("sleep 2718 &", background=True)
         # What begins in the same tick as a command goes with it.
         await asyncio.sleep(0.05)
         records = [read_json(file) for file in state_root().glob("*/*.json")]
         (warden,) = [record["pid"] for record in records if record["name"] == sandbox.name]
-        inits = [int(pid) for pid in Path(f"/proc/{warden}/task/{warden}/children").read_text().split()]
+        inits = [
+            int(pid) for pid in Path(f"/proc/{warden}/task/{warden}/children").read_text().split()
+        ]
         late = asyncio.ensure_future(sandbox.exec("sleep 60", background=True, timeout=0.3))
         await asyncio.sleep(0.1)
         for pid in inits:

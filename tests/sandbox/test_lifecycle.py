@@ -33,7 +33,9 @@ async def manager() -> AsyncIterator[SandboxManager]:
 
 
 def _stateless(**fields: object) -> SeedResult:
-    return SeedResult("p", "a", sandbox_spec=SandboxSpec(), verify_sandbox_spec=SandboxSpec(), **fields)  # type: ignore[arg-type]
+    return SeedResult(
+        "p", "a", sandbox_spec=SandboxSpec(), verify_sandbox_spec=SandboxSpec(), **fields
+    )  # type: ignore[arg-type]
 
 
 async def test_stateful_verifies_where_it_was_solved(manager: SandboxManager) -> None:
@@ -57,10 +59,14 @@ async def test_a_sandbox_that_nobody_uses_is_never_started(manager: SandboxManag
 async def test_stateless_carries_files_into_a_fresh_sandbox(manager: SandboxManager) -> None:
     async with manager.session(_stateless()) as session:
         assert session.agent is not None
-        await session.agent.exec("mkdir d; echo work > d/f; echo other > /tmp/not-carried; chmod 755 d/f")
+        await session.agent.exec(
+            "mkdir d; echo work > d/f; echo other > /tmp/not-carried; chmod 755 d/f"
+        )
         verifier = await session.for_verify()
         assert verifier is not None
-        assert (await verifier.exec("cat d/f; ls /tmp; test -x d/f && echo executable")).stdout == "work\nexecutable\n"
+        assert (
+            await verifier.exec("cat d/f; ls /tmp; test -x d/f && echo executable")
+        ).stdout == "work\nexecutable\n"
         with pytest.raises(SandboxError, match="given back"):
             await session.agent.exec("true")
 
@@ -75,12 +81,18 @@ async def test_stateless_carries_a_patch_of_a_repository(manager: SandboxManager
     seed.apply_cmd = f"{make}\n{workspace.apply_command('/workspace')}"
     async with manager.session(seed) as session:
         assert session.agent is not None
-        await session.agent.exec("echo two >> a; printf '\\000new' > b; echo n > new; git add -A; git commit -qm mine")
+        await session.agent.exec(
+            "echo two >> a; printf '\\000new' > b; echo n > new; git add -A; git commit -qm mine"
+        )
         verifier = await session.for_verify()
         assert verifier is not None
-        listing = (await verifier.exec("tar -xOf /input/workspace.tar ./_nel_mode; ls /input")).stdout
+        listing = (
+            await verifier.exec("tar -xOf /input/workspace.tar ./_nel_mode; ls /input")
+        ).stdout
         assert listing == "git-diff\nworkspace.tar\n"
-        assert (await verifier.exec("cat a new; od -c b")).stdout.startswith("one\ntwo\nn\n0000000  \\0   n   e   w")
+        assert (await verifier.exec("cat a new; od -c b")).stdout.startswith(
+            "one\ntwo\nn\n0000000  \\0   n   e   w"
+        )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +100,10 @@ async def test_stateless_carries_a_patch_of_a_repository(manager: SandboxManager
     [
         ({"capture_cmd": "false"}, "capture_cmd failed"),
         ({"capture_cmd": "true"}, "left nothing"),
-        ({"capture_cmd": "echo x > /output/workspace.tar", "apply_cmd": "exit 9"}, r"apply_cmd failed.*exit code 9"),
+        (
+            {"capture_cmd": "echo x > /output/workspace.tar", "apply_cmd": "exit 9"},
+            r"apply_cmd failed.*exit code 9",
+        ),
         ({"pre_agent_cmd": "echo broken >&2; exit 1"}, "pre_agent_cmd failed.*broken"),
     ],
 )
@@ -187,7 +202,9 @@ class Tiny:
 
 async def test_custom_sandboxes_come_from_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nemo_evaluator.testing.TinySandbox", Tiny, raising=False)
-    config = CustomSandbox(type="custom", class_path="nemo_evaluator.testing:TinySandbox", config={"greeting": "hi"})
+    config = CustomSandbox(
+        type="custom", class_path="nemo_evaluator.testing:TinySandbox", config={"greeting": "hi"}
+    )
     manager = SandboxManager(config, "run")
     async with manager.session(SeedResult("p", "a")) as session:
         assert session.agent is not None
@@ -198,7 +215,9 @@ async def test_custom_sandboxes_come_from_a_class(monkeypatch: pytest.MonkeyPatc
         SandboxManager(CustomSandbox(type="custom", class_path="pathlib:Path"), "run")
 
 
-async def test_a_machine_that_cannot_isolate_refuses_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_machine_that_cannot_isolate_refuses_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("nemo_evaluator.sandbox._bwrap.BWRAP", ())
     manager = SandboxManager(_config(), "run")
     with pytest.raises(SandboxError, match="cannot isolate") as caught:
@@ -217,7 +236,9 @@ async def test_a_machine_that_cannot_isolate_refuses_unless_told_otherwise(monke
 
 def _git(folder: Path, *arguments: str) -> str:
     settings = ["-c", "user.name=n", "-c", "user.email=e@x", "-c", "protocol.file.allow=always"]
-    done = subprocess.run(["git", *settings, *arguments], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", *settings, *arguments], cwd=folder, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -272,7 +293,9 @@ def test_git_scrub_leaves_only_the_past(build, tmp_path: Path) -> None:  # type:
     (workdir / "uncommitted").write_text("kept")
     (inner / "f").write_text("changed")
     _git(inner, "cat-file", "-e", gold)
-    done = subprocess.run(["sh", "-c", workspace.scrub_command(str(workdir))], capture_output=True, text=True)
+    done = subprocess.run(
+        ["sh", "-c", workspace.scrub_command(str(workdir))], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "non_ancestor_left=0" in done.stdout
     assert f"base={base}" in done.stdout
@@ -288,11 +311,15 @@ def test_git_scrub_leaves_only_the_past(build, tmp_path: Path) -> None:  # type:
 @pytest.mark.needs("git")
 def test_git_scrub_without_a_repository(tmp_path: Path) -> None:
     for folder, reason in ((tmp_path / "none", "no_workdir"), (tmp_path, "not_a_git_repo")):
-        done = subprocess.run(["sh", "-c", workspace.scrub_command(str(folder))], capture_output=True, text=True)
+        done = subprocess.run(
+            ["sh", "-c", workspace.scrub_command(str(folder))], capture_output=True, text=True
+        )
         assert done.returncode == 0
         assert f"NEL_GIT_CLEANUP skipped reason={reason}" in done.stdout
     _git(tmp_path, "init", "-q")
-    done = subprocess.run(["sh", "-c", workspace.scrub_command(str(tmp_path))], capture_output=True, text=True)
+    done = subprocess.run(
+        ["sh", "-c", workspace.scrub_command(str(tmp_path))], capture_output=True, text=True
+    )
     assert "reason=no_head" in done.stdout
 
 

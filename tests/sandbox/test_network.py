@@ -95,7 +95,9 @@ asyncio.run(main())
 
 @pytest.mark.needs("bwrap")
 def test_an_agent_that_opens_connections_takes_none_from_others(tmp_path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    ended = subprocess.run(
+        [sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=300, cwd=tmp_path
+    )
     assert ended.stdout.count("answered 15") == 2, ended.stdout + ended.stderr
 
 
@@ -139,7 +141,9 @@ async def test_a_way_without_a_proxy_behind_it_is_noted_as_broken() -> None:
         await forwards.close()
 
 
-async def test_over_its_cap_a_sandbox_is_refused_and_nothing_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_over_its_cap_a_sandbox_is_refused_and_nothing_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(_forward, "_MOST_OF_ONE", 4)
     reached = 0
 
@@ -208,7 +212,9 @@ async def test_accepting_survives_a_lack_of_files(monkeypatch: pytest.MonkeyPatc
         server.close()
 
 
-async def test_a_sandbox_with_few_connections_gets_a_place_of_one_with_many(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sandbox_with_few_connections_gets_a_place_of_one_with_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     places = _forward._Places()
     greedy = Forwards()
     honest = Forwards()
@@ -287,13 +293,24 @@ async def test_agents_of_two_tasks_do_not_meet_and_reach_neither_host_nor_metada
         gateway = str(asking.container_ip).rpartition(".")[0]
         last = int(str(asking.container_ip).rpartition(".")[2])
         with socket.create_server((f"{gateway}.{last - 1}", 0)) as host:
-            places = [f"{serving.container_ip}:8000", f"{gateway}.{last - 1}:{host.getsockname()[1]}"]
-            places += ["169.254.169.254:80", "172.17.0.1:1", "10.0.0.1:1", "192.168.0.1:1", "100.100.100.200:80"]
+            places = [
+                f"{serving.container_ip}:8000",
+                f"{gateway}.{last - 1}:{host.getsockname()[1]}",
+            ]
+            places += [
+                "169.254.169.254:80",
+                "172.17.0.1:1",
+                "10.0.0.1:1",
+                "192.168.0.1:1",
+                "100.100.100.200:80",
+            ]
             found = await asking.exec(["python3", "-c", CONNECT, *places], timeout=60)
         assert found.stdout.splitlines() == [f"{place} ConnectionRefusedError" for place in places]
         six = await asking.exec(["python3", "-c", CONNECT, "fd00:ec2::254:80"])
         assert "reached" not in six.stdout
-        changed = await asking.exec("iptables -F OUTPUT; ip route; nft flush ruleset; true", user="0")
+        changed = await asking.exec(
+            "iptables -F OUTPUT; ip route; nft flush ruleset; true", user="0"
+        )
         assert changed.return_code == 0
         again = await asking.exec(["python3", "-c", CONNECT, places[0]], user="0", timeout=60)
         assert "reached" not in again.stdout
@@ -305,7 +322,9 @@ async def test_agents_of_two_tasks_do_not_meet_and_reach_neither_host_nor_metada
 
 @pytest.mark.needs("docker", "root")
 async def test_a_killed_evaluator_leaves_no_network() -> None:
-    ended = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=120
+    )
     name = ended.stdout.strip()
     assert name, ended.stderr
     async with asyncio.timeout(60):
@@ -335,8 +354,12 @@ async def test_many_networks_are_there_at_once() -> None:
 
 def test_what_a_config_allows_is_reached_and_metadata_never_is() -> None:
     lines = rules(["10.1.0.0/16"]).splitlines()
-    assert lines.index("-A OUTPUT -d 10.1.0.0/16 -j ACCEPT") < lines.index("-A OUTPUT -d 10.0.0.0/8 -j REJECT")
-    assert lines.index("-A OUTPUT -d 169.254.0.0/16 -j REJECT") < lines.index("-A OUTPUT -d 10.1.0.0/16 -j ACCEPT")
+    assert lines.index("-A OUTPUT -d 10.1.0.0/16 -j ACCEPT") < lines.index(
+        "-A OUTPUT -d 10.0.0.0/8 -j REJECT"
+    )
+    assert lines.index("-A OUTPUT -d 169.254.0.0/16 -j REJECT") < lines.index(
+        "-A OUTPUT -d 10.1.0.0/16 -j ACCEPT"
+    )
     assert not [line for line in rules().splitlines() if "ACCEPT" in line and " -d 10.1" in line]
 
 

@@ -35,7 +35,9 @@ def test_our_end_of_a_stdin_pipe_is_closed_and_only_once(
         os.close(far)
         return said
 
-    monkeypatch.setattr(os, "fdopen", lambda fd, mode, _, closefd=True: Beside(fd, mode.rstrip("b"), closefd))
+    monkeypatch.setattr(
+        os, "fdopen", lambda fd, mode, _, closefd=True: Beside(fd, mode.rstrip("b"), closefd)
+    )
     with asyncio.Runner(loop_factory=loops) as runner:
         assert runner.run(main()) == b"in"
     assert elsewhere

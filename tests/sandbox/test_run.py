@@ -42,8 +42,14 @@ def test_killed_with_twenty_sandboxes_at_work_and_resumed(tmp_path: Path) -> Non
     (tmp_path / "boxes.py").write_text(BENCHMARK)
     (tmp_path / "slow").touch()
     with ScriptedServer("an answer") as server:
-        one = bench("boxes.py", max_concurrent=20, sandbox={"type": "local", "memory": "64m", "concurrency": 20})
-        config = nel.config("c.yaml", services={"model": api(server.url)}, benchmarks=[one], output={"dir": "out"})
+        one = bench(
+            "boxes.py",
+            max_concurrent=20,
+            sandbox={"type": "local", "memory": "64m", "concurrency": 20},
+        )
+        config = nel.config(
+            "c.yaml", services={"model": api(server.url)}, benchmarks=[one], output={"dir": "out"}
+        )
         process = nel.start("eval", "run", config)
         until = time.monotonic() + 180
         while _boxes(process.pid) < 20:

@@ -83,8 +83,12 @@ async def test_a_run_leaves_nothing_on_the_nodes(slurm_nodes: list[str]) -> None
     manager = SandboxManager(config, "run")
     before = _containers()
     try:
-        first, second = await asyncio.gather(*(manager.acquire(manager.resolve(None)) for _ in range(2)))
-        where = [(await box.exec("echo $SLURMD_NODENAME")).stdout.strip() for box in (first, second)]
+        first, second = await asyncio.gather(
+            *(manager.acquire(manager.resolve(None)) for _ in range(2))
+        )
+        where = [
+            (await box.exec("echo $SLURMD_NODENAME")).stdout.strip() for box in (first, second)
+        ]
         assert sorted(where) == slurm_nodes
         assert len(_containers() - before) == 2
         # Every slot is taken: the third waits for one, and finds nothing of the one before.
@@ -97,18 +101,29 @@ async def test_a_run_leaves_nothing_on_the_nodes(slurm_nodes: list[str]) -> None
     finally:
         await manager.close()
     assert _containers() - before == set()
-    assert _run("squeue", "-h", "-s", "-j", os.environ["SLURM_JOB_ID"], "-o", "%j").split().count(second.name) == 0  # type: ignore[attr-defined]
+    assert (
+        _run("squeue", "-h", "-s", "-j", os.environ["SLURM_JOB_ID"], "-o", "%j")
+        .split()
+        .count(second.name)
+        == 0
+    )  # type: ignore[attr-defined]
 
 
-async def test_variables_arrive_whatever_the_image_sets_and_never_on_a_command_line(slurm_nodes: list[str]) -> None:
+async def test_variables_arrive_whatever_the_image_sets_and_never_on_a_command_line(
+    slurm_nodes: list[str],
+) -> None:
     slots = NodeSlots(slurm_nodes, 1)
     secret = "x y; $(z) 'q' \"d\"\nnext"
-    spec = SandboxSpec(image=IMAGE, env={"IMAGE": "ours"}, entrypoint="echo $IMAGE > /tmp/e; sleep 2147483647")
+    spec = SandboxSpec(
+        image=IMAGE, env={"IMAGE": "ours"}, entrypoint="echo $IMAGE > /tmp/e; sleep 2147483647"
+    )
     async with SlurmSandbox(spec, settings=Limits(memory=100 * 2**20, cpus=1), slots=slots) as box:
         script = "printf %s \"$A|$IMAGE|$token|$NEL_ENV_A\"; cat /tmp/e; tr '\\0' ' ' < /proc/self/cmdline"
         running = asyncio.ensure_future(box.exec("sleep 1", env={"A": secret}))
         await asyncio.sleep(0.5)
-        lines = b"".join(path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+        lines = b"".join(
+            path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()
+        )
         assert b"$(z)" not in lines
         await running
         said = (await box.exec(script, env={"A": secret, "token": "t"})).stdout
@@ -123,7 +138,9 @@ async def test_limits_hold_for_every_command(slurm_nodes: list[str]) -> None:
     if "task/cgroup" not in _run("scontrol", "show", "config"):
         pytest.skip("this cluster has no control groups")
     async with SlurmSandbox(
-        SandboxSpec(image=IMAGE), settings=Limits(memory=100 * 2**20, cpus=1), slots=NodeSlots(slurm_nodes, 1)
+        SandboxSpec(image=IMAGE),
+        settings=Limits(memory=100 * 2**20, cpus=1),
+        slots=NodeSlots(slurm_nodes, 1),
     ) as box:
         for _ in range(2):
             result = await box.exec(["python3", "-c", "x = bytearray(300 * 2**20)"])
@@ -136,12 +153,18 @@ async def test_limits_hold_for_every_command(slurm_nodes: list[str]) -> None:
 async def test_what_slurm_refuses_is_no_failure_of_the_command(slurm_nodes: list[str]) -> None:
     slots = NodeSlots(slurm_nodes, 1)
     with pytest.raises(SandboxError, match="Memory required"):
-        await SlurmSandbox(SandboxSpec(image=IMAGE), settings=Limits(memory=2**40), slots=slots).start()
+        await SlurmSandbox(
+            SandboxSpec(image=IMAGE), settings=Limits(memory=2**40), slots=slots
+        ).start()
     with pytest.raises(SandboxError, match="failed to import"):
-        await SlurmSandbox(SandboxSpec(image="bad:1"), settings=Limits(memory=2**26, cpus=1), slots=slots).start()
+        await SlurmSandbox(
+            SandboxSpec(image="bad:1"), settings=Limits(memory=2**26, cpus=1), slots=slots
+        ).start()
     with pytest.raises(SandboxError, match="/proc/nowhere"):
         nowhere = SandboxSpec(image=IMAGE, workdir="/proc/nowhere")
-        await asyncio.wait_for(SlurmSandbox(nowhere, settings=Limits(memory=2**26, cpus=1), slots=slots).start(), 20)
+        await asyncio.wait_for(
+            SlurmSandbox(nowhere, settings=Limits(memory=2**26, cpus=1), slots=slots).start(), 20
+        )
     box = SlurmSandbox(SandboxSpec(image=IMAGE), settings=Limits(memory=2**26, cpus=1), slots=slots)
     await box.start()
     try:
@@ -169,7 +192,9 @@ def open_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-async def test_folders_of_the_host_and_scratch_folders(slurm_nodes: list[str], open_folder: Path) -> None:
+async def test_folders_of_the_host_and_scratch_folders(
+    slurm_nodes: list[str], open_folder: Path
+) -> None:
     (open_folder / "f").write_text("hello")
     spec = SandboxSpec(
         image=IMAGE,
@@ -179,7 +204,9 @@ async def test_folders_of_the_host_and_scratch_folders(slurm_nodes: list[str], o
             {"container_path": "/scratch"},
         ],
     )
-    async with SlurmSandbox(spec, settings=Limits(memory=2**26, cpus=1), slots=NodeSlots(slurm_nodes, 1)) as box:
+    async with SlurmSandbox(
+        spec, settings=Limits(memory=2**26, cpus=1), slots=NodeSlots(slurm_nodes, 1)
+    ) as box:
         said = await box.exec(
             "pwd; cat /in/data/f; echo; touch /scratch/x && echo ok; touch /in/data/x || echo refused"
         )
@@ -219,7 +246,14 @@ def test_kill_9_leaves_nothing_on_the_nodes(slurm_nodes: list[str]) -> None:
     names = process.stdout.readline().split()
     assert len(names) == 3
     # A step of somebody else in the same job, which is to live on.
-    place = ["--overlap", f"--nodelist={slurm_nodes[0]}", "--nodes=1", "--ntasks=1", "--mem=10M", "--cpus-per-task=1"]
+    place = [
+        "--overlap",
+        f"--nodelist={slurm_nodes[0]}",
+        "--nodes=1",
+        "--ntasks=1",
+        "--mem=10M",
+        "--cpus-per-task=1",
+    ]
     stranger = subprocess.Popen(["srun", *place, "sleep", "986533"])
     while not _sleepers("986533"):
         time.sleep(0.05)
@@ -238,7 +272,9 @@ def test_kill_9_leaves_nothing_on_the_nodes(slurm_nodes: list[str]) -> None:
     stranger.wait(20)
 
 
-async def test_it_says_what_is_missing(slurm_nodes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_says_what_is_missing(
+    slurm_nodes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = SlurmConfig(type="slurm", image="x")
     monkeypatch.delenv("SLURM_JOB_ID")
     with pytest.raises(SandboxError, match="not inside a SLURM job"):
@@ -258,11 +294,21 @@ async def test_it_says_what_is_missing(slurm_nodes: list[str], tmp_path: Path, m
 
 
 async def test_an_endpoint_of_the_evaluator_is_reached_by_its_name(slurm_nodes: list[str]) -> None:
-    box = SlurmSandbox(SandboxSpec(image=IMAGE), settings=Limits(memory=2**26, cpus=1), slots=NodeSlots(slurm_nodes, 1))
-    await box.start(outside_endpoints=[OutsideEndpoint("http://127.0.0.1:81/s/1", "MODEL_BASE_URL")])
+    box = SlurmSandbox(
+        SandboxSpec(image=IMAGE),
+        settings=Limits(memory=2**26, cpus=1),
+        slots=NodeSlots(slurm_nodes, 1),
+    )
+    await box.start(
+        outside_endpoints=[OutsideEndpoint("http://127.0.0.1:81/s/1", "MODEL_BASE_URL")]
+    )
     try:
         said = (await box.exec("echo $MODEL_BASE_URL")).stdout.strip()
-        assert said == box.resolved_endpoint_url("MODEL_BASE_URL") == NodeSlots.from_node("http://127.0.0.1:81/s/1")
+        assert (
+            said
+            == box.resolved_endpoint_url("MODEL_BASE_URL")
+            == NodeSlots.from_node("http://127.0.0.1:81/s/1")
+        )
     finally:
         await box.stop()
 
@@ -274,7 +320,9 @@ async def test_work_is_carried_into_a_fresh_sandbox(slurm_nodes: list[str]) -> N
     try:
         async with manager.session(seed) as session:
             assert session.agent is not None
-            await session.agent.exec("mkdir d; echo work > d/f; echo other > /tmp/not-carried; chmod 755 d/f")
+            await session.agent.exec(
+                "mkdir d; echo work > d/f; echo other > /tmp/not-carried; chmod 755 d/f"
+            )
             verifier = await session.for_verify()
             assert verifier is not None
             said = (await verifier.exec("cat d/f; ls /tmp; test -x d/f && echo executable")).stdout

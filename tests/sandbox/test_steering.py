@@ -58,9 +58,13 @@ async def test_home_is_not_the_workspace_and_is_not_carried(manager: SandboxMana
 
 
 @needs_bwrap
-async def test_a_verifier_can_be_started_anew_with_and_without_the_work(manager: SandboxManager) -> None:
+async def test_a_verifier_can_be_started_anew_with_and_without_the_work(
+    manager: SandboxManager,
+) -> None:
     async with manager.session(stateless()) as session:
-        await session.agent.exec("echo work > work.txt; mkdir __pycache__; echo x > __pycache__/a.cpython-311.pyc")
+        await session.agent.exec(
+            "echo work > work.txt; mkdir __pycache__; echo x > __pycache__/a.cpython-311.pyc"
+        )
         verifier = await session.for_verify()
         assert (await verifier.exec("ls; touch trace")).stdout == "work.txt\n"
         await verifier.renew(with_work=False)  # type: ignore[attr-defined]
@@ -73,7 +77,9 @@ async def test_a_verifier_can_be_started_anew_with_and_without_the_work(manager:
 
 
 @needs_bwrap
-async def test_a_snapshot_knows_hostile_content_and_follows_none_of_it(manager: SandboxManager) -> None:
+async def test_a_snapshot_knows_hostile_content_and_follows_none_of_it(
+    manager: SandboxManager,
+) -> None:
     make = r"""
         printf a > plain; ln plain hard; ln -s /etc/passwd out; mkfifo pipe; printf b > "$(printf 'new\nline')"
         printf c > "$(printf 'caf\351')"; printf d > ./-rf; mkdir deep; printf e > deep/run; chmod 4755 deep/run
@@ -105,7 +111,11 @@ def archive_of(target: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
         for header, content in members:
             tar.addfile(header, io.BytesIO(content))
     with tarfile.open(target, mode="w") as tar:
-        for name, content in (("_nel_mode", b"archive\n"), ("_nel_files.tar", files.getvalue()), ("evil", b"x")):
+        for name, content in (
+            ("_nel_mode", b"archive\n"),
+            ("_nel_files.tar", files.getvalue()),
+            ("evil", b"x"),
+        ):
             header, body = member(name, content)
             tar.addfile(header, io.BytesIO(body))
     return target
@@ -150,7 +160,9 @@ def test_an_archive_that_no_capture_writes_is_tampering(tmp_path: Path) -> None:
 @needs_bwrap
 async def test_many_small_files_are_read_in_bounded_time(manager: SandboxManager) -> None:
     async with manager.session(stateless()) as session:
-        made = await session.agent.exec("python3 -c 'for n in range(10000): open(str(n), \"w\").close()'")
+        made = await session.agent.exec(
+            "python3 -c 'for n in range(10000): open(str(n), \"w\").close()'"
+        )
         assert made.ok
         async with asyncio.timeout(120):
             assert len(await take_snapshot(session.agent, "/workspace")) == 10_000
@@ -161,7 +173,9 @@ def plain(*paths: str) -> Snapshot:
     return {path: Entry("file", executable=True, special_bits=0, content=path) for path in paths}
 
 
-def steering(*created: str, before: Snapshot | None = None, tests: tuple[str, ...] = ()) -> set[str]:
+def steering(
+    *created: str, before: Snapshot | None = None, tests: tuple[str, ...] = ()
+) -> set[str]:
     """Which new files steer."""
     earlier = before or {}
     after = earlier | plain(*created)
@@ -208,12 +222,16 @@ def test_a_module_that_was_there_is_work_and_a_new_one_in_its_place_is_not() -> 
 def test_a_module_where_the_tests_start_is_in_the_way_and_elsewhere_it_is_not() -> None:
     after = plain("backend/json.py", "other/json.py")
     changes = changes_between({}, after)
-    assert set(steering_changes({}, after, changes, start_folders={"backend"})) == {"backend/json.py"}
+    assert set(steering_changes({}, after, changes, start_folders={"backend"})) == {
+        "backend/json.py"
+    }
 
 
 def test_names_of_the_tasks_tests_are_known() -> None:
     tests = ("test_outputs.py", "helper.py", "test.sh")
-    assert steering("test_outputs/__init__.py", "deep/test_outputs.so", "helper.py", tests=tests) == {
+    assert steering(
+        "test_outputs/__init__.py", "deep/test_outputs.so", "helper.py", tests=tests
+    ) == {
         "test_outputs/__init__.py",
         "deep/test_outputs.so",
     }
@@ -223,14 +241,29 @@ def test_names_of_the_tasks_tests_are_known() -> None:
     ("name", "before", "after", "steers"),
     [
         ("pyproject.toml", "[project]\nname='a'\n", "[project]\nname='b'\n", False),
-        ("pyproject.toml", "[project]\nname='a'\n", "[tool.pytest.ini_options]\naddopts='--co'\n", True),
+        (
+            "pyproject.toml",
+            "[project]\nname='a'\n",
+            "[tool.pytest.ini_options]\naddopts='--co'\n",
+            True,
+        ),
         ("pyproject.toml", "[project]\nname='a'\n", "[project\n", True),
         ("setup.cfg", "[metadata]\nname=a\n", "[metadata]\nname=b\n", False),
         ("setup.cfg", "[metadata]\nname=a\n", "[tool:pytest]\naddopts=--co\n", True),
         ("package.json", '{"scripts": {"test": "jest"}}', '{"scripts": {"test": "true"}}', True),
         ("package.json", '{"scripts": {}}', '{"scripts": {}, "dependencies": {"a": "1"}}', False),
-        ("Cargo.toml", "[package]\nname='a'\n", "[package]\nname='a'\n[[test]]\nname='t'\nharness=false\n", True),
-        ("Cargo.toml", "[package]\nname='a'\n", "[package]\nname='a'\n[dependencies]\nserde='1'\n", False),
+        (
+            "Cargo.toml",
+            "[package]\nname='a'\n",
+            "[package]\nname='a'\n[[test]]\nname='t'\nharness=false\n",
+            True,
+        ),
+        (
+            "Cargo.toml",
+            "[package]\nname='a'\n",
+            "[package]\nname='a'\n[dependencies]\nserde='1'\n",
+            False,
+        ),
         ("Cargo.toml", "[package]\nname='a'\n", "[package]\nname='a'\nautotests=false\n", True),
         ("package.json", "{}", '{"workspaces": ["evil"]}', True),
         ("package.json", "{}", '{"description": "x"}', False),
@@ -239,7 +272,9 @@ def test_names_of_the_tasks_tests_are_known() -> None:
         ("composer.json", "{}", '{"scripts": {"test": "true"}}', True),
     ],
 )
-def test_of_some_files_only_sections_steer(name: str, before: str, after: str, steers: bool) -> None:
+def test_of_some_files_only_sections_steer(
+    name: str, before: str, after: str, steers: bool
+) -> None:
     snapshots = []
     for text in (before, after):
         entry = Entry("file", executable=False, special_bits=0, content=text, text=text.encode())

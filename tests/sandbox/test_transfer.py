@@ -35,7 +35,10 @@ def _archive(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
 
 def _sender(archive: bytes, *, digest: str | None = None, code: int = 0):  # type: ignore[no-untyped-def]
     async def pipe(
-        argv: list[str], stdin: IO[bytes] | None, sink: Callable[[bytes], object] | None, timeout: float
+        argv: list[str],
+        stdin: IO[bytes] | None,
+        sink: Callable[[bytes], object] | None,
+        timeout: float,
     ) -> tuple[Exit, str]:
         assert sink is not None
         sink(archive)
@@ -78,7 +81,9 @@ async def test_evil_archives(name: str, tmp_path: Path) -> None:
     assert (outside / "victim").read_text() == "safe"
     assert sorted(path.name for path in outside.iterdir()) == ["victim"]
     strays = [
-        path for path in tmp_path.rglob("*") if path.is_file() and "evil" in path.name and target not in path.parents
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and "evil" in path.name and target not in path.parents
     ]
     assert strays == []
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
@@ -100,7 +105,13 @@ def _raw(name: str, kind: bytes, size: int) -> bytes:
 HUGE = {
     "old sparse": _archive(TOP)[:512] + _raw("./f", tarfile.GNUTYPE_SPARSE, 512) + b"x" * 512,
     "sparse 1.0": _archive(
-        TOP, _pax(GNU_sparse_major="1", GNU_sparse_minor="0", GNU_sparse_name="./f", GNU_sparse_realsize=str(2**50))
+        TOP,
+        _pax(
+            GNU_sparse_major="1",
+            GNU_sparse_minor="0",
+            GNU_sparse_name="./f",
+            GNU_sparse_realsize=str(2**50),
+        ),
     ),
     "sparse 0.1": _archive(TOP, _pax(GNU_sparse_map=f"0,1,{2**50},1", GNU_sparse_size=str(2**50))),
     "sparse 0.0": _archive(TOP, _pax(GNU_sparse_size=str(2**50), GNU_sparse_numblocks="1")),
@@ -112,7 +123,9 @@ HUGE = {
     "a NUL in a name": _archive(TOP, _pax(path="./f\0g")),
     "headers of headers": _archive(TOP)[:512] + _raw("./f", tarfile.XHDTYPE, 0) * 3000,
     "one file named by many": _archive(
-        TOP, _entry("./f", data=b"x" * 600_000), *(_entry(f"./{n}", tarfile.LNKTYPE, "./f") for n in range(5))
+        TOP,
+        _entry("./f", data=b"x" * 600_000),
+        *(_entry(f"./{n}", tarfile.LNKTYPE, "./f") for n in range(5)),
     ),
     "many files": _archive(TOP, *(_entry(f"./{n}", data=b"") for n in range(60))),
 }

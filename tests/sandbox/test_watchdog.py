@@ -53,7 +53,9 @@ asyncio.run(main())
 
 
 def _hold(**values: object) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([sys.executable, "-c", HOLDER.format(**values)], stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER.format(**values)], stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == b"up\n"
     return process
@@ -71,12 +73,16 @@ def _records(pid: int) -> list[dict[str, object]]:
 
 
 def _alive(folders: list[Path]) -> int:
-    return sum(len((folder / "cgroup.procs").read_text().split()) for folder in folders if folder.exists())
+    return sum(
+        len((folder / "cgroup.procs").read_text().split()) for folder in folders if folder.exists()
+    )
 
 
 @pytest.mark.needs("bwrap")
 def test_kill_9_leaves_no_local_sandbox() -> None:
-    process = _hold(config="LocalSandbox", kind="local", options="concurrency=20", run="r", image="", count=20)
+    process = _hold(
+        config="LocalSandbox", kind="local", options="concurrency=20", run="r", image="", count=20
+    )
     records = _records(process.pid)
     wardens = [int(str(record["pid"])) for record in records]
     folders = [Path(path) for record in records for path, _ in record["groups"]]  # type: ignore[attr-defined]
@@ -112,13 +118,19 @@ async def test_kill_9_leaves_no_container() -> None:
         await api.aclose()
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.needs(kind)) for kind in ("apptainer", "slurm")])
-async def test_gc_knows_sandboxes_that_a_command_removes(kind: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.needs(kind)) for kind in ("apptainer", "slurm")]
+)
+async def test_gc_knows_sandboxes_that_a_command_removes(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
     limits, reaper = Limits(memory=2**27, cpus=1), Reaper()
     box: ContainerSandbox
     if kind == "slurm":
         slots = NodeSlots(request.getfixturevalue("slurm_nodes"), 1)
-        box = SlurmSandbox(SandboxSpec(image=IMAGE), "gc", settings=limits, slots=slots, reaper=reaper)
+        box = SlurmSandbox(
+            SandboxSpec(image=IMAGE), "gc", settings=limits, slots=slots, reaper=reaper
+        )
     else:
         box = ApptainerSandbox(SandboxSpec(), "gc", settings=limits, image_file=SIF, reaper=reaper)
     await box.start()
@@ -162,11 +174,15 @@ async def test_gc_removes_what_a_dead_keeper_left(keeper: KeeperClient) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_the_command_lists_sandboxes() -> None:
-    process = _hold(config="LocalSandbox", kind="local", options="", run="shown-run", image="", count=1)
+    process = _hold(
+        config="LocalSandbox", kind="local", options="", run="shown-run", image="", count=1
+    )
     try:
         lines = CliRunner().invoke(sandbox_command, ["ls", "--json"]).output.splitlines()
         mine = [json.loads(line) for line in lines if "shown-run" in line]
-        assert [(one["kind"], one["orphan"], one["owner"]) for one in mine] == [("local", False, f"pid {process.pid}")]
+        assert [(one["kind"], one["orphan"], one["owner"]) for one in mine] == [
+            ("local", False, f"pid {process.pid}")
+        ]
         assert "shown-run" in CliRunner().invoke(sandbox_command, ["ls"]).output
     finally:
         _kill(process)

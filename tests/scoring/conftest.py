@@ -26,9 +26,13 @@ def wide_mirror_dir(mirror_dir: Path, tmp_path_factory: pytest.TempPathFactory) 
             tasks[json.loads(line)["task"]].append(line)
     for task, lines in tasks.items():
         (folder / f"bbh_{task}.jsonl").write_text("".join(lines), encoding="utf-8")
-        entries.append(MirrorEntry("lukaemon/bbh", "test", f"bbh_{task}.jsonl", len(lines), config=task))
+        entries.append(
+            MirrorEntry("lukaemon/bbh", "test", f"bbh_{task}.jsonl", len(lines), config=task)
+        )
     pictures = "mmmu_pro/with_images_sample.jsonl"
-    entries.append(MirrorEntry("MMMU/MMMU_Pro", "test", pictures, 6, False, config="standard (10 options)"))
+    entries.append(
+        MirrorEntry("MMMU/MMMU_Pro", "test", pictures, 6, False, config="standard (10 options)")
+    )
     write_index(folder, entries)
     return folder
 

@@ -77,7 +77,15 @@ def texts(size: int) -> dict[str, str]:
 
 NAMES: Final = sorted(texts(10))
 # Of the kinds, those that once took minutes or raised are in the ordinary run.
-_TELLING: Final = ("a long number", "a tower", "blank lines", "bangs", "labels", "nested brackets", "one letter")
+_TELLING: Final = (
+    "a long number",
+    "a tower",
+    "blank lines",
+    "bangs",
+    "labels",
+    "nested brackets",
+    "one letter",
+)
 KINDS: Final = NAMES if ALL else [*_TELLING, "stops", "unicode digits"]
 OF_CHECKERS: Final = texts(CHECKED_SIZE)
 _CHOICES: Final = {"choices": ["x", "y", "z", "w"], "question": "How much is it?"}
@@ -89,17 +97,37 @@ _SPANS: Final = {
 }
 # The arguments of all instructions together.
 _ARGUMENTS: Final[dict[str, Any]] = {
-    **dict.fromkeys(("N", "n", "m", "small_n", "n_start", "nth_paragraph", "num_sentences", "num_words"), 2),
-    **dict.fromkeys(("num_paragraphs", "num_placeholders", "num_bullets", "num_highlights", "num_sections"), 2),
-    **dict.fromkeys(("n_end", "max_words", "capital_frequency", "let_frequency", "frequency", "percentage"), 5),
+    **dict.fromkeys(
+        ("N", "n", "m", "small_n", "n_start", "nth_paragraph", "num_sentences", "num_words"), 2
+    ),
+    **dict.fromkeys(
+        ("num_paragraphs", "num_placeholders", "num_bullets", "num_highlights", "num_sections"), 2
+    ),
+    **dict.fromkeys(
+        ("n_end", "max_words", "capital_frequency", "let_frequency", "frequency", "percentage"), 5
+    ),
     **dict.fromkeys(("relation", "capital_relation", "let_relation"), "at least"),
     **{f"keyword{number}": "a" for number in range(1, 6)},
-    **{"keyword": "a", "word": "a", "letter": "a", "first_word": "a", "end_phrase": "the end", "sep": "-"},
-    **{"min_words": 1, "options": "yes/no", "postscript_marker": "P.S.", "section_spliter": "SECTION"},
+    **{
+        "keyword": "a",
+        "word": "a",
+        "letter": "a",
+        "first_word": "a",
+        "end_phrase": "the end",
+        "sep": "-",
+    },
+    **{
+        "min_words": 1,
+        "options": "yes/no",
+        "postscript_marker": "P.S.",
+        "section_spliter": "SECTION",
+    },
     **{"prompt_to_repeat": "Say a word.", "reference_text": "a b c d e", "language": "en"},
     **{"keywords": ["a", "b"], "forbidden_words": ["q"]},
 }
-_FUNCTIONS: Final = [{"name": "f", "parameters": {"type": "dict", "properties": {"a": {"type": "integer"}}}}]
+_FUNCTIONS: Final = [
+    {"name": "f", "parameters": {"type": "dict", "properties": {"a": {"type": "integer"}}}}
+]
 
 
 def _scorer(name: str, target: Any, metadata: dict[str, Any] | None = None) -> Callable[[str], Any]:
@@ -114,7 +142,10 @@ def _of(scorer: Callable[..., Any], target: Any, metadata: dict[str, Any]) -> Ca
 
 
 SCORERS: Final[dict[str, Callable[[str], Any]]] = {
-    **{name: _scorer(name, "B") for name in ("exact_match", "fuzzy_match", "f1", "mcq_extract", "answer_line")},
+    **{
+        name: _scorer(name, "B")
+        for name in ("exact_match", "fuzzy_match", "f1", "mcq_extract", "answer_line")
+    },
     "multichoice_regex": _scorer("multichoice_regex", "B"),
     "numeric_match": _scorer("numeric_match", "1/3"),
     "json_schema": _scorer("json_schema", "", {"schema": {"type": "object", "required": ["a"]}}),

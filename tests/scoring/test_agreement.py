@@ -27,7 +27,9 @@ def test_nothing_can_be_said_without_spread_or_pairs() -> None:
     assert krippendorff_alpha([]) is None
 
 
-@given(st.lists(st.integers(1, 5), min_size=2, max_size=20).filter(lambda grades: len(set(grades)) > 1))
+@given(
+    st.lists(st.integers(1, 5), min_size=2, max_size=20).filter(lambda grades: len(set(grades)) > 1)
+)
 def test_perfect_agreement_is_one(grades: list[int]) -> None:
     assert krippendorff_alpha([[grade, grade, grade] for grade in grades]) == pytest.approx(1.0)
 

@@ -97,7 +97,14 @@ def test_no_letter_is_unparsed(response: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "response", ["Paris", "The answer is Paris.", "Answer: **Paris**", r"\boxed{\text{Paris}}", "It must be Paris."]
+    "response",
+    [
+        "Paris",
+        "The answer is Paris.",
+        "Answer: **Paris**",
+        r"\boxed{\text{Paris}}",
+        "It must be Paris.",
+    ],
 )
 def test_the_text_of_an_option_stands_for_its_letter(response: str) -> None:
     assert multichoice_regex(ScorerInput(response, "B", {"choices": CITIES}))["correct"] is True
@@ -115,14 +122,26 @@ def test_i_is_a_letter_only_when_it_stands_as_one() -> None:
 
 
 def test_two_options_named_is_no_choice() -> None:
-    assert multichoice_regex(ScorerInput("Paris or Rome", "B", {"choices": CITIES}))["correct"] is False
+    assert (
+        multichoice_regex(ScorerInput("Paris or Rome", "B", {"choices": CITIES}))["correct"]
+        is False
+    )
 
 
 def test_labels_come_from_the_pattern_the_argument_or_the_row() -> None:
-    assert multichoice_regex(ScorerInput("Answer: J", "J"), r"(?i)Answer\s*:\s*([A-J])")["correct"] is True
+    assert (
+        multichoice_regex(ScorerInput("Answer: J", "J"), r"(?i)Answer\s*:\s*([A-J])")["correct"]
+        is True
+    )
     assert multichoice_regex(ScorerInput("Answer: 2", "2"), labels="12")["correct"] is True
-    assert multichoice_regex(ScorerInput("Answer: E", "E", {"choices": list("vwxyz")}))["correct"] is True
-    assert multichoice_regex(ScorerInput("Pick: x\nPick: **y**", "Y"), r"Pick: (\w)")["correct"] is True
+    assert (
+        multichoice_regex(ScorerInput("Answer: E", "E", {"choices": list("vwxyz")}))["correct"]
+        is True
+    )
+    assert (
+        multichoice_regex(ScorerInput("Pick: x\nPick: **y**", "Y"), r"Pick: (\w)")["correct"]
+        is True
+    )
 
 
 def test_extract_mcq_letter() -> None:

@@ -42,7 +42,9 @@ META = {"_prompt": STUB, "_test": TEST, "_entry_point": "add"}
 )
 async def test_right_code(response: str) -> None:
     sandbox = PlainSandbox()
-    assert (await code_sandbox(ScorerInput(response, "add", META, sandbox=sandbox)))["correct"] is True
+    assert (await code_sandbox(ScorerInput(response, "add", META, sandbox=sandbox)))[
+        "correct"
+    ] is True
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,9 @@ async def manager(request: pytest.FixtureRequest) -> AsyncIterator[SandboxManage
         made = SandboxManager(LocalSandbox(type="local", memory="256m"), "test")
     else:
         image = "nel-test/python:bookworm"
-        made = SandboxManager(DockerSandbox(type="docker", memory="256m", image=image, network="none"), "test")
+        made = SandboxManager(
+            DockerSandbox(type="docker", memory="256m", image=image, network="none"), "test"
+        )
     yield made
     await made.close()
 
@@ -111,16 +115,25 @@ async def _score(manager: SandboxManager, sample: ScorerInput, timeout: float = 
 
 
 async def test_each_end_is_called_by_its_name(manager: SandboxManager) -> None:
-    scores = {name: await _score(manager, ScorerInput(code, "add", META), 5) for name, code in VERDICTS.items()}
-    assert {name: score["verdict"] for name, score in scores.items()} == {name: name for name in VERDICTS}
+    scores = {
+        name: await _score(manager, ScorerInput(code, "add", META), 5)
+        for name, code in VERDICTS.items()
+    }
+    assert {name: score["verdict"] for name, score in scores.items()} == {
+        name: name for name in VERDICTS
+    }
     assert [name for name, score in scores.items() if score["correct"]] == ["passed"]
-    crashed = await _score(manager, ScorerInput("def add(a, b):\n    raise SystemExit(127)", "add", META))
+    crashed = await _score(
+        manager, ScorerInput("def add(a, b):\n    raise SystemExit(127)", "add", META)
+    )
     assert crashed["verdict"] == "crash"
 
 
 @pytest.mark.needs("mirror")
 async def test_canonical_solutions_pass(manager: SandboxManager, mirror_dir: Path) -> None:
-    sample = slice(None) if "local" in type(manager.config).__name__.lower() else slice(None, None, 10)
+    sample = (
+        slice(None) if "local" in type(manager.config).__name__.lower() else slice(None, None, 10)
+    )
     samples = [
         ScorerInput(row["prompt"] + row["canonical_solution"], "", humaneval(row))
         for row in iter_jsonl(mirror_dir / "humaneval" / "test.jsonl")

@@ -25,7 +25,9 @@ def test_the_corpus_is_large_and_half_of_it_are_traps() -> None:
 async def test_error_rates(scorer: str) -> None:
     verdicts = await judged([case for case in CASES if case.scorer == scorer])
     count = rates(verdicts)[scorer]
-    wrong = [f"{case.response!r} for {case.target!r}" for case, said, _ in verdicts if said != case.right]
+    wrong = [
+        f"{case.response!r} for {case.target!r}" for case, said, _ in verdicts if said != case.right
+    ]
     assert count["wrongly right"] <= WRONGLY_RIGHT * count["cases"], wrong[:10]
     assert count["wrongly wrong"] <= WRONGLY_WRONG * count["cases"], wrong[:10]
     assert not [case for case, said, _ in verdicts if case.kind == "common" and said != case.right]

@@ -44,7 +44,9 @@ def _options(seed: SeedResult) -> list[str]:
 
 
 def _lines(seed: SeedResult) -> str:
-    return "\n".join(f"{letter}) {text}" for letter, text in zip("ABCDEFGHIJ", _options(seed), strict=False))
+    return "\n".join(
+        f"{letter}) {text}" for letter, text in zip("ABCDEFGHIJ", _options(seed), strict=False)
+    )
 
 
 MODELS: dict[str, Callable[[SeedResult], str]] = {
@@ -59,7 +61,9 @@ MODELS: dict[str, Callable[[SeedResult], str]] = {
         f"To solve this, we note that {_asked(seed)[: len(_asked(seed)) // 2]} and the"
     ),
     "refusal": lambda seed: "I'm sorry, but I cannot answer this question.",
-    "refusal with the question": lambda seed: f"I cannot determine the answer to the question: {_asked(seed)}",
+    "refusal with the question": lambda seed: (
+        f"I cannot determine the answer to the question: {_asked(seed)}"
+    ),
     "every letter": lambda seed: "A, B, C, D, E, F, G, H, I, J",
     "all letters after the cue": lambda seed: "Answer: A, B, C, D",
     "a or b": lambda seed: "The answer is A or B.",
@@ -79,9 +83,17 @@ async def test_degenerate_models(name: str) -> None:
 
 
 _PASSAGE = "The bridge over the Tay was opened in 1887 and has 86 piers. William Arrol's company built it of steel."
-_CHOICES = {"label": ["A", "B", "C", "D"], "text": ["a pump", "a magnet", "copper wire", "the moon"]}
+_CHOICES = {
+    "label": ["A", "B", "C", "D"],
+    "text": ["a pump", "a magnet", "copper wire", "the moon"],
+}
 _ARC = {"id": "1", "question": "Which of these attracts iron?", "choices": _CHOICES}
-_MMLU = {"question": "Which of these attracts iron?", "choices": _CHOICES["text"], "answer": 1, "error_type": "ok"}
+_MMLU = {
+    "question": "Which of these attracts iron?",
+    "choices": _CHOICES["text"],
+    "answer": 1,
+    "error_type": "ok",
+}
 # Rows in the form of the hub, for the built-ins that the mirror does not hold.
 OWN_ROWS: dict[str, list[dict[str, Any]]] = {
     "squad_v2": [
@@ -120,15 +132,21 @@ OWN_ROWS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", OWN_ROWS)
-async def test_degenerate_models_on_rows_of_our_own(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, params = OWN_ROWS[name], {"global_mmlu": {"languages": "de"}, "mmlu_redux": {"subjects": ["physics"]}}
+async def test_degenerate_models_on_rows_of_our_own(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, params = (
+        OWN_ROWS[name],
+        {"global_mmlu": {"languages": "de"}, "mmlu_redux": {"subjects": ["physics"]}},
+    )
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setattr(_rows, "open_rows", lambda uri: ListRows(rows))
     environment = get_environment(name, params=params.get(name, {"dataset": str(file)}))
     assert len(environment) == len(rows)
     right = [
-        await environment.verify_answer(f"Answer: {seed.expected_answer}", seed) for seed in await _seeds(environment)
+        await environment.verify_answer(f"Answer: {seed.expected_answer}", seed)
+        for seed in await _seeds(environment)
     ]
     assert [verdict.reward for verdict in right] == [1.0] * len(rows)
     await _score_nothing(environment, name)
@@ -151,5 +169,7 @@ async def _score_nothing(environment: EvalEnvironment, name: str, step: int = 1)
                 shown.append((text[-200:], seed.expected_answer, verdict.extracted_answer))
         assert right <= HIGHEST * len(seeds), (model, right / len(seeds), shown[:3])
         # A few words may be an answer to a problem of mathematics or a question of facts, a wrong one.
-        words = (name == "math500" and model == "yes and no") or (name in SPANS and model not in SAY_NOTHING)
+        words = (name == "math500" and model == "yes and no") or (
+            name in SPANS and model not in SAY_NOTHING
+        )
         assert words or unparsed >= 0.85 * len(seeds), (model, unparsed / len(seeds))

@@ -13,9 +13,17 @@ CITIES = {"choices": ["Rome", "Paris", "Oslo", "Bern"], "question": "Which city 
 ANSWERS = [
     ("multichoice_regex", r, t, ok, CITIES)
     for r, t, ok in [
-        ("After weighing the evidence, I'm leaning toward B, though A is also defensible.", "B", True),
+        (
+            "After weighing the evidence, I'm leaning toward B, though A is also defensible.",
+            "B",
+            True,
+        ),
         ("I'd eliminate A and C. Between B and D, B is better supported. Final: B", "B", True),
-        ("B because the Seine flows through Paris. D would be wrong since Bern is on the Aare.", "B", True),
+        (
+            "B because the Seine flows through Paris. D would be wrong since Bern is on the Aare.",
+            "B",
+            True,
+        ),
         ("It's definitely not A or C.", "A", False),
         ("Correct answer: B (Paris). Incorrect: A, C, D.", "B", True),
         ("My choice is B.", "B", True),
@@ -36,7 +44,11 @@ ANSWERS = [
         ),
         ("The answer is B. A is incorrect. C is incorrect. D is incorrect.", "B", True),
         ("Answer: B\n\nExplanation: A is wrong because Rome lies on the Tiber.", "B", True),
-        ("Answer: D\n\nActually, the Aare flows through Bern, so the Seine must be Paris. Answer: B", "B", True),
+        (
+            "Answer: D\n\nActually, the Aare flows through Bern, so the Seine must be Paris. Answer: B",
+            "B",
+            True,
+        ),
         ("I cannot decide between B and D", "B", False),
         ("The user wants a letter. The answer is B", "B", True),
         ("Option B: Paris", "B", True),
@@ -85,13 +97,38 @@ ANSWERS += [
 ANSWERS += [
     ("fuzzy_match", r, t, ok, {"question": q})
     for r, t, ok, q in [
-        ("Alexander Fleming discovered penicillin in 1928.", "Alexander Fleming", True, "Who discovered penicillin?"),
-        ("The capital of Australia is Canberra, not Sydney.", "Canberra", True, "What is the capital of Australia?"),
+        (
+            "Alexander Fleming discovered penicillin in 1928.",
+            "Alexander Fleming",
+            True,
+            "Who discovered penicillin?",
+        ),
+        (
+            "The capital of Australia is Canberra, not Sydney.",
+            "Canberra",
+            True,
+            "What is the capital of Australia?",
+        ),
         ("It was written by Leo Tolstoy.", "Leo Tolstoy", True, "Who wrote War and Peace?"),
-        ("The Pacific Ocean is the largest ocean on Earth.", "Pacific Ocean", True, "Which ocean is the largest?"),
-        ("I think it might be Sydney or Canberra.", "Canberra", False, "What is the capital of Australia?"),
+        (
+            "The Pacific Ocean is the largest ocean on Earth.",
+            "Pacific Ocean",
+            True,
+            "Which ocean is the largest?",
+        ),
+        (
+            "I think it might be Sydney or Canberra.",
+            "Canberra",
+            False,
+            "What is the capital of Australia?",
+        ),
         ("Sydney (formerly Canberra)", "Canberra", False, "capital?"),
-        ("The answer is Canberra, the capital city of Australia.", "Canberra", True, "What is the capital?"),
+        (
+            "The answer is Canberra, the capital city of Australia.",
+            "Canberra",
+            True,
+            "What is the capital?",
+        ),
         (
             "The 44th president was Barack Obama, who succeeded George W. Bush.",
             "Barack Obama",
@@ -109,6 +146,8 @@ ANSWERS += [
 
 
 @pytest.mark.parametrize(("name", "response", "target", "right", "metadata"), ANSWERS)
-async def test_a_fresh_answer(name: str, response: str, target: str, right: bool, metadata: dict[str, Any]) -> None:
+async def test_a_fresh_answer(
+    name: str, response: str, target: str, right: bool, metadata: dict[str, Any]
+) -> None:
     score = await run_scorer(get_scorer(name), ScorerInput(response, target, metadata))
     assert bool(score["correct"]) is right

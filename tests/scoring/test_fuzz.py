@@ -82,7 +82,9 @@ CALLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("category", ["simple_python", "simple_java", "simple_javascript", "irrelevance"])
+@pytest.mark.parametrize(
+    "category", ["simple_python", "simple_java", "simple_javascript", "irrelevance"]
+)
 @pytest.mark.parametrize("kind", ["integer", "float", "array", "dict", "string", "any"])
 def test_nasty_calls(category: str, kind: str) -> None:
     schema = {
@@ -99,10 +101,14 @@ def test_nasty_calls(category: str, kind: str) -> None:
         assert category == "irrelevance" or score["correct"] is False, response[:60]
 
 
-@pytest.mark.parametrize("response", [*NASTY, "```python\n", "```" * 999, "def f(:", "def f(): return '\ud800'"])
+@pytest.mark.parametrize(
+    "response", [*NASTY, "```python\n", "```" * 999, "def f(:", "def f(): return '\ud800'"]
+)
 def test_nasty_programs_are_read(response: str) -> None:
     program, _, code = program_of(
-        ScorerInput(response, "", {"_prompt": "def f():\n", "_entry_point": "f", "_test": "assert f()"})
+        ScorerInput(
+            response, "", {"_prompt": "def f():\n", "_entry_point": "f", "_test": "assert f()"}
+        )
     )
     assert isinstance(program, str) and (code.strip() or not program)
 
@@ -137,7 +143,9 @@ words = st.sampled_from(
     ]
 )
 texts = st.one_of(
-    st.text(), st.lists(words).map(" ".join), st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape"))
+    st.text(),
+    st.lists(words).map(" ".join),
+    st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")),
 )
 
 

@@ -34,13 +34,25 @@ RESPONSES = {
     "surrogate": "\ud800 the answer is 5",
     "mixed": "".join(chr(33 + n % 90) for n in range(SIZE)),
 }
-SCORERS = ["exact_match", "fuzzy_match", "f1", "numeric_match", "multichoice_regex", "mcq_extract", "answer_line"]
+SCORERS = [
+    "exact_match",
+    "fuzzy_match",
+    "f1",
+    "numeric_match",
+    "multichoice_regex",
+    "mcq_extract",
+    "answer_line",
+]
 
 
 @pytest.mark.parametrize("name", SCORERS)
 @pytest.mark.parametrize("kind", RESPONSES)
 def test_scorers_are_not_slowed_down(kind: str, name: str) -> None:
-    sample = ScorerInput(RESPONSES[kind], "1/3" if name == "numeric_match" else "B", {"choices": ["x", "y", "z", "w"]})
+    sample = ScorerInput(
+        RESPONSES[kind],
+        "1/3" if name == "numeric_match" else "B",
+        {"choices": ["x", "y", "z", "w"]},
+    )
     started = time.process_time()
     get_scorer(name)(sample)
     assert time.process_time() - started < 2.0

@@ -5,7 +5,11 @@ import pytest
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.scoring import ScorerInput, extract_json, json_schema, validate_json_schema
 
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}, "required": ["a"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer", "minimum": 1}},
+    "required": ["a"],
+}
 
 
 @pytest.mark.parametrize(

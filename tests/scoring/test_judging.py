@@ -20,9 +20,21 @@ from nemo_evaluator.scoring import ScorerInput, code_sandbox_async, extract_code
 from nemo_evaluator.scoring.code import Measure, judge_program
 from nemo_evaluator.scoring.judging import values
 
-_KEYS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary() | st.dates()
+_KEYS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.dates()
+)
 _VALUES = st.recursive(
-    _KEYS | st.complex_numbers(allow_nan=False) | st.fractions() | st.decimals(allow_nan=False) | st.timedeltas(),
+    _KEYS
+    | st.complex_numbers(allow_nan=False)
+    | st.fractions()
+    | st.decimals(allow_nan=False)
+    | st.timedeltas(),
     lambda inner: (
         st.lists(inner)
         | st.tuples(inner, inner)
@@ -47,7 +59,9 @@ def test_plain_values_come_back_as_they_are(value: Any) -> None:
 
 
 @settings(max_examples=400)
-@given(st.binary(max_size=60) | st.text("NTFilstdSZqrxbyco0123456789:;-", max_size=60).map(str.encode))
+@given(
+    st.binary(max_size=60) | st.text("NTFilstdSZqrxbyco0123456789:;-", max_size=60).map(str.encode)
+)
 def test_bytes_that_are_no_value_are_refused_and_nothing_else_happens(data: bytes) -> None:
     try:
         values.decode(data, lambda reference: reference)
@@ -152,7 +166,10 @@ PASSING = {
         "LIMIT = 3\ndef f(): return LIMIT\ndef g(x): return f() + x",
         "assert g(1) == 4 and f() == 3 and g(LIMIT) == 6",
     ),
-    "keywords and types": ("def f(*a, **k):\n    return a, k", "assert f(1, [2], x=(3,)) == ((1, [2]), {'x': (3,)})"),
+    "keywords and types": (
+        "def f(*a, **k):\n    return a, k",
+        "assert f(1, [2], x=(3,)) == ((1, [2]), {'x': (3,)})",
+    ),
     "a library of the site": (
         "import os, json, dataclasses\ndef f(): return json.loads('[1]')",
         "import json\nassert f() == [1]",
@@ -179,7 +196,9 @@ async def test_a_helper_of_the_problem_is_not_the_answers_to_replace() -> None:
     tests = Measure("assert poly(zero()) == 0", "zero", stub)
     forged = f"{stub}\ndef poly(x): return 0\ndef zero(): return 5"
     assert (await judge_program(forged, tests, PlainSandbox()))["verdict"] == "wrong"
-    assert (await judge_program(f"{stub}    return 7", tests, PlainSandbox()))["verdict"] == "passed"
+    assert (await judge_program(f"{stub}    return 7", tests, PlainSandbox()))[
+        "verdict"
+    ] == "passed"
 
 
 async def test_what_cannot_be_judged_is_not_scored() -> None:
@@ -195,20 +214,40 @@ async def test_what_cannot_be_judged_is_not_scored() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ["", " ", "\n \t\n", "```python\n```", "```python\n \n```", "\x0b\x0c", "<think>x</think> "]
+    "answer",
+    ["", " ", "\n \t\n", "```python\n```", "```python\n \n```", "\x0b\x0c", "<think>x</think> "],
 )
 async def test_an_empty_answer_is_a_scored_zero(answer: str) -> None:
-    metadata = {"_prompt": "def f():\n    '''x'''\n", "_test": "assert f() == 1", "_entry_point": "f"}
+    metadata = {
+        "_prompt": "def f():\n    '''x'''\n",
+        "_test": "assert f() == 1",
+        "_entry_point": "f",
+    }
     score = await code_sandbox_async(ScorerInput(answer, "f", metadata), PlainSandbox())
     assert (score["correct"], score["unparsed"]) == (False, True)
 
 
 @pytest.mark.parametrize(
-    "answer", ["\x00", "\ud800", "def f(:", "x" * 10**5, "(" * 5000, "return 1 if", "\ufeffdef f(): return 2"]
+    "answer",
+    [
+        "\x00",
+        "\ud800",
+        "def f(:",
+        "x" * 10**5,
+        "(" * 5000,
+        "return 1 if",
+        "\ufeffdef f(): return 2",
+    ],
 )
 async def test_an_unusable_answer_is_a_scored_zero(answer: str) -> None:
-    metadata = {"_prompt": "def f():\n    '''x'''\n", "_test": "assert f() == 1", "_entry_point": "f"}
-    assert (await code_sandbox_async(ScorerInput(answer, "f", metadata), PlainSandbox()))["correct"] is False
+    metadata = {
+        "_prompt": "def f():\n    '''x'''\n",
+        "_test": "assert f() == 1",
+        "_entry_point": "f",
+    }
+    assert (await code_sandbox_async(ScorerInput(answer, "f", metadata), PlainSandbox()))[
+        "correct"
+    ] is False
 
 
 @pytest.mark.serial

@@ -31,7 +31,18 @@ def send_instead(body):
 """
 
 # A function of the program under the name of something in the judge; the other one returns what it should be given.
-_BUILTINS = ("eval", "exec", "breakpoint", "open", "__import__", "getattr", "type", "print", "__spec__", "os:system")
+_BUILTINS = (
+    "eval",
+    "exec",
+    "breakpoint",
+    "open",
+    "__import__",
+    "getattr",
+    "type",
+    "print",
+    "__spec__",
+    "os:system",
+)
 NAMED = [*((-1, name) for name in _BUILTINS), (-2, "eval"), (-3, "eval"), (-1000, "eval")]
 
 FRAMES = {
@@ -110,7 +121,14 @@ SILENCED = {
     "a generator of the tests": "def walk():\n    yield f(3)\nassert list(walk()) == []",
     "a fixture": "import pytest\n@pytest.fixture\ndef nine():\n    yield f(3)\ndef test_x(nine):\n    assert nine == 9",
 }
-_RAISED = ("StopIteration", "StopAsyncIteration", "GeneratorExit", "IndexError", "KeyError", "AttributeError")
+_RAISED = (
+    "StopIteration",
+    "StopAsyncIteration",
+    "GeneratorExit",
+    "IndexError",
+    "KeyError",
+    "AttributeError",
+)
 NOT_A_NUMBER = {
     "more": "assert not abs(f(3) - 9) > 1e-6",
     "a name": "difference = abs(f(3) - 9)\nassert not difference > 1e-6",
@@ -148,14 +166,20 @@ async def test_a_program_cannot_name_what_the_judge_has() -> None:
     cases = {}
     for number, name in NAMED:
         program = "def decode(x): pass\ndef encode(x): return \"'hello'\"\n"
-        cases[f"{number} {name}"] = (f"{_HOST}{program}refer_by({number}, {name!r}, decode)\n", ROUND_TRIP)
+        cases[f"{number} {name}"] = (
+            f"{_HOST}{program}refer_by({number}, {name!r}, decode)\n",
+            ROUND_TRIP,
+        )
     assert await _verdicts(cases) == dict.fromkeys(cases, "tamper")
 
 
 async def test_a_round_trip_is_judged() -> None:
     program = "def encode(x): return x[::-1]\ndef decode(x): return x[::-1]\n"
     assert await _verdict(program, ROUND_TRIP) == "passed"
-    assert await _verdict("def encode(x): return 'x'\ndef decode(x): return x\n", ROUND_TRIP) == "wrong"
+    assert (
+        await _verdict("def encode(x): return 'x'\ndef decode(x): return x\n", ROUND_TRIP)
+        == "wrong"
+    )
 
 
 async def test_frames_that_are_no_answer_are_tamper() -> None:
@@ -171,14 +195,22 @@ async def test_frames_that_are_no_answer_are_tamper() -> None:
 async def test_odd_answers_are_the_programs_failure() -> None:
     cases = {name: (f"import sys\n{program}\n", SQUARE) for name, program in ODD.items()}
     verdicts = await _verdicts(cases)
-    assert {name: verdict for name, verdict in verdicts.items() if verdict not in ("wrong", "crash", "tamper")} == {}
+    assert {
+        name: verdict
+        for name, verdict in verdicts.items()
+        if verdict not in ("wrong", "crash", "tamper")
+    } == {}
 
 
 async def test_odd_answers_cannot_be_passed_back_to_make_a_row_unjudged() -> None:
     tests = Measure("value = f(3)\nassert f([value, (value,), {1: value}]) == 9", "f")
     cases = {name: (f"import sys\n{program}\n", tests) for name, program in ODD.items()}
     verdicts = await _verdicts(cases)
-    assert {name: verdict for name, verdict in verdicts.items() if verdict not in ("wrong", "crash", "tamper")} == {}
+    assert {
+        name: verdict
+        for name, verdict in verdicts.items()
+        if verdict not in ("wrong", "crash", "tamper")
+    } == {}
 
 
 async def test_an_exception_of_the_program_is_a_crash_wherever_it_surfaces() -> None:
@@ -188,7 +220,9 @@ async def test_an_exception_of_the_program_is_a_crash_wherever_it_surfaces() -> 
         for kind in dict.fromkeys(kinds):
             cases[f"{name}, {kind}"] = (f"def f(x): raise {kind}\n", Measure(tests, "f"))
     verdicts = await _verdicts(cases)
-    assert {name: verdict for name, verdict in verdicts.items() if verdict not in ("crash", "wrong")} == {}
+    assert {
+        name: verdict for name, verdict in verdicts.items() if verdict not in ("crash", "wrong")
+    } == {}
 
 
 async def test_an_iterator_of_the_program_may_end_but_not_when_an_item_is_taken() -> None:
@@ -204,7 +238,10 @@ async def test_a_number_that_is_none_is_never_near_another() -> None:
     cases = {}
     for name, tests in NOT_A_NUMBER.items():
         for number in ("nan", "inf") if name == "infinity" else ("nan",):
-            cases[f"{name} {number}"] = (f"def f(x): return float('{number}')\n", Measure(tests, "f"))
+            cases[f"{name} {number}"] = (
+                f"def f(x): return float('{number}')\n",
+                Measure(tests, "f"),
+            )
     assert await _verdicts(cases) == dict.fromkeys(cases, "wrong")
     right = Measure("import math\nassert math.isnan(f(3)) and f(3) != f(3)", "f")
     assert await _verdict("def f(x): return float('nan')\n", right) == "passed"
@@ -213,4 +250,9 @@ async def test_a_number_that_is_none_is_never_near_another() -> None:
 async def test_a_reason_fits_on_the_line_with_the_verdict() -> None:
     tests = Measure("raise AssertionError(f(3))", "f")
     assert await _verdict("def f(x): return 'x' * (15 << 20)\n", tests) == "wrong"
-    assert await _verdict("class A:\n    def __str__(self): raise ValueError\ndef f(x): return A()\n", tests) == "crash"
+    assert (
+        await _verdict(
+            "class A:\n    def __str__(self): raise ValueError\ndef f(x): return A()\n", tests
+        )
+        == "crash"
+    )

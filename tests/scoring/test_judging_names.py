@@ -68,14 +68,29 @@ SUBJECTS = {
     "an account": ("balance", "assert balance(make_account(10)) == 10"),
     "an account, by its maker": ("make_account", "assert balance(make_account(10)) == 10"),
     "a tree": ("height", "assert height(Node(1)) == 1"),
-    "a tree that is built": ("height", "root = Node(1)\nroot.left = Node(2)\nassert height(root) == 2"),
+    "a tree that is built": (
+        "height",
+        "root = Node(1)\nroot.left = Node(2)\nassert height(root) == 2",
+    ),
     "parts": ("total", "cart = make_cart()\nadd(cart, 'x', 5)\nassert total(cart) == 5"),
     "an argument": ("longest", "assert longest([Pair(1, 2), Pair(3, 4)], 2) == 2"),
-    "several functions": ("square", "assert square(3) == 9\nassert cube(2) == 8\nassert cube(square(2)) == 64"),
-    "a helper of the tests": ("f", "def build(v):\n    return Node(v, None)\nassert f(build(3)) == 3"),
+    "several functions": (
+        "square",
+        "assert square(3) == 9\nassert cube(2) == 8\nassert cube(square(2)) == 64",
+    ),
+    "a helper of the tests": (
+        "f",
+        "def build(v):\n    return Node(v, None)\nassert f(build(3)) == 3",
+    ),
     "an enum's value": ("name_of", "assert name_of(Color.RED) == 'red'"),
-    "a class and its errors": ("Stack", "s = Stack()\ns.push(3)\nassert s.pop() == 3\nassert s.is_empty()"),
-    "the standard library": ("f", "assert math.isclose(f(3), 9)\nassert Counter(f('aab')) == Counter('aab')"),
+    "a class and its errors": (
+        "Stack",
+        "s = Stack()\ns.push(3)\nassert s.pop() == 3\nassert s.is_empty()",
+    ),
+    "the standard library": (
+        "f",
+        "assert math.isclose(f(3), 9)\nassert Counter(f('aab')) == Counter('aab')",
+    ),
 }
 
 

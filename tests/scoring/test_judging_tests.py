@@ -115,7 +115,9 @@ async def test_tests_of_every_shape_pass_a_right_program() -> None:
 
 async def test_tests_of_every_shape_fail_a_wrong_program() -> None:
     verdicts = await _verdicts(WRONG, SHAPES)
-    assert {name: verdict for name, verdict in verdicts.items() if verdict not in ("wrong", "crash")} == {}
+    assert {
+        name: verdict for name, verdict in verdicts.items() if verdict not in ("wrong", "crash")
+    } == {}
 
 
 async def test_tests_that_ask_nothing_are_unjudged() -> None:
@@ -125,4 +127,6 @@ async def test_tests_that_ask_nothing_are_unjudged() -> None:
 
 async def test_a_failed_assertion_counts_even_when_the_tests_swallow_it() -> None:
     verdicts = await _verdicts(WRONG, SWALLOWED)
-    assert {name: verdict for name, verdict in verdicts.items() if verdict not in ("wrong", "crash")} == {}
+    assert {
+        name: verdict for name, verdict in verdicts.items() if verdict not in ("wrong", "crash")
+    } == {}

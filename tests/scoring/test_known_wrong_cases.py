@@ -64,7 +64,8 @@ def test_verdict(scorer: Any, response: str, target: str, right: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["numeric_match", "multichoice_regex", "mcq_extract", "answer_line", "exact_match", "f1"]
+    "name",
+    ["numeric_match", "multichoice_regex", "mcq_extract", "answer_line", "exact_match", "f1"],
 )
 def test_an_empty_answer_is_unparsed(name: str) -> None:
     score = get_scorer(name)(ScorerInput("", "0"))
@@ -110,7 +111,10 @@ def test_the_lowest_grade_is_worth_nothing_and_the_highest_all() -> None:
 
 
 def test_booleans_are_no_integers() -> None:
-    assert validate_json_schema('{"n": true}', {"properties": {"n": {"type": "integer"}}})["valid"] is False
+    assert (
+        validate_json_schema('{"n": true}', {"properties": {"n": {"type": "integer"}}})["valid"]
+        is False
+    )
 
 
 @pytest.mark.parametrize(

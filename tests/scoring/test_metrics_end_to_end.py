@@ -114,7 +114,11 @@ class Lab:
             **bench,
         }
         config = parse_eval_config(
-            {"services": services, "benchmarks": [entry], "output": {"dir": str(self.folder / "out"), "report": []}}
+            {
+                "services": services,
+                "benchmarks": [entry],
+                "output": {"dir": str(self.folder / "out"), "report": []},
+            }
         )
         options = SuiteOptions(self.folder / "out", "run", resume=resume, say=lambda text: None)
         result = await run_suite(config, options)
@@ -122,7 +126,9 @@ class Lab:
         if one.error is not None:
             raise one.error
         assert one.bundle is not None and one.task_dir is not None
-        return Outcome(one.bundle, list(iter_jsonl(one.task_dir / "results.jsonl")), result.exit_code)
+        return Outcome(
+            one.bundle, list(iter_jsonl(one.task_dir / "results.jsonl")), result.exit_code
+        )
 
 
 @pytest.fixture
@@ -140,14 +146,23 @@ def grade(score: Any, **more: Any) -> str:
 
 
 def judge_metric(**fields: Any) -> dict[str, Any]:
-    return {"type": "judge", "name": "quality", "service": "judge", "max_retries": 0, "canaries": False, **fields}
+    return {
+        "type": "judge",
+        "name": "quality",
+        "service": "judge",
+        "max_retries": 0,
+        "canaries": False,
+        **fields,
+    }
 
 
 def says(server: ScriptedServer, script: Any) -> None:
     server.book = type(server.book)(script)
 
 
-async def test_extra_scorers_stand_beside_the_benchmark_and_primary_puts_one_in_front(lab: Lab) -> None:
+async def test_extra_scorers_stand_beside_the_benchmark_and_primary_puts_one_in_front(
+    lab: Lab,
+) -> None:
     plain = await lab.run(None)
     assert plain.rewards == [1, 1, 0, 0]
     assert "scorer:fuzzy_match" not in plain.scores
@@ -155,12 +170,16 @@ async def test_extra_scorers_stand_beside_the_benchmark_and_primary_puts_one_in_
     assert beside.rewards == [1, 1, 0, 0]
     assert beside.scores["scorer:fuzzy_match"]["value"] == 0.75
     assert beside.rows[2]["scorer_rewards"] == {"scorer:fuzzy_match": 1.0}
-    front = await lab.run({"metrics": [{"type": "scorer", "name": "fuzzy_match"}], "primary": "fuzzy_match"})
+    front = await lab.run(
+        {"metrics": [{"type": "scorer", "name": "fuzzy_match"}], "primary": "fuzzy_match"}
+    )
     assert front.rewards == [1, 1, 1, 0]
 
 
 async def test_without_defaults_the_only_metric_is_the_score(lab: Lab) -> None:
-    alone = await lab.run({"include_defaults": False, "metrics": [{"type": "scorer", "name": "fuzzy_match"}]})
+    alone = await lab.run(
+        {"include_defaults": False, "metrics": [{"type": "scorer", "name": "fuzzy_match"}]}
+    )
     assert alone.rewards == [1, 1, 1, 0]
     assert alone.rows[0]["scoring_details"]["method"] == "metric:fuzzy_match"
 
@@ -190,7 +209,9 @@ async def test_what_the_judge_is_asked(lab: Lab) -> None:
     assert body["messages"][0] == {"role": "system", "content": "You are Solomon."}
     assert body["temperature"] == 0.7
     assert body["response_format"]["type"] == "json_schema"
-    assert re.search(r"<reference-([0-9a-f]{16})>\nParis\n</reference-\1>", lab.judge.requests[-1].prompt)
+    assert re.search(
+        r"<reference-([0-9a-f]{16})>\nParis\n</reference-\1>", lab.judge.requests[-1].prompt
+    )
     await lab.run({"metrics": [judge_metric(reference_free=True)]}, max_problems=1)
     assert "<reference" not in lab.judge.requests[-1].prompt
     template = judge_metric(rubric="Q: {instruction} A: {response} E: {expected}")
@@ -218,7 +239,9 @@ async def test_a_benchmark_that_needs_a_judge_gets_its_verdict_from_it(lab: Lab)
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-async def test_a_benchmark_that_needs_a_judge_and_has_none_is_refused(lab: Lab, allowed: bool) -> None:
+async def test_a_benchmark_that_needs_a_judge_and_has_none_is_refused(
+    lab: Lab, allowed: bool
+) -> None:
     with pytest.raises(UsageError, match="scored by a judge") as caught:
         await lab.run({"allow_fallback": allowed}, name="essays")
     assert "type: judge" in (caught.value.hint or "")
@@ -249,7 +272,9 @@ async def test_a_fallback_must_be_asked_for_and_is_named(lab: Lab) -> None:
     assert "fallback" not in judged.bundle["benchmark"]
 
 
-async def test_a_judge_that_says_yes_to_everything_is_caught_before_the_model_is_asked(lab: Lab) -> None:
+async def test_a_judge_that_says_yes_to_everything_is_caught_before_the_model_is_asked(
+    lab: Lab,
+) -> None:
     says(lab.judge, grade(5))
     metric = judge_metric(canaries=True)
     with pytest.raises(JudgeError, match="cannot tell a right answer from a wrong one") as caught:
@@ -296,7 +321,9 @@ async def test_a_judge_that_cannot_be_parsed_fails_its_canary(lab: Lab) -> None:
 
 async def test_canaries_count_against_the_budget(lab: Lab) -> None:
     says(lab.judge, lambda seen: grade(1 if "stupid question" in seen.prompt else 4))
-    result = await lab.run({"metrics": [judge_metric(canaries=True)]}, budget={"requests": 4}, max_concurrent=1)
+    result = await lab.run(
+        {"metrics": [judge_metric(canaries=True)]}, budget={"requests": 4}, max_concurrent=1
+    )
     assert lab.judge.count + lab.model.count <= 4
     assert result.exit_code == 4
 
@@ -316,10 +343,20 @@ async def test_repeats_have_seeds_of_their_own_and_judges_keep_theirs(lab: Lab) 
 
 
 @pytest.mark.parametrize(
-    "garbage", ["I like it", '{"score": null}', '{"score": -3}', '{"score": 7}', '{"score": true}', "", "{"]
+    "garbage",
+    ["I like it", '{"score": null}', '{"score": -3}', '{"score": 7}', '{"score": true}', "", "{"],
 )
-async def test_a_judge_that_answers_garbage_gives_coverage_and_never_a_zero(lab: Lab, garbage: str) -> None:
-    says(lab.judge, [Rule(garbage, contains="Norway"), Rule(garbage, contains="could not be parsed"), Rule(grade(5))])
+async def test_a_judge_that_answers_garbage_gives_coverage_and_never_a_zero(
+    lab: Lab, garbage: str
+) -> None:
+    says(
+        lab.judge,
+        [
+            Rule(garbage, contains="Norway"),
+            Rule(garbage, contains="could not be parsed"),
+            Rule(grade(5)),
+        ],
+    )
     result = await lab.run({"metrics": [judge_metric()], "primary": "quality"})
     assert result.rewards == [1.0, 1.0, None, 1.0]
     assert result.rows[2]["failure"]["cause"] == "judge"
@@ -355,7 +392,9 @@ async def test_timeout_and_retries_of_a_judge(lab: Lab) -> None:
     assert "0.3 s" in failed.rows[0]["failure"]["message"]
     lab.judge.count = 0
     says(lab.judge, lambda seen: Say("?", fault=Fault.STALL) if lab.judge.count == 1 else grade(5))
-    retried = await lab.run({"metrics": [{**bounded, "max_retries": 1}], "primary": "quality"}, max_problems=1)
+    retried = await lab.run(
+        {"metrics": [{**bounded, "max_retries": 1}], "primary": "quality"}, max_problems=1
+    )
     assert retried.rewards == [1.0]
 
 
@@ -364,7 +403,9 @@ async def test_resume_judges_again_without_asking_the_model(lab: Lab) -> None:
     await lab.run({"metrics": [judge_metric()], "primary": "quality"})
     asked = lab.model.count
     says(lab.judge, grade(5))
-    again = await lab.run({"metrics": [judge_metric(rubric="Anew.")], "primary": "quality"}, resume=True)
+    again = await lab.run(
+        {"metrics": [judge_metric(rubric="Anew.")], "primary": "quality"}, resume=True
+    )
     assert again.rewards == [1.0] * 4
     assert lab.model.count == asked
     judged = lab.judge.count
@@ -386,7 +427,9 @@ async def test_pairwise_judge_compares_with_the_baseline(lab: Lab) -> None:
     def once_a_tie(capital: str) -> Callable[[Seen], str]:
         def judge(seen: Seen) -> str:
             first = seen.prompt.partition("<answer_a-")[2].partition("</answer_a-")[0]
-            return json.dumps({"reasoning": "", "score_a": 5, "score_b": 2 if capital in first else 5})
+            return json.dumps(
+                {"reasoning": "", "score_a": 5, "score_b": 2 if capital in first else 5}
+            )
 
         return judge
 
@@ -402,7 +445,9 @@ async def test_pairwise_judge_compares_with_the_baseline(lab: Lab) -> None:
     assert won.rewards == [1.0]
     assert won.rows[0]["scoring_details"]["scorer:duel"]["baseline_response"] == "Lyon"
     says(lab.judge, prefers("Lyon"))
-    assert (await lab.run({"metrics": [metric], "primary": "duel"}, max_problems=1)).rewards == [0.0]
+    assert (await lab.run({"metrics": [metric], "primary": "duel"}, max_problems=1)).rewards == [
+        0.0
+    ]
     says(lab.judge, prefers(""))
     biased = await lab.run({"metrics": [metric], "primary": "duel"}, max_problems=1)
     assert biased.rewards == [0.5]
@@ -411,13 +456,20 @@ async def test_pairwise_judge_compares_with_the_baseline(lab: Lab) -> None:
     mixed = await lab.run({"metrics": [metric], "primary": "duel"}, max_problems=1)
     assert mixed.rewards == [0.5], "a win in one order and a tie in the other is no win"
     with pytest.raises(ConfigError):
-        await lab.run({"metrics": [{**metric, "swap_check": False}], "primary": "duel"}, max_problems=1)
+        await lab.run(
+            {"metrics": [{**metric, "swap_check": False}], "primary": "duel"}, max_problems=1
+        )
 
 
 async def test_ensemble_judge_puts_grades_together_and_reports_agreement(lab: Lab) -> None:
     says(lab.judge, lambda seen: grade(5 if "France" in seen.prompt else 2))
     says(lab.second, lambda seen: grade(4 if "France" in seen.prompt else 1))
-    metric = {"type": "ensemble_judge", "name": "jury", "services": ["judge", "second"], "canaries": False}
+    metric = {
+        "type": "ensemble_judge",
+        "name": "jury",
+        "services": ["judge", "second"],
+        "canaries": False,
+    }
     mean = await lab.run({"metrics": [metric], "primary": "jury"})
     assert mean.rewards == [0.875, 0.125, 0.125, 0.125]
     alpha = mean.scores["jury.krippendorff_alpha"]["value"]
@@ -426,7 +478,9 @@ async def test_ensemble_judge_puts_grades_together_and_reports_agreement(lab: La
     worse = await lab.run({"metrics": [{**metric, "aggregation": "median"}], "primary": "jury"})
     assert worse.scores["jury.krippendorff_alpha"]["value"] < 0
     says(lab.second, "no")
-    silent = await lab.run({"metrics": [{**metric, "aggregation": "majority_vote"}], "primary": "jury"})
+    silent = await lab.run(
+        {"metrics": [{**metric, "aggregation": "majority_vote"}], "primary": "jury"}
+    )
     assert silent.rewards == [None] * 4
 
 
@@ -436,24 +490,35 @@ async def test_reward_model_reads_numbers_aspects_and_pairs(lab: Lab) -> None:
     assert (await lab.run({"metrics": [metric], "primary": "rm"})).rewards == [0.8] * 4
     assert lab.judge.requests[-1].body["messages"][-1]["role"] == "assistant"
     says(lab.judge, "reward:-5")
-    ranged = await lab.run({"metrics": [{**metric, "score_range": [-10, 10], "threshold": -6}], "primary": "rm"})
+    ranged = await lab.run(
+        {"metrics": [{**metric, "score_range": [-10, 10], "threshold": -6}], "primary": "rm"}
+    )
     assert ranged.rewards == [0.25] * 4
     assert ranged.scores["rm.accuracy"]["value"] == 1.0
-    stricter = await lab.run({"metrics": [{**metric, "score_range": [-10, 10], "threshold": 0}], "primary": "rm"})
+    stricter = await lab.run(
+        {"metrics": [{**metric, "score_range": [-10, 10], "threshold": 0}], "primary": "rm"}
+    )
     assert stricter.scores["rm.accuracy"]["value"] == 0.0
     says(lab.judge, "helpfulness:0.4,correctness:0.9")
     aspects = {**metric, "mode": "multi_aspect"}
-    assert (await lab.run({"metrics": [aspects], "primary": "rm"})).rewards == pytest.approx([0.65] * 4)
+    assert (await lab.run({"metrics": [aspects], "primary": "rm"})).rewards == pytest.approx(
+        [0.65] * 4
+    )
     one = await lab.run({"metrics": [{**aspects, "aspect": "correctness"}], "primary": "rm"})
     assert one.rewards == [0.9] * 4
-    says(lab.judge, lambda seen: "0.9" if seen.prompt in ("Paris", "Rome", "Oslo", "Madrid") else "0.1")
+    says(
+        lab.judge,
+        lambda seen: "0.9" if seen.prompt in ("Paris", "Rome", "Oslo", "Madrid") else "0.1",
+    )
     pair = await lab.run({"metrics": [{**metric, "mode": "pairwise"}], "primary": "rm"})
     assert pair.rewards == [0.5, 0.5, 0.0, 0.0]
     says(lab.judge, "no number")
     assert (await lab.run({"metrics": [metric], "primary": "rm"})).rewards == [None] * 4
 
 
-async def test_custom_metrics_by_class_and_by_function(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_custom_metrics_by_class_and_by_function(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (lab.folder / "own_metrics.py").write_text(
         "from nemo_evaluator.scoring import MetricResult\n"
         "class Length:\n"
@@ -470,7 +535,9 @@ async def test_custom_metrics_by_class_and_by_function(lab: Lab, monkeypatch: py
     assert wide.rewards[0] == 0.05
     function = {**custom, "class_path": "own_metrics:starts", "config": {"letter": "S"}}
     assert (await lab.run({"metrics": [function], "primary": "own"})).rewards == [0, 0, 1, 1]
-    broken = await lab.run({"metrics": [{**custom, "class_path": "own_metrics:broken"}], "primary": "own"})
+    broken = await lab.run(
+        {"metrics": [{**custom, "class_path": "own_metrics:broken"}], "primary": "own"}
+    )
     assert broken.rewards == [None] * 4
     assert broken.rows[0]["failure"]["cause"] == "scorer"
 
@@ -480,25 +547,35 @@ async def test_a_model_may_not_judge_itself_unless_allowed(lab: Lab) -> None:
     with pytest.raises(ConfigError, match="judge its own answers"):
         await lab.run({"metrics": [itself]})
     lab.model.book = type(lab.model.book)(grade(5))
-    allowed = await lab.run({"metrics": [{**itself, "allow_self_judge": True}], "primary": "quality"})
+    allowed = await lab.run(
+        {"metrics": [{**itself, "allow_self_judge": True}], "primary": "quality"}
+    )
     assert allowed.rewards == [1.0] * 4
 
 
 @pytest.mark.needs("bwrap")
 async def test_a_command_in_the_sandbox_decides(lab: Lab) -> None:
-    metric = {"type": "sandbox", "name": "checked", "command": 'test "$(cat "$NEL_RESPONSE")" = "$NEL_EXPECTED"'}
+    metric = {
+        "type": "sandbox",
+        "name": "checked",
+        "command": 'test "$(cat "$NEL_RESPONSE")" = "$NEL_EXPECTED"',
+    }
     sandbox = {"type": "local"}
     scored = await lab.run({"metrics": [metric], "primary": "checked"}, sandbox=sandbox)
     assert scored.rewards == [1, 1, 0, 0]
     lenient = {**metric, "command": 'grep -q "$NEL_EXPECTED" "$NEL_RESPONSE"'}
-    assert (await lab.run({"metrics": [lenient], "primary": "checked"}, sandbox=sandbox)).rewards == [1, 1, 1, 0]
+    assert (
+        await lab.run({"metrics": [lenient], "primary": "checked"}, sandbox=sandbox)
+    ).rewards == [1, 1, 1, 0]
     slow = {**metric, "command": "sleep 5", "verify_timeout": 0.3}
     late = await lab.run({"metrics": [slow], "primary": "checked"}, sandbox=sandbox, max_problems=1)
     assert late.rewards == [0]
     assert late.rows[0]["scoring_details"]["scorer:checked"]["timed_out"] is True
     nowhere = await lab.run({"metrics": [metric], "primary": "checked"})
     assert nowhere.rewards == [None] * 4
-    own = await lab.run({"metrics": [{**metric, "command": None}], "primary": "checked"}, sandbox=sandbox)
+    own = await lab.run(
+        {"metrics": [{**metric, "command": None}], "primary": "checked"}, sandbox=sandbox
+    )
     assert own.rows[0]["failure"]["cause"] == "scorer"
 
 
@@ -520,7 +597,9 @@ async def test_simpleqa_reports_its_three_grades(lab: Lab) -> None:
 async def test_healthbench_counts_the_points_of_its_rubric(lab: Lab) -> None:
     def judge(seen: Seen) -> str:
         criteria = seen.prompt.partition("Criteria:\n")[2].partition("\n\nJudge each")[0]
-        return json.dumps({"met": [True] * sum(line[0].isdigit() for line in criteria.split("\n") if line)})
+        return json.dumps(
+            {"met": [True] * sum(line[0].isdigit() for line in criteria.split("\n") if line)}
+        )
 
     says(lab.judge, judge)
     all_met = await lab.run({"metrics": [judge_metric()]}, builtin="healthbench", max_problems=2)
@@ -529,7 +608,9 @@ async def test_healthbench_counts_the_points_of_its_rubric(lab: Lab) -> None:
     short = await lab.run({"metrics": [judge_metric()]}, builtin="healthbench", max_problems=2)
     assert short.rewards == [None, None]
     with pytest.raises(UsageError, match="its own question"):
-        await lab.run({"metrics": [judge_metric(max_score=3)]}, builtin="healthbench", max_problems=2)
+        await lab.run(
+            {"metrics": [judge_metric(max_score=3)]}, builtin="healthbench", max_problems=2
+        )
 
 
 async def test_metrics_also_measure_the_work_of_a_solver_that_grades_itself() -> None:
@@ -542,7 +623,9 @@ async def test_metrics_also_measure_the_work_of_a_solver_that_grades_itself() ->
     assert verdict.scoring_details["scorer:exact_match"]["reward"] == 1.0
     primary = scoring.model_copy(update={"primary": "exact_match"})
     given = VerifyResult(0.25, scoring_details={"method": "solver"})
-    assert (await Verifier(environment, primary).verify(seed.expected_answer, seed, None, given)).reward == 1.0
+    assert (
+        await Verifier(environment, primary).verify(seed.expected_answer, seed, None, given)
+    ).reward == 1.0
 
 
 async def test_a_judge_does_not_spend_the_limits_of_the_step(lab: Lab) -> None:

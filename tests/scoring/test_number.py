@@ -111,9 +111,15 @@ def test_wrong_numbers(response: str, target: str) -> None:
     assert numeric_match(ScorerInput(response, target))["correct"] is False
 
 
-@pytest.mark.parametrize("response", ["", "I do not know.", "<think>42", "Answer: none", "H2O", "16-7"])
+@pytest.mark.parametrize(
+    "response", ["", "I do not know.", "<think>42", "Answer: none", "H2O", "16-7"]
+)
 def test_no_number_is_unparsed_and_never_zero(response: str) -> None:
-    assert numeric_match(ScorerInput(response, "0")) == {"correct": False, "extracted": None, "unparsed": True}
+    assert numeric_match(ScorerInput(response, "0")) == {
+        "correct": False,
+        "extracted": None,
+        "unparsed": True,
+    }
 
 
 def test_a_target_that_is_no_number_is_the_harness_fault() -> None:
@@ -141,7 +147,12 @@ def test_a_flood_of_digits_is_no_number() -> None:
 
 @given(st.integers(-(10**15), 10**15))
 def test_every_integer_reads_back_in_every_grouping(value: int) -> None:
-    for text in (f"{value}", f"{value:,}", f"{value:,}".replace(",", " "), f"{value:,}".replace(",", "'")):
+    for text in (
+        f"{value}",
+        f"{value:,}",
+        f"{value:,}".replace(",", " "),
+        f"{value:,}".replace(",", "'"),
+    ):
         number = parse_number(text)
         assert number is not None
         assert number.readings[0] == value
@@ -159,7 +170,8 @@ def test_decimals_read_back_in_both_conventions(whole: int, cents: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "before", ["It is not 12", "One might think 7", "Wait, e.g", "The answer is 3", "Perhaps \\boxed{9}"]
+    "before",
+    ["It is not 12", "One might think 7", "Wait, e.g", "The answer is 3", "Perhaps \\boxed{9}"],
 )
 @pytest.mark.parametrize("between", [". ", ".\n", ": ", ", ", " or "])
 @pytest.mark.parametrize(

@@ -25,15 +25,31 @@ WRONG_CEILING = 0.001
 
 # Misses that are right to be misses, or not worth a rule: (benchmark, row, form) -> reason.
 EXCEPTIONS = {
-    ("mmlu_pro", 4229, "text only"): "the text of the option spans three lines; an announced answer ends at its line",
+    (
+        "mmlu_pro",
+        4229,
+        "text only",
+    ): "the text of the option spans three lines; an announced answer ends at its line",
     ("mmlu_pro", 11807, "text only"): "the text of the option spans two lines and begins with (D",
     ("mmlu_pro", 11348, "listed"): "the option is torn LaTeX with control characters in it",
-    ("bbh", 2850, "last line"): "a target that lost its letter upstream is compared whole when nothing is announced",
+    (
+        "bbh",
+        2850,
+        "last line",
+    ): "a target that lost its letter upstream is compared whole when nothing is announced",
     ("bbh", 4182, "last line"): "as above",
     ("bbh", 4227, "last line"): "as above",
-    ("drop", 796, "case"): "the official script does not know that a dotless i loses its look in capitals",
+    (
+        "drop",
+        796,
+        "case",
+    ): "the official script does not know that a dotless i loses its look in capitals",
     **{
-        ("drop", 330, form): "'just' before an answer is an adverb of the sentence, except in 'just outside Nicosia'"
+        (
+            "drop",
+            330,
+            form,
+        ): "'just' before an answer is an adverb of the sentence, except in 'just outside Nicosia'"
         for form in ("sentence", "bold", "reasoned", "case", "explained", "heading")
     },
 }
@@ -50,9 +66,14 @@ class Sweep:
 
     def report(self) -> str:
         """A summary that fits a screen."""
-        lines = [f"right {self.right - len(self.missed)}/{self.right}, wrong {len(self.accepted)}/{self.wrong}"]
+        lines = [
+            f"right {self.right - len(self.missed)}/{self.right}, wrong {len(self.accepted)}/{self.wrong}"
+        ]
         for side, cases in (("missed", self.missed), ("accepted", self.accepted)):
-            lines += [f"{side}: row {row} [{form}] {text}"[:300] for (row, form), text in list(cases.items())[:20]]
+            lines += [
+                f"{side}: row {row} [{form}] {text}"[:300]
+                for (row, form), text in list(cases.items())[:20]
+            ]
         return "\n".join(lines)
 
 
@@ -66,7 +87,10 @@ def number_forms(answer: str, seed: SeedResult) -> Iterator[tuple[str, str]]:
     yield "plain", answer
     yield "sentence", f"So she needs that many. The answer is {answer}."
     yield "bold", f"Adding 3 and 4 gives 7.\n\n**Answer: {answer}**"
-    yield "boxed", f"We get $3 + 4 = 7$ first, thus the result is $\\boxed{{{grouped.replace(',', '{,}')}}}$."
+    yield (
+        "boxed",
+        f"We get $3 + 4 = 7$ first, thus the result is $\\boxed{{{grouped.replace(',', '{,}')}}}$.",
+    )
     yield (
         "reasoned",
         (
@@ -77,7 +101,10 @@ def number_forms(answer: str, seed: SeedResult) -> Iterator[tuple[str, str]]:
     yield "units", f"The answer is ${grouped} per 2 days."
     yield "thousands", f"In total that makes\n\nFinal answer: {grouped} apples"
     yield "case", f"ANSWER: {answer}"
-    yield "explained", f"Answer: {answer}\n\nThis holds because 7 of the 19 were taken away in step 2."
+    yield (
+        "explained",
+        f"Answer: {answer}\n\nThis holds because 7 of the 19 were taken away in step 2.",
+    )
     yield "heading", f"Step 1: 5 + 5 = 10.\n\n### Final Answer\n\n**{grouped}**"
     yield "tail", f"First there are 12 of them; then 3 more come.\nIn the end it makes {grouped}."
 
@@ -105,7 +132,10 @@ def native_forms(answer: str, seed: SeedResult) -> Iterator[tuple[str, str]]:
     yield "native", f"12 - 5 = 7\n{sentence.format(answer)}"
     digits = _DIGITS.get(language)
     if digits:
-        yield "native digits", sentence.format(answer.translate(str.maketrans("0123456789", digits)))
+        yield (
+            "native digits",
+            sentence.format(answer.translate(str.maketrans("0123456789", digits))),
+        )
     separator = _GROUPS.get(language)
     if separator and re.fullmatch(r"-?\d{5,}", answer):
         yield "native groups", sentence.format(f"{int(answer):,}".replace(",", separator))
@@ -128,7 +158,10 @@ def choice_forms(answer: str, seed: SeedResult) -> Iterator[tuple[str, str]]:
     )
     yield "with text", f"Answer: ({answer}) {text}"
     yield "case", f"answer: {answer.lower()}"
-    yield "explained", f"**Answer: {answer}**\n\nExplanation: A, B and the others were weighed; only one of them fits."
+    yield (
+        "explained",
+        f"**Answer: {answer}**\n\nExplanation: A, B and the others were weighed; only one of them fits.",
+    )
     yield "listed", f"{answer}) {text}"
     yield "correct", f"The correct answer is ({answer})."
     yield "chosen", f"Let us see. I would choose option {answer}."
@@ -185,7 +218,10 @@ def math_forms(answer: str, seed: SeedResult) -> Iterator[tuple[str, str]]:
     yield "display", f"So we get\n\\[\n\\boxed{{{answer}}}\n\\]"
     yield "case", f"ANSWER: \\({answer}\\)"
     yield "explained", f"Answer: ${answer}$\n\nThis holds because $2 \\cdot 7 = 14$ and 12 is even."
-    yield "heading", f"Some steps.\n\n### Final Answer\n\n$${re.sub(r'(?<!d)frac', 'dfrac', answer)}$$"
+    yield (
+        "heading",
+        f"Some steps.\n\n### Final Answer\n\n$${re.sub(r'(?<!d)frac', 'dfrac', answer)}$$",
+    )
 
 
 def _options(seed: SeedResult) -> dict[str, str]:
@@ -196,7 +232,9 @@ def _tells(text: str, seed: SeedResult) -> bool:
     """Whether the text of an option says which one it is: not a bare letter, not inside or equal to another one."""
     plain, options = normalise(text), list(_options(seed).values())
     others = [normalise(option) for option in options if option != text]
-    apart = not any(f" {plain} " in f" {other} " or f" {other} " in f" {plain} " for other in others)
+    apart = not any(
+        f" {plain} " in f" {other} " or f" {other} " in f" {plain} " for other in others
+    )
     return apart and options.count(text) == 1 and len(plain) > 3
 
 
@@ -206,7 +244,13 @@ def wrong_number(seed: SeedResult, idx: int) -> str:
     if value is None:
         return str(float(seed.expected_answer.replace(",", "")) + 1)
     return str(
-        (value * 10, value + 1, value - 1, value // 10 + 1 if value // 10 + 1 != value else value + 2)[idx % 4] or 9
+        (
+            value * 10,
+            value + 1,
+            value - 1,
+            value // 10 + 1 if value // 10 + 1 != value else value + 2,
+        )[idx % 4]
+        or 9
     )
 
 
@@ -218,7 +262,11 @@ def wrong_text(seed: SeedResult, idx: int) -> str:
 def wrong_letter(seed: SeedResult, idx: int) -> str:
     """Another option."""
     labels = list(_options(seed))
-    others = [label for label in (labels if len(labels) > 1 else "ABCD") if label != seed.expected_answer.strip("()")]
+    others = [
+        label
+        for label in (labels if len(labels) > 1 else "ABCD")
+        if label != seed.expected_answer.strip("()")
+    ]
     return others[idx % len(others)]
 
 
@@ -267,7 +315,10 @@ async def sweep(environment: EvalEnvironment, forms: Forms, wrong: Wrong, share:
 async def test_oracle_sweep(name: str, forms: Forms, wrong: Wrong, share: int) -> None:
     environment = get_environment(name)
     result = await sweep(
-        environment, forms, wrong if wrong is not wrong_text else await other_targets(environment), share
+        environment,
+        forms,
+        wrong if wrong is not wrong_text else await other_targets(environment),
+        share,
     )
     print(f"{name}: {result.report()}")
     assert result.right >= 8 * len(environment)
@@ -283,7 +334,10 @@ async def other_targets(environment: EvalEnvironment) -> Wrong:
     for idx in range(len(environment)):
         seed = await environment.seed(idx)
         pool.setdefault(seed.metadata.get("category", ""), []).append(seed.expected_answer)
-    everything = [*sorted({answer for answers in pool.values() for answer in answers}), "something quite different"]
+    everything = [
+        *sorted({answer for answers in pool.values() for answer in answers}),
+        "something quite different",
+    ]
 
     def wrong(seed: SeedResult, idx: int) -> str:
         if _options(seed):
@@ -298,7 +352,11 @@ async def other_targets(environment: EvalEnvironment) -> Wrong:
 def _differs(answer: str, seed: SeedResult) -> bool:
     accepted = [
         normalise(a)
-        for a in (seed.expected_answer, *seed.metadata.get("correct_answers", ()), *seed.metadata.get("aliases", ()))
+        for a in (
+            seed.expected_answer,
+            *seed.metadata.get("correct_answers", ()),
+            *seed.metadata.get("aliases", ()),
+        )
     ]
     plain = normalise(answer)
     if any(not a.strip() for a in accepted):

@@ -12,7 +12,10 @@ import nemo_evaluator.scoring as scoring
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.scoring import ScorerInput, get_scorer, list_scorers, run_scorer, scorer_version
 
-BASE = "Janet sells 16 - 3 - 4 = 9 duck eggs a day. She makes 9 * 2 = 18 dollars every day at the market. " * 5
+BASE = (
+    "Janet sells 16 - 3 - 4 = 9 duck eggs a day. She makes 9 * 2 = 18 dollars every day at the market. "
+    * 5
+)
 
 
 def test_the_names_of_the_reference_and_the_new_ones() -> None:
@@ -36,7 +39,9 @@ def test_importing_the_room_loads_nothing_heavy() -> None:
         "s.get_scorer('f1');"
         "print([m for m in ('sympy', 'math_verify', 'jsonschema', 'numpy', 'pydantic') if m in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "[]"
 
 
@@ -64,7 +69,9 @@ def _timed(scorer: object, sample: ScorerInput) -> float:
 
 
 def test_versions_enter_the_fingerprint() -> None:
-    assert scorer_version(scoring.exact_match).startswith("nemo_evaluator.scoring.text.exact_match@3")
+    assert scorer_version(scoring.exact_match).startswith(
+        "nemo_evaluator.scoring.text.exact_match@3"
+    )
 
     def mine(sample: ScorerInput) -> dict[str, bool]:
         return {"correct": True}

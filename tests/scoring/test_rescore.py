@@ -37,7 +37,9 @@ def newest(folder: Path) -> dict[str, Any]:
     return json.loads(sorted(folder.glob("eval-*.json"))[-1].read_text())
 
 
-def test_rescoring_asks_nobody_and_changes_only_what_the_scorer_changes(nel: Nel, serve: Serve) -> None:
+def test_rescoring_asks_nobody_and_changes_only_what_the_scorer_changes(
+    nel: Nel, serve: Serve
+) -> None:
     model = serve(answers)
     config = nel.config("c.yaml", services={"model": api(model.url)}, benchmarks=[bench("sums.py")])
     nel("eval", "run", config, "-o", "out", "--no-progress")
@@ -49,7 +51,9 @@ def test_rescoring_asks_nobody_and_changes_only_what_the_scorer_changes(nel: Nel
     same = newest(nel.folder / "out-rescored" / "sums")
     assert same["benchmark"]["scores"]["pass@1"] == before["benchmark"]["scores"]["pass@1"]
     drop = {"latency_ms", "queue_ms"}
-    assert rows(nel.folder / "out-rescored" / "sums", drop) == rows(nel.folder / "out" / "sums", drop)
+    assert rows(nel.folder / "out-rescored" / "sums", drop) == rows(
+        nel.folder / "out" / "sums", drop
+    )
 
     scoring = 'benchmarks.0.scoring={"metrics": [{"type": "scorer", "name": "fuzzy_match"}], "primary": "fuzzy_match"}'
     nel("eval", "rescore", "out", "-O", scoring, "-o", "fuzzy", "--no-progress")
@@ -79,7 +83,9 @@ def test_rescoring_refuses_another_question(nel: Nel, serve: Serve) -> None:
     config = nel.config("c.yaml", services={"model": api(model.url)}, benchmarks=[bench("sums.py")])
     nel("eval", "run", config, "-o", "out", "--no-progress")
     asked = model.count
-    refused = nel("eval", "rescore", "out", "-O", "services.model.model=other", "--no-progress", code=2)
+    refused = nel(
+        "eval", "rescore", "out", "-O", "services.model.model=other", "--no-progress", code=2
+    )
     assert "stored answers do not fit" in refused.stderr
     assert "nel eval run --resume" in refused.stderr
     assert model.count == asked

@@ -84,7 +84,9 @@ async def test_a_worker_that_died_is_replaced(pool: MathPool) -> None:
     assert (await math(ScorerInput(r"\boxed{\sqrt{9}}", "3"), pool=pool))["correct"] is True
 
 
-async def test_a_worker_that_hangs_is_a_failure_of_the_scorer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_hangs_is_a_failure_of_the_scorer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import sys
 
     monkeypatch.setattr("nemo_evaluator.scoring.symbolic._START_SECONDS", 0.2)

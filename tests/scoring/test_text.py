@@ -39,7 +39,12 @@ def test_answer_line_right(response: str, target: str) -> None:
 
 @pytest.mark.parametrize(
     ("response", "target"),
-    [("Answer: Paris Hilton", "Paris"), ("Answer: 10", "100"), ("Answer: Paris\nAnswer: Rome", "Paris"), ("no", "yes")],
+    [
+        ("Answer: Paris Hilton", "Paris"),
+        ("Answer: 10", "100"),
+        ("Answer: Paris\nAnswer: Rome", "Paris"),
+        ("no", "yes"),
+    ],
 )
 def test_answer_line_wrong(response: str, target: str) -> None:
     assert answer_line(ScorerInput(response, target))["correct"] is False
@@ -52,7 +57,9 @@ def test_answer_line_with_a_pattern_takes_its_last_match() -> None:
 
 
 def test_answer_line_finds_nothing_in_prose() -> None:
-    prose = "I have thought about this for a long while and there are many sides to the matter at hand."
+    prose = (
+        "I have thought about this for a long while and there are many sides to the matter at hand."
+    )
     assert answer_line(ScorerInput(prose, "Paris"))["unparsed"] is True
 
 
@@ -79,7 +86,9 @@ def test_fuzzy_match(response: str, target: str, right: bool) -> None:
 
 
 def test_fuzzy_match_knows_all_accepted_answers() -> None:
-    sample = ScorerInput("It was the Big Apple.", "New York", {"correct_answers": ["New York", "The Big Apple"]})
+    sample = ScorerInput(
+        "It was the Big Apple.", "New York", {"correct_answers": ["New York", "The Big Apple"]}
+    )
     assert fuzzy_match(sample)["matched"] == "The Big Apple"
 
 
@@ -118,7 +127,11 @@ def test_normalise_keeps_what_makes_numbers_differ() -> None:
 
 
 @pytest.mark.parametrize("scorer", [exact_match, answer_line])
-@pytest.mark.parametrize("response", [r"$\boxed{x+1}$ or $\boxed{x-1}$", "'Answer: x+1' or 'Answer: x-1'."])
+@pytest.mark.parametrize(
+    "response", [r"$\boxed{x+1}$ or $\boxed{x-1}$", "'Answer: x+1' or 'Answer: x-1'."]
+)
 @pytest.mark.parametrize("target", ["x+1", "x-1"])
-def test_two_announcements_joined_by_or_settle_nothing(scorer: Any, response: str, target: str) -> None:
+def test_two_announcements_joined_by_or_settle_nothing(
+    scorer: Any, response: str, target: str
+) -> None:
     assert not scorer(ScorerInput(response, target))["correct"]

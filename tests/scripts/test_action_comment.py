@@ -43,7 +43,8 @@ class Handler(BaseHTTPRequestHandler):
         size, page = int(asked["per_page"][0]), int(asked["page"][0])
         found = [{"id": key, "body": body} for key, body in self.server.comments.items()]
         self.answer(
-            200 if parts.path == "/repos/org/repo/issues/7/comments" else 404, found[(page - 1) * size :][:size]
+            200 if parts.path == "/repos/org/repo/issues/7/comments" else 404,
+            found[(page - 1) * size :][:size],
         )
 
     def do_POST(self) -> None:
@@ -84,12 +85,16 @@ def github() -> Iterator[GitHub]:
     server.server_close()
 
 
-def step(github: GitHub, folder: Path, report: str | None, config: str = "c.yaml", **more: str) -> str:
+def step(
+    github: GitHub, folder: Path, report: str | None, config: str = "c.yaml", **more: str
+) -> str:
     """The step as a runner would do it; returns what it printed."""
     if report is not None:
         (folder / "gate.md").write_text(report)
     (own,) = [
-        one for one in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"] if one["name"] == "comment"
+        one
+        for one in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+        if one["name"] == "comment"
     ]
     known = {
         "github.token": TOKEN,
@@ -98,7 +103,10 @@ def step(github: GitHub, folder: Path, report: str | None, config: str = "c.yaml
         "inputs.config": config,
         "inputs.output": str(folder),
     }
-    values = {k: re.sub(r"\$\{\{ (\S+) \}\}", lambda one: known[one[1]], text) for k, text in own["env"].items()}
+    values = {
+        k: re.sub(r"\$\{\{ (\S+) \}\}", lambda one: known[one[1]], text)
+        for k, text in own["env"].items()
+    }
     runner = {
         "GITHUB_API_URL": github.url,
         "GITHUB_REPOSITORY": "org/repo",
@@ -106,16 +114,25 @@ def step(github: GitHub, folder: Path, report: str | None, config: str = "c.yaml
     }
     command = ["bash", "-eo", "pipefail", "-c", own["run"]]
     done = subprocess.run(
-        command, env={**os.environ, **values, **runner, **more}, capture_output=True, text=True, timeout=60
+        command,
+        env={**os.environ, **values, **runner, **more},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_the_first_push_comments_and_the_next_replaces_its_own(github: GitHub, tmp_path: Path) -> None:
+def test_the_first_push_comments_and_the_next_replaces_its_own(
+    github: GitHub, tmp_path: Path
+) -> None:
     github.comments = {number: f"comment {number} of somebody else" for number in range(1, 151)}
     step(github, tmp_path, '# GO\n\nquickstart: 0.91 `$(rm -rf /)` "quoted" ü\n')
-    assert github.comments[151] == '<!-- nel: c.yaml -->\n# GO\n\nquickstart: 0.91 `$(rm -rf /)` "quoted" ü\n'
+    assert (
+        github.comments[151]
+        == '<!-- nel: c.yaml -->\n# GO\n\nquickstart: 0.91 `$(rm -rf /)` "quoted" ü\n'
+    )
     github.comments[152] = "a person answers"
     step(github, tmp_path, "# NO-GO\n")
     step(github, tmp_path, "# GO\n", config="other.yaml")

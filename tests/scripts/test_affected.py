@@ -39,7 +39,9 @@ def test_a_high_package_does_not_affect_those_below_it(affected: ModuleType) -> 
 
 def test_a_changed_test_affects_itself_only(affected: ModuleType) -> None:
     assert folders_for(affected, "tests/core/test_glossary.py", "tests/core/test_wording.py") == [
-        path for path in ("tests/core/test_glossary.py", "tests/core/test_wording.py") if (ROOT / path).exists()
+        path
+        for path in ("tests/core/test_glossary.py", "tests/core/test_wording.py")
+        if (ROOT / path).exists()
     ]
 
 

@@ -30,7 +30,9 @@ def check(project: Path, verb: str = "check") -> subprocess.CompletedProcess[str
         "VENV": sys.prefix,
     }
     command = ["bash", "scripts/javascript.sh", verb]
-    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, timeout=60
+    )
 
 
 @pytest.fixture
@@ -54,7 +56,11 @@ def test_plain_code_passes_and_vendored_code_is_not_looked_at(project: Path) -> 
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("bad.js", 'export const kind = n => (n > 1 ? "many" : n > 0 ? "one" : "none");\n', "noNestedTernary"),
+        (
+            "bad.js",
+            'export const kind = n => (n > 1 ? "many" : n > 0 ? "one" : "none");\n',
+            "noNestedTernary",
+        ),
         ("bad.js", "export const same = (a, b) => a == b;\n", "noDoubleEquals"),
         ("bad.js", "function lost() {}\n", "noUnusedVariables"),
         ("bad.js", "export function set() {\n  total = 1;\n}\n", "noUndeclaredVariables"),

@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def set_up(**settings: str) -> str:
     words = ["bash", "scripts/setup.sh", "local"]
-    done = subprocess.run(words, cwd=ROOT, env=os.environ | settings, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        words, cwd=ROOT, env=os.environ | settings, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 1
     return done.stderr
 
@@ -29,7 +31,9 @@ def command(path: Path, text: str) -> str:
 
 
 def test_a_python_that_is_too_old_is_named(tmp_path: Path) -> None:
-    old = command(tmp_path / "old", 'if [ "$1" = --version ]; then echo Python 3.9.2; else exit 1; fi')
+    old = command(
+        tmp_path / "old", 'if [ "$1" = --version ]; then echo Python 3.9.2; else exit 1; fi'
+    )
     said = set_up(PYTHON=old, VENV=str(tmp_path / "venv"))
     assert "is Python 3.9.2" in said
     assert "fix: install one and name it: make PYTHON=" in said
@@ -48,7 +52,10 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_an_environment_of_an_old_python_is_left_alone(tmp_path: Path) -> None:
-    command(tmp_path / "bin" / "python", 'case "$1$2" in -c) ;; --version) echo Python 3.9.2 ;; *) exit 1 ;; esac')
+    command(
+        tmp_path / "bin" / "python",
+        'case "$1$2" in -c) ;; --version) echo Python 3.9.2 ;; *) exit 1 ;; esac',
+    )
     said = set_up(VENV=str(tmp_path))
     assert "has Python 3.9.2" in said
     assert "fix: make clean" in said
@@ -65,7 +72,12 @@ def test_an_environment_of_an_old_python_is_left_alone(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_command_complained_of_decides_the_fix(complaint: str, fix: str) -> None:
-    words = ["bash", "-c", '. scripts/fail.sh; attempt sh -c "echo \\"$0\\"; exit 3"; echo unreachable', complaint]
+    words = [
+        "bash",
+        "-c",
+        '. scripts/fail.sh; attempt sh -c "echo \\"$0\\"; exit 3"; echo unreachable',
+        complaint,
+    ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
     assert complaint in done.stderr
@@ -79,6 +91,11 @@ def test_every_dependency_is_pinned_and_no_index_is_named() -> None:
     assert len(re.findall(r"--hash=sha256:", text)) > len(pinned) > 100
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *(line for name in ("dev", "local", "parts") for line in extras[name])]
-    names = {re.sub(r"[-_.]+", "-", Requirement(line).name).lower() for line in wanted} - {project["name"]}
+    wanted = [
+        *project["dependencies"],
+        *(line for name in ("dev", "local", "parts") for line in extras[name]),
+    ]
+    names = {re.sub(r"[-_.]+", "-", Requirement(line).name).lower() for line in wanted} - {
+        project["name"]
+    }
     assert names <= pinned, f"make lock pins {sorted(names - pinned)}"

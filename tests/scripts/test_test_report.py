@@ -11,7 +11,9 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "scripts" / "test_report.py"
 FINE = '<testcase classname="tests.test_it" name="test_fine"/>'
 PASSED = '<testcase classname="tests.test_it" name="test_flaky"/>'
-SKIPPED = '<testcase classname="tests.test_it" name="test_part"><skipped message="no part"/></testcase>'
+SKIPPED = (
+    '<testcase classname="tests.test_it" name="test_part"><skipped message="no part"/></testcase>'
+)
 # As pytest writes them.
 FLAKY = """<testcase classname="tests.test_it" name="test_flaky"><failure message="ValueError: no">query = 1
 
@@ -26,7 +28,9 @@ BROKEN = '<testcase classname="tests.test_it" name="test_broken"><failure>ValueE
 def lane(folder: Path, name: str, *cases: str) -> None:
     """The results of a lane."""
     suite = f'<testsuite name="pytest">{"".join(cases)}</testsuite>'
-    (folder / f"{name}.xml").write_text(f"<?xml version='1.0' encoding='utf-8'?><testsuites>{suite}</testsuites>")
+    (folder / f"{name}.xml").write_text(
+        f"<?xml version='1.0' encoding='utf-8'?><testsuites>{suite}</testsuites>"
+    )
 
 
 def ended(folder: Path, code: str = "0", limit: str = "6") -> subprocess.CompletedProcess[str]:
@@ -40,10 +44,15 @@ def test_the_traceback_of_an_unsteady_test_is_printed(tmp_path: Path) -> None:
     done = ended(tmp_path)
     lines = done.stdout.splitlines()
     assert done.returncode == 0
-    assert lines[0] == "=== unsteady (failed beside others, passed by itself): tests.test_it::test_flaky"
+    assert (
+        lines[0]
+        == "=== unsteady (failed beside others, passed by itself): tests.test_it::test_flaky"
+    )
     assert '>       raise ValueError("rows were appended between counting and reading")' in lines
     assert "query.py:157: ValueError" in lines
-    assert lines[-2] == "unsteady (failed beside others, passed by itself): tests.test_it::test_flaky"
+    assert (
+        lines[-2] == "unsteady (failed beside others, passed by itself): tests.test_it::test_flaky"
+    )
     assert lines[-1] == "OK: 2 passed, 0 failed, 1 skipped in 12 s; 1 unsteady, 6 allowed"
     assert ended(tmp_path, limit="0").returncode == 1
 
@@ -72,4 +81,6 @@ def test_a_lane_that_did_not_run_is_a_failure(tmp_path: Path, code: str, end: in
 
 def test_the_script_ends_with_the_report() -> None:
     text = SCRIPT.with_name("test.sh").read_text()
-    assert text.splitlines()[-1].startswith('"$bin/python" scripts/test_report.py "$code" "$results"')
+    assert text.splitlines()[-1].startswith(
+        '"$bin/python" scripts/test_report.py "$code" "$results"'
+    )

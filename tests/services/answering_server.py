@@ -15,7 +15,14 @@ words = sys.argv[1:]
 port = int(words[words.index("--port") + 1])
 key = words[words.index("--api-key") + 1] if "--api-key" in words else os.environ["VLLM_API_KEY"]
 note = pathlib.Path(os.environ["NOTES"]) / f"{port}.json"
-names = ("RAY_ADDRESS", "SLURMD_NODENAME", "SLURM_PROCID", "NEL_NODE_HOSTS", "CUDA_VISIBLE_DEVICES", "EXPORTED")
+names = (
+    "RAY_ADDRESS",
+    "SLURMD_NODENAME",
+    "SLURM_PROCID",
+    "NEL_NODE_HOSTS",
+    "CUDA_VISIBLE_DEVICES",
+    "EXPORTED",
+)
 known = {"argv": words, "pid": os.getpid(), "env": {name: os.environ.get(name) for name in names}}
 asked = under_way = most = 0
 lock = threading.Lock()
@@ -50,8 +57,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with lock:
             under_way -= 1
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        choice = {"index": 0, "message": {"role": "assistant", "content": "6"}, "finish_reason": "stop"}
-        body = {"id": "1", "object": "chat.completion", "model": "model", "choices": [choice], "usage": usage}
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": "6"},
+            "finish_reason": "stop",
+        }
+        body = {
+            "id": "1",
+            "object": "chat.completion",
+            "model": "model",
+            "choices": [choice],
+            "usage": usage,
+        }
         self.say(200, json.dumps(body).encode())
 
     def log_message(self, *args: object) -> None:

@@ -57,7 +57,9 @@ def stand_in(tmp_path: Path) -> Callable[..., Launch]:
         argv = [sys.executable, str(script), str(port), mode, str(tmp_path)]
         if "api_key" in settings:
             argv.append("/dev/fd/{secret_fd}")
-        return Launch(argv=argv, port=port, **{"startup_timeout": 20.0, "stop_grace": 2.0, **settings})
+        return Launch(
+            argv=argv, port=port, **{"startup_timeout": 20.0, "stop_grace": 2.0, **settings}
+        )
 
     return plan
 

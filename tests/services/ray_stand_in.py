@@ -28,7 +28,9 @@ def attend(connection: socket.socket, nodes: list[str]) -> None:
         nodes.remove(name)
     elif word == "status":
         listed = "".join(f" 1 node_{name}\n" for name in nodes)
-        connection.sendall(f"Node status\nActive:\n{listed}Pending:\n (no pending nodes)\n".encode())
+        connection.sendall(
+            f"Node status\nActive:\n{listed}Pending:\n (no pending nodes)\n".encode()
+        )
     connection.close()
 
 

@@ -36,9 +36,15 @@ def given(*flags: str) -> str:
     return next((words[words.index(flag) + 1] for flag in flags if flag in words), "")
 
 
-port = int(given("--port", "--http-port") or os.environ.get("PORT") or os.environ["NIM_SERVER_PORT"])
+port = int(
+    given("--port", "--http-port") or os.environ.get("PORT") or os.environ["NIM_SERVER_PORT"]
+)
 file = given("--api-key-file")
-key = pathlib.Path(file).read_text().strip() if file else given("--api-key") or os.environ.get("VLLM_API_KEY", "")
+key = (
+    pathlib.Path(file).read_text().strip()
+    if file
+    else given("--api-key") or os.environ.get("VLLM_API_KEY", "")
+)
 asked = 0
 
 

@@ -74,8 +74,16 @@ def started(nel: Nel, sums: Sums, tmp_path: Path) -> Any:
     (tmp_path / "server.py").write_text(SERVER)
 
     def start(restarts: int) -> Any:
-        own = {"type": "custom", "class_path": "own.py:Server", "config": {"port": free_port(), "restarts": restarts}}
-        parts = {"services": {"model": own}, "benchmarks": [bench(sums(150), max_concurrent=2)], "output": {"dir": "o"}}
+        own = {
+            "type": "custom",
+            "class_path": "own.py:Server",
+            "config": {"port": free_port(), "restarts": restarts},
+        }
+        parts = {
+            "services": {"model": own},
+            "benchmarks": [bench(sums(150), max_concurrent=2)],
+            "output": {"dir": "o"},
+        }
         run = nel.start("eval", "run", nel.config("c.json", **parts))
         until(lambda: answers(tmp_path) > 20 or run.poll() is not None)
         return run
@@ -99,7 +107,9 @@ def test_a_crashed_server_is_started_again(started: Any, tmp_path: Path) -> None
     assert not command_lines_with(str(tmp_path / "server.py"))
 
 
-def test_a_server_that_is_lost_ends_the_run_with_the_reason(started: Any, nel: Nel, tmp_path: Path) -> None:
+def test_a_server_that_is_lost_ends_the_run_with_the_reason(
+    started: Any, nel: Nel, tmp_path: Path
+) -> None:
     run = started(restarts=0)
     began = time.monotonic()
     kill_server(tmp_path)
@@ -116,15 +126,36 @@ def test_a_server_that_is_lost_ends_the_run_with_the_reason(started: Any, nel: N
 @pytest.mark.needs("model", "xllamacpp")
 def test_two_replicas_of_the_embedded_model(nel: Nel, sums: Sums, tmp_path: Path) -> None:
     """Both are used, one is killed midway, and the run completes."""
-    tiny = {"type": "llama_cpp", "model": "smollm2-135m", "context_size": 512, "slots": 2, "threads": 1}
-    tiny |= {"replicas": 2, "restarts": 0, "backend": "xllamacpp", "generation": {"max_tokens": 4, "temperature": 0}}
-    parts = {"services": {"model": tiny}, "benchmarks": [bench(sums(40), max_concurrent=4)], "output": {"dir": "o"}}
+    tiny = {
+        "type": "llama_cpp",
+        "model": "smollm2-135m",
+        "context_size": 512,
+        "slots": 2,
+        "threads": 1,
+    }
+    tiny |= {
+        "replicas": 2,
+        "restarts": 0,
+        "backend": "xllamacpp",
+        "generation": {"max_tokens": 4, "temperature": 0},
+    }
+    parts = {
+        "services": {"model": tiny},
+        "benchmarks": [bench(sums(40), max_concurrent=4)],
+        "output": {"dir": "o"},
+    }
     run = nel.start("eval", "run", nel.config("c.json", **parts))
     logs = [tmp_path / "o" / "logs" / f"server-model-{number}.log" for number in range(2)]
     until(lambda: answers(tmp_path) > 16 or run.poll() is not None, 120)
     asked = [log.read_text(errors="replace").count("launch_slot_") for log in logs]
     assert all(count > 3 for count in asked), asked
-    port = logs[0].read_text(errors="replace").partition("listening at http://127.0.0.1:")[2].split()[0].strip("/")
+    port = (
+        logs[0]
+        .read_text(errors="replace")
+        .partition("listening at http://127.0.0.1:")[2]
+        .split()[0]
+        .strip("/")
+    )
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")

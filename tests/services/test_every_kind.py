@@ -36,8 +36,14 @@ with socket.create_server(("0.0.0.0", {port})):
 PARALLEL = {"tensor_parallel_size": 2, "gpus": 0, "extra_args": ["--further", "yes"]}
 # The settings of each kind, and the words that its program must be told.
 KINDS: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "vllm": (PARALLEL, ["serve", "org/model", "--tensor-parallel-size", "--served-model-name", "m", "--further"]),
-    "sglang": (PARALLEL, ["--model-path", "org/model", "--tp-size", "2", "--served-model-name", "m", "--further"]),
+    "vllm": (
+        PARALLEL,
+        ["serve", "org/model", "--tensor-parallel-size", "--served-model-name", "m", "--further"],
+    ),
+    "sglang": (
+        PARALLEL,
+        ["--model-path", "org/model", "--tp-size", "2", "--served-model-name", "m", "--further"],
+    ),
     "trt_llm": (PARALLEL, ["serve", "org/model", "--tp_size", "2", "--further"]),
     "dynamo": ({"gpus": 0}, ["--http-port"]),
     "nim": ({"image": IMAGE, "gpus": 0, "extra_args": ["--further"]}, ["--further"]),
@@ -55,7 +61,12 @@ class CustomKind:
 
     def plan(self, name: str, service: Any, site: Any) -> Any:
         port = free_port()
-        return Launch(argv=[sys.executable, str(STAND_IN), "--port", str(port)], port=port, restarts=1, stop_grace=0.3)
+        return Launch(
+            argv=[sys.executable, str(STAND_IN), "--port", str(port)],
+            port=port,
+            restarts=1,
+            stop_grace=0.3,
+        )
 
     def identity(self, service: Any) -> dict[str, Any]:
         return {}
@@ -91,7 +102,11 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def settings_of(kind: str, folder: Path) -> dict[str, Any]:
     own, told = KINDS[kind]
-    env = {"STAND_IN_FLAGS": orjson.dumps(told).decode(), "STAND_IN_ENV": "[]", "STAND_IN_NOTES": "/notes"}
+    env = {
+        "STAND_IN_FLAGS": orjson.dumps(told).decode(),
+        "STAND_IN_ENV": "[]",
+        "STAND_IN_NOTES": "/notes",
+    }
     base: dict[str, Any] = {"type": kind, "startup_timeout": 90, "stop_grace": 0.3}
     if kind == "custom":
         return {"type": kind, "class_path": f"{__name__}:CustomKind"}
@@ -101,7 +116,10 @@ def settings_of(kind: str, folder: Path) -> dict[str, Any]:
         return {**base, "server_cmd": f"{sys.executable} {STAND_IN} --port $PORT"}
     if kind == "nat":
         return {**base, "nat_config_file": str(folder / "flow.yml")}
-    base |= {"protocol": "chat_completions", "model": str(folder / "m.gguf") if kind == "llama_cpp" else "org/model"}
+    base |= {
+        "protocol": "chat_completions",
+        "model": str(folder / "m.gguf") if kind == "llama_cpp" else "org/model",
+    }
     if kind in NEEDS_DOCKER:
         mounts = [f"{STAND_IN}:/serve.py:ro", f"{folder}:/notes"]
         base |= {"container_mounts": mounts, "extra_env": env}
@@ -110,7 +128,10 @@ def settings_of(kind: str, folder: Path) -> dict[str, Any]:
 
 
 def each_kind() -> list[Any]:
-    return [pytest.param(kind, marks=[pytest.mark.needs("docker")] if kind in NEEDS_DOCKER else []) for kind in KINDS]
+    return [
+        pytest.param(kind, marks=[pytest.mark.needs("docker")] if kind in NEEDS_DOCKER else [])
+        for kind in KINDS
+    ]
 
 
 @pytest.mark.queued
@@ -135,14 +156,19 @@ async def test_a_difficult_server_is_brought_up_and_down(
             wanted = (503, 1) if kind in ("gym", "nat", "custom") else (200, 3)
             assert (answer.status, orjson.loads(await answer.read())["asked"]) == wanted
         assert marked(str(programs)) or kind in NEEDS_DOCKER
-    assert any("Starting m again (1 of 1)" in line and "the first start goes wrong" in line for line in said), said
+    assert any(
+        "Starting m again (1 of 1)" in line and "the first start goes wrong" in line
+        for line in said
+    ), said
     assert (programs / "out" / "logs" / "server-m.log").stat().st_size > 2_000_000
     assert marked(str(programs)) == []
     if kind in NEEDS_DOCKER:
         assert containers_of("m") == ""
 
 
-def test_the_list_of_processes_finds_what_it_looks_for(tmp_path: Path, programs: Callable[..., Path]) -> None:
+def test_the_list_of_processes_finds_what_it_looks_for(
+    tmp_path: Path, programs: Callable[..., Path]
+) -> None:
     with subprocess.Popen(["sleep", "600"], env={**os.environ, "MARK": str(tmp_path)}) as sleeper:
         assert marked(str(tmp_path)) == [sleeper.pid]
         sleeper.kill()

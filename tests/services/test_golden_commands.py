@@ -37,8 +37,18 @@ ENGINE = {
 PARSERS = {"reasoning_parser": "qwen3", "tool_parser": "hermes"}
 PLAIN = {key: value for key, value in ENGINE.items() if key not in ("setup_commands", "pre_cmd")}
 SPLIT = {
-    "prefill": {"tensor_parallel_size": 2, "num_workers": 2, "node_pool": "p", "extra_env": {"A": "b c"}},
-    "decode": {"tensor_parallel_size": 4, "num_nodes": 2, "node_pool": "d", "extra_args": ["--x", "y z"]},
+    "prefill": {
+        "tensor_parallel_size": 2,
+        "num_workers": 2,
+        "node_pool": "p",
+        "extra_env": {"A": "b c"},
+    },
+    "decode": {
+        "tensor_parallel_size": 4,
+        "num_nodes": 2,
+        "node_pool": "d",
+        "extra_args": ["--x", "y z"],
+    },
 }
 UNSIZED = {key: value for key, value in PLAIN.items() if "parallel" not in key}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -51,7 +61,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "docker_model": ("docker_model", {**UNSIZED, "image": "site/server:2", "command": ["serve"]}),
     "dynamo": ("dynamo", {**ENGINE, **PARSERS}),
     "dynamo split": ("dynamo", {**UNSIZED, **SPLIT}),
-    "llama_cpp": ("llama_cpp", {"model": "M.gguf", "port": 8081, "threads": 2, "replicas": 2, "node_pool": "cpu"}),
+    "llama_cpp": (
+        "llama_cpp",
+        {"model": "M.gguf", "port": 8081, "threads": 2, "replicas": 2, "node_pool": "cpu"},
+    ),
     "gym": ("gym", {"server_cmd": "python gym.py --name 'a b'", "image": "site/gym:1"}),
     "custom": ("custom", {"class_path": f"{__name__}:OwnKind", "config": {"folder": "/srv"}}),
     "nat": ("nat", {"nat_config_file": "/flows/agent.yml", "image": "site/nat:1"}),
@@ -78,7 +91,9 @@ class Readable(yaml.SafeDumper):
 
 
 def _text(dumper: Readable, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    )
 
 
 Readable.add_representer(str, _text)
@@ -88,9 +103,13 @@ Readable.add_representer(str, _text)
 def _everything_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = tmp_path / "M.gguf"
     weights.write_bytes(b"weights")
-    monkeypatch.setattr("nemo_evaluator.services._model_server.python_with", lambda module: "PYTHON")
+    monkeypatch.setattr(
+        "nemo_evaluator.services._model_server.python_with", lambda module: "PYTHON"
+    )
     monkeypatch.setattr("nemo_evaluator.services.dynamo.python_with", lambda module: "PYTHON")
-    monkeypatch.setattr("nemo_evaluator.services.llama_cpp.model_file", lambda model: "/models/M.gguf")
+    monkeypatch.setattr(
+        "nemo_evaluator.services.llama_cpp.model_file", lambda model: "/models/M.gguf"
+    )
     monkeypatch.setattr("pathlib.Path.is_file", lambda path: True)
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
 
@@ -103,7 +122,12 @@ def service(case: str) -> Any:
 def forms(case: str) -> dict[str, Any]:
     """The command of each form, or why there is none."""
     wanted: dict[str, Any] = {}
-    sites = {"process": Site(), "docker": Site("docker"), "slurm": Site("slurm"), "pyxis": Site("slurm", True)}
+    sites = {
+        "process": Site(),
+        "docker": Site("docker"),
+        "slurm": Site("slurm"),
+        "pyxis": Site("slurm", True),
+    }
     for form, site in sites.items():
         try:
             plans = plan_service("m", service(case), site)
@@ -127,7 +151,9 @@ def _command(form: str, plan: Launch) -> dict[str, Any]:
     elif form == "pyxis" and plan.image:
         argv = srun_argv(plan, Step("pyxis", ["/shared:/shared"], mount_home=False))
     secret = plan.api_key.reveal() if plan.api_key else "no key"
-    assert not any(secret in word or "hf-secret" in word for word in argv), "a secret is in the arguments"
+    assert not any(secret in word or "hf-secret" in word for word in argv), (
+        "a secret is in the arguments"
+    )
     argv = [str(word).replace(str(Path(__file__).parents[2] / "src"), "SRC") for word in argv]
     env = {name: "KEY" if value == secret else value for name, value in plan.env.items()}
     return {
@@ -144,7 +170,9 @@ def test_the_command_is_the_one_that_people_have_read(case: str) -> None:
     golden = yaml.safe_load(GOLDEN.read_text()) if GOLDEN.exists() else {}
     found = forms(case)
     if os.environ.get("NEL_WRITE_GOLDEN"):
-        GOLDEN.write_text(yaml.dump({**golden, case: found}, Dumper=Readable, sort_keys=False, width=110))
+        GOLDEN.write_text(
+            yaml.dump({**golden, case: found}, Dumper=Readable, sort_keys=False, width=110)
+        )
     assert found == golden.get(case)
 
 
@@ -152,8 +180,14 @@ def test_the_command_is_the_one_that_people_have_read(case: str) -> None:
     ("settings", "said"),
     [
         ({"tensor_parallel_size": 4, "gpus": 2}, "needs 4 GPUs on a node .* gives it 2"),
-        ({"tensor_parallel_size": 2, "gpus": [0, 1], "replicas": 2}, "needs 2 GPUs on a node .* gives it 1"),
-        ({"tensor_parallel_size": 8, "pipeline_parallel_size": 2, "num_nodes": 4, "gpus": 3}, "needs 4 GPUs on a node"),
+        (
+            {"tensor_parallel_size": 2, "gpus": [0, 1], "replicas": 2},
+            "needs 2 GPUs on a node .* gives it 1",
+        ),
+        (
+            {"tensor_parallel_size": 8, "pipeline_parallel_size": 2, "num_nodes": 4, "gpus": 3},
+            "needs 4 GPUs on a node",
+        ),
         ({"gpus": [0, 1, 2], "replicas": 2}, "cannot be shared evenly"),
     ],
 )

@@ -26,7 +26,9 @@ http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_fo
 
 
 def gym(**settings: object) -> SimpleNamespace:
-    return SimpleNamespace(services={"g": GymService.model_validate({"type": "gym", "port": free_port(), **settings})})
+    return SimpleNamespace(
+        services={"g": GymService.model_validate({"type": "gym", "port": free_port(), **settings})}
+    )
 
 
 async def test_a_server_without_health_is_found_by_its_openapi_page(tmp_path: Path) -> None:
@@ -35,7 +37,10 @@ async def test_a_server_without_health_is_found_by_its_openapi_page(tmp_path: Pa
     config = gym(server_cmd=f"{sys.executable} {script}", startup_timeout=20)
     async with start_services(config, tmp_path, say=lambda _: None) as running:
         assert running["g"].url == f"http://127.0.0.1:{config.services['g'].port}"
-        async with aiohttp.ClientSession() as session, session.get(f"{running['g'].url}/openapi.json") as response:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{running['g'].url}/openapi.json") as response,
+        ):
             assert response.status == 200
     assert "openapi.json" in (tmp_path / "logs" / "server-g.log").read_text()
 

@@ -49,7 +49,12 @@ class Job:
 
     def start(self, steps: int, nodes: int, **service: Any) -> subprocess.Popen[str]:
         pool = {"partition": "batch", "nodes": nodes, "sbatch_extra_flags": {"mem": "600M"}}
-        cluster = {"type": "slurm", "walltime": "00:10:00", "node_pools": {"main": pool}, "auto_resume": False}
+        cluster = {
+            "type": "slurm",
+            "walltime": "00:10:00",
+            "node_pools": {"main": pool},
+            "auto_resume": False,
+        }
         config = self.nel.config(
             "c.json",
             cluster=cluster,
@@ -61,7 +66,10 @@ class Job:
 
     def until_asked(self, run: subprocess.Popen[str], count: int) -> list[int]:
         deadline = time.monotonic() + 450
-        while sum(asked := [note.get("asked", 0) for note in notes_of(self.notes)]) < count and run.poll() is None:
+        while (
+            sum(asked := [note.get("asked", 0) for note in notes_of(self.notes)]) < count
+            and run.poll() is None
+        ):
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.05)
         return asked
@@ -72,7 +80,10 @@ class Job:
         return out + err
 
     def log(self) -> str:
-        logs = [*(self.nel.folder / "o").glob("nel_eval.log"), *(self.nel.folder / "o").rglob("logs/*.log")]
+        logs = [
+            *(self.nel.folder / "o").glob("nel_eval.log"),
+            *(self.nel.folder / "o").rglob("logs/*.log"),
+        ]
         return "\n".join(f"== {path}\n{path.read_text(errors='replace')[-3000:]}" for path in logs)
 
 
@@ -90,18 +101,25 @@ def gone(marker: str) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("balancer", ["nel", pytest.param("haproxy", marks=pytest.mark.needs("haproxy"))])
+@pytest.mark.parametrize(
+    "balancer", ["nel", pytest.param("haproxy", marks=pytest.mark.needs("haproxy"))]
+)
 def test_replicas_of_a_job_fill_in_for_one_that_is_killed(balancer: str, job: Job) -> None:
     run = job.start(60, 2, replicas=2, balancer=balancer)
     first, second = job.until_asked(run, 20)
     assert first > 4 and second > 4, "both servers are used"
     one, other = notes_of(job.notes)
-    assert one["env"]["SLURMD_NODENAME"] != other["env"]["SLURMD_NODENAME"], "each has a node of its own"
+    assert one["env"]["SLURMD_NODENAME"] != other["env"]["SLURMD_NODENAME"], (
+        "each has a node of its own"
+    )
     assert one["env"]["EXPORTED"] == "set up"
     os.kill(one["pid"], signal.SIGKILL)
     said = job.finished(run)
     assert "service 'model-0' exited with code 137" in said
-    assert len(rows(job.nel.folder / "o" / "sums")) == 60 and notes_of(job.notes)[1]["asked"] > second + 10
+    assert (
+        len(rows(job.nel.folder / "o" / "sums")) == 60
+        and notes_of(job.notes)[1]["asked"] > second + 10
+    )
     gone(str(job.notes))
 
 
@@ -112,12 +130,17 @@ def test_each_replica_spans_two_nodes_through_ray(job: Job) -> None:
     servers = notes_of(job.notes)
     joined = {path.name.removeprefix("ray-"): path.read_text() for path in job.notes.glob("ray-*")}
     heads = [server["env"]["SLURMD_NODENAME"] for server in servers]
-    assert len(servers) == 2 and len({*heads, *joined}) == 4, "two heads and two that joined, on four nodes"
+    assert len(servers) == 2 and len({*heads, *joined}) == 4, (
+        "two heads and two that joined, on four nodes"
+    )
     assert sorted(server["env"]["RAY_ADDRESS"] for server in servers) == sorted(joined.values())
     assert len(set(joined.values())) == 2, "each server has a Ray of its own"
     for server in servers:
         words = server["argv"]
         assert words[words.index("--distributed-executor-backend") + 1] == "ray"
         assert words[words.index("--pipeline-parallel-size") + 1] == "2" and server["asked"] > 5
-        assert server["env"]["SLURM_PROCID"] == "0" and len(server["env"]["NEL_NODE_HOSTS"].split()) == 2
+        assert (
+            server["env"]["SLURM_PROCID"] == "0"
+            and len(server["env"]["NEL_NODE_HOSTS"].split()) == 2
+        )
     gone(str(job.notes))

@@ -57,21 +57,46 @@ class Bed:
         packages.mkdir(parents=True)
         (packages / "main.py").write_text(STAND_IN.read_text())
         monkeypatch.setenv("PYTHONPATH", str(folder / "packages"))
-        for name, value in {"STAND_IN_NOTES": str(folder), "STAND_IN_FLAGS": "[]", "STAND_IN_ENV": "[]"}.items():
+        for name, value in {
+            "STAND_IN_NOTES": str(folder),
+            "STAND_IN_FLAGS": "[]",
+            "STAND_IN_ENV": "[]",
+        }.items():
             monkeypatch.setenv(name, value)
 
     def service(self, **more: Any) -> dict[str, Any]:
-        base = {"type": self.kind, "model": "org/m", "protocol": "chat_completions", "port": free_ports(2), "gpus": 0}
+        base = {
+            "type": self.kind,
+            "model": "org/m",
+            "protocol": "chat_completions",
+            "port": free_ports(2),
+            "gpus": 0,
+        }
         base |= {"startup_timeout": 120, "stop_grace": 1.5} | more
         if self.kind == "docker_model":
             env = {"STAND_IN_FLAGS": "[]", "STAND_IN_ENV": "[]", "STAND_IN_NOTES": "/notes"}
             mounts = [f"{STAND_IN}:/serve.py:ro", f"{self.folder}:/notes"]
-            base |= {"image": IMAGE, "command": ["python3", "/serve.py"], "container_mounts": mounts, "extra_env": env}
+            base |= {
+                "image": IMAGE,
+                "command": ["python3", "/serve.py"],
+                "container_mounts": mounts,
+                "extra_env": env,
+            }
         return base
 
     def start(self, then: str = "linger") -> subprocess.Popen[str]:
-        services = {self.victim: self.service(replicas=2), "after": self.service(depends_on=[self.victim])}
-        command = [sys.executable, "-c", RUN, str(self.folder / "out"), then, orjson.dumps(services).decode()]
+        services = {
+            self.victim: self.service(replicas=2),
+            "after": self.service(depends_on=[self.victim]),
+        }
+        command = [
+            sys.executable,
+            "-c",
+            RUN,
+            str(self.folder / "out"),
+            then,
+            orjson.dumps(services).decode(),
+        ]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def left(self) -> tuple[list[int], str]:
@@ -81,7 +106,9 @@ class Bed:
         if self.kind != "docker_model":
             return ""
         listed = ["docker", "ps", "--all", "--format", "{{.Names}} {{.Mounts}}", "--no-trunc"]
-        lines = subprocess.run(listed, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+        lines = subprocess.run(
+            listed, capture_output=True, text=True, check=True, timeout=60
+        ).stdout.splitlines()
         return "\n".join(line for line in lines if str(self.folder) in line or self.victim in line)
 
     def is_empty(self) -> None:
@@ -98,7 +125,9 @@ def bed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 def comes_to(run: subprocess.Popen[str], phase: str) -> None:
     assert run.stdout is not None and run.stderr is not None
-    assert any(phase in line for line in iter(run.stdout.readline, "")), f"it came not so far: {run.stderr.read()}"
+    assert any(phase in line for line in iter(run.stdout.readline, "")), (
+        f"it came not so far: {run.stderr.read()}"
+    )
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -119,9 +148,15 @@ def test_an_error_of_ours_leaves_nothing_behind(bed: Bed) -> None:
 
 
 @pytest.mark.needs("docker")
-def test_a_container_that_appears_after_its_client_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_that_appears_after_its_client_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An engine goes on with what it was asked for, when the client is gone."""
-    bed, asked, tools = Bed(tmp_path, "docker_model", monkeypatch), tmp_path / "asked", tmp_path / "bin"
+    bed, asked, tools = (
+        Bed(tmp_path, "docker_model", monkeypatch),
+        tmp_path / "asked",
+        tmp_path / "bin",
+    )
     real = shutil.which("docker")
     tools.mkdir()
     # A client that is still pulling the image.
@@ -139,7 +174,12 @@ def test_a_container_that_appears_after_its_client_is_removed(tmp_path: Path, mo
         evaluator.communicate(timeout=60)
     time.sleep(2.5)
     name = asked.read_text().partition("--name ")[2].split()[0]
-    subprocess.run([str(real), "create", "--name", name, IMAGE, "true"], check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        [str(real), "create", "--name", name, IMAGE, "true"],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
     bed.is_empty()
 
 
@@ -163,7 +203,9 @@ def test_what_a_killed_guard_left_is_swept(broom: str, bed: Bed, nel: Nel) -> No
         for pid in [run.pid, *guards(str(bed.folder))]:
             os.kill(pid, signal.SIGKILL)
         run.communicate(timeout=60)
-    assert bed.left() != ([], ""), "servers have children, and containers an engine: something is left"
+    assert bed.left() != ([], ""), (
+        "servers have children, and containers an engine: something is left"
+    )
     if broom == "nel eval clean":
         said = nel("eval", "clean", "--all", "--yes").stdout
     else:

@@ -23,12 +23,24 @@ KIND = SERVICES.build("llama_cpp")
 
 def embedded(**settings: object) -> LlamaCppService:
     return LlamaCppService.model_validate(
-        {"type": "llama_cpp", "model": "smollm2-135m", "context_size": 512, "slots": 2, "threads": 1, **settings}
+        {
+            "type": "llama_cpp",
+            "model": "smollm2-135m",
+            "context_size": 512,
+            "slots": 2,
+            "threads": 1,
+            **settings,
+        }
     )
 
 
 async def ask(url: str, headers: dict[str, str], question: str) -> tuple[int, JsonDict]:
-    body = {"model": "tiny", "messages": [{"role": "user", "content": question}], "max_tokens": 12, "temperature": 0}
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": question}],
+        "max_tokens": 12,
+        "temperature": 0,
+    }
     async with (
         aiohttp.ClientSession(headers=headers) as session,
         session.post(f"{url}/chat/completions", json=body) as response,
@@ -37,11 +49,15 @@ async def ask(url: str, headers: dict[str, str], question: str) -> tuple[int, Js
 
 
 async def answer_of(service: LlamaCppService, output: Path) -> JsonDict:
-    async with start_services(SimpleNamespace(services={"tiny": service}), output, say=lambda _: None) as running:
+    async with start_services(
+        SimpleNamespace(services={"tiny": service}), output, say=lambda _: None
+    ) as running:
         tiny = running["tiny"]
         assert tiny.api_key is not None
         key = tiny.api_key.reveal()
-        code, body = await ask(tiny.url, {"Authorization": f"Bearer {key}"}, "What is 2+2? Answer with one number.")
+        code, body = await ask(
+            tiny.url, {"Authorization": f"Bearer {key}"}, "What is 2+2? Answer with one number."
+        )
         assert code == 200
         refused, _ = await ask(tiny.url, {}, "Hello")
         assert refused == 401
@@ -65,7 +81,9 @@ async def test_llama_server_answers(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("model")
-def test_the_binary_is_preferred_and_gets_the_extra_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_binary_is_preferred_and_gets_the_extra_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     binary = tmp_path / "llama-server"
     binary.write_text("#!/bin/sh\n")
     binary.chmod(0o755)
@@ -96,7 +114,9 @@ def test_identity_is_the_weights_not_the_place(tmp_path: Path) -> None:
     first.write_bytes(b"weights")
     second.write_bytes(b"weights")
     base = service_identity(embedded(model=str(first)))
-    assert base == service_identity(embedded(model=str(second), port=5001, threads=2, slots=4, startup_timeout=1))
+    assert base == service_identity(
+        embedded(model=str(second), port=5001, threads=2, slots=4, startup_timeout=1)
+    )
     assert base != service_identity(embedded(model=str(first), context_size=1024))
     status = second.stat()
     second.write_bytes(b"changed")
@@ -108,13 +128,19 @@ def test_a_checksum_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     weights = tmp_path / "a.gguf"
     weights.write_bytes(b"weights")
     first = service_identity(embedded(model=str(weights)))
-    monkeypatch.setattr("nemo_evaluator.services.llama_cpp.file_sha256", lambda path: pytest.fail("computed again"))
+    monkeypatch.setattr(
+        "nemo_evaluator.services.llama_cpp.file_sha256", lambda path: pytest.fail("computed again")
+    )
     assert service_identity(embedded(model=str(weights))) == first
 
 
 @pytest.mark.parametrize(
     ("model", "hint"),
-    [("smollm2-135", "smollm2-135m"), ("gemma3-270m", "nel models pull"), ("/no/x.gguf", "models ls")],
+    [
+        ("smollm2-135", "smollm2-135m"),
+        ("gemma3-270m", "nel models pull"),
+        ("/no/x.gguf", "models ls"),
+    ],
 )
 def test_a_model_that_is_not_there_says_the_fix(
     model: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

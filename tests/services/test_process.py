@@ -32,7 +32,9 @@ async def status(url: str, key: Secret | None = None) -> int:
         return response.status
 
 
-async def test_starts_answers_and_stops(stand_in: Plan, pids: Pids, alive: Pids, tmp_path: Path) -> None:
+async def test_starts_answers_and_stops(
+    stand_in: Plan, pids: Pids, alive: Pids, tmp_path: Path
+) -> None:
     said: list[str] = []
     server = ManagedServer("m", stand_in(), tmp_path / "logs" / "server-m.log")
     await server.start(said.append)
@@ -57,7 +59,9 @@ async def test_a_missing_command_is_said(tmp_path: Path) -> None:
         await server.start(quiet)
 
 
-async def test_a_busy_port_is_said_before_anything_starts(stand_in: Plan, pids: Pids, tmp_path: Path) -> None:
+async def test_a_busy_port_is_said_before_anything_starts(
+    stand_in: Plan, pids: Pids, tmp_path: Path
+) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -67,7 +71,9 @@ async def test_a_busy_port_is_said_before_anything_starts(stand_in: Plan, pids: 
     assert pids() == []
 
 
-async def test_the_wait_is_bounded_and_leaves_nothing(stand_in: Plan, pids: Pids, alive: Pids, tmp_path: Path) -> None:
+async def test_the_wait_is_bounded_and_leaves_nothing(
+    stand_in: Plan, pids: Pids, alive: Pids, tmp_path: Path
+) -> None:
     server = ManagedServer("m", stand_in("silent", startup_timeout=1.0), tmp_path / "m.log")
     started = time.monotonic()
     with pytest.raises(TransportError, match="not ready after 1 s"):
@@ -94,7 +100,9 @@ async def test_stop_reaches_the_stubborn_and_the_detached(
     assert not alive()
 
 
-async def test_cancelling_a_start_leaves_nothing(stand_in: Plan, alive: Pids, tmp_path: Path) -> None:
+async def test_cancelling_a_start_leaves_nothing(
+    stand_in: Plan, alive: Pids, tmp_path: Path
+) -> None:
     server = ManagedServer("m", stand_in("silent"), tmp_path / "m.log")
     task = asyncio.create_task(server.start(quiet))
     while not alive():

@@ -52,12 +52,22 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def service(kind: str, **settings: object) -> VllmService | SglangService:
-    data = {"type": kind, "model": "org/model", "protocol": "chat_completions", "port": free_port(), **settings}
-    return (VllmService if kind == "vllm" else SglangService).model_validate({"health_path": "/ready", **data})
+    data = {
+        "type": kind,
+        "model": "org/model",
+        "protocol": "chat_completions",
+        "port": free_port(),
+        **settings,
+    }
+    return (VllmService if kind == "vllm" else SglangService).model_validate(
+        {"health_path": "/ready", **data}
+    )
 
 
 async def facts(wanted: Any, output: Path) -> dict[str, Any]:
-    async with start_services(SimpleNamespace(services={"m": wanted}), output, say=lambda _: None) as running:
+    async with start_services(
+        SimpleNamespace(services={"m": wanted}), output, say=lambda _: None
+    ) as running:
         key = running["m"].api_key
         assert key is not None
         headers = {"Authorization": f"Bearer {key.reveal()}"}
@@ -83,11 +93,17 @@ def _arguments() -> list[str]:
 @pytest.mark.parametrize(
     ("kind", "model", "sizes"),
     [
-        ("vllm", "--model", ["--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"]),
+        (
+            "vllm",
+            "--model",
+            ["--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"],
+        ),
         ("sglang", "--model-path", ["--tp-size", "--pp-size", "--dp-size"]),
     ],
 )
-async def test_every_setting_reaches_the_server(kind: str, model: str, sizes: list[str], tmp_path: Path) -> None:
+async def test_every_setting_reaches_the_server(
+    kind: str, model: str, sizes: list[str], tmp_path: Path
+) -> None:
     wanted = service(
         kind,
         tensor_parallel_size=2,
@@ -102,7 +118,11 @@ async def test_every_setting_reaches_the_server(kind: str, model: str, sizes: li
     )
     found = await facts(wanted, tmp_path)
     said = found["said"]
-    assert said[model] == "org/model" and said["--served-model-name"] == "shown" and said["--host"] == "127.0.0.1"
+    assert (
+        said[model] == "org/model"
+        and said["--served-model-name"] == "shown"
+        and said["--host"] == "127.0.0.1"
+    )
     assert [said[flag] for flag in sizes] == ["2", "3", "4"]
     assert said["--max-model-len"] == "2048"
     assert found["env"] == {"CUDA_VISIBLE_DEVICES": "1,3,4,5,6,7", "EXTRA": "a value"}
@@ -132,7 +152,9 @@ def test_a_server_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch)
 
 def test_identity_knows_the_model_and_not_the_place() -> None:
     base = service_identity(service("vllm"))
-    assert base == service_identity(service("vllm", gpus=2, tensor_parallel_size=2, startup_timeout=5))
+    assert base == service_identity(
+        service("vllm", gpus=2, tensor_parallel_size=2, startup_timeout=5)
+    )
     assert base != service_identity(service("vllm", model="org/other"))
     assert base != service_identity(service("vllm", extra_args=["--quantization", "fp8"]))
     assert base != service_identity(service("sglang"))

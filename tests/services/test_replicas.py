@@ -50,11 +50,18 @@ def until_asked(folder: Path, run: subprocess.Popen[str], count: int) -> None:
 
 @pytest.mark.needs("haproxy")
 def test_the_config_is_one_that_haproxy_takes(tmp_path: Path) -> None:
-    servers = [Launch(argv=["serve"], port=8000 + number, host=f"127.0.0.{number + 2}") for number in range(3)]
+    servers = [
+        Launch(argv=["serve"], port=8000 + number, host=f"127.0.0.{number + 2}")
+        for number in range(3)
+    ]
     file = tmp_path / "haproxy.cfg"
     file.write_text(haproxy_config(servers, free_ports(1)))
-    done = subprocess.run(["haproxy", "-c", "-f", str(file)], capture_output=True, text=True, timeout=60)
-    assert haproxy_launch(servers, 5009, file).url == "http://127.0.0.1:5009/v1", "it runs beside us"
+    done = subprocess.run(
+        ["haproxy", "-c", "-f", str(file)], capture_output=True, text=True, timeout=60
+    )
+    assert haproxy_launch(servers, 5009, file).url == "http://127.0.0.1:5009/v1", (
+        "it runs beside us"
+    )
     assert done.returncode == 0 and "WARNING" not in done.stderr + done.stdout, done.stderr
 
 
@@ -62,10 +69,18 @@ def test_the_config_is_one_that_haproxy_takes(tmp_path: Path) -> None:
 def test_a_stopped_run_takes_all_replicas_with_it(
     blow: signal.Signals, with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path
 ) -> None:
-    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_ports(3)}
+    served = {
+        "type": "vllm",
+        "model": "org/m",
+        "protocol": "chat_completions",
+        "gpus": 0,
+        "port": free_ports(3),
+    }
     served |= {"replicas": 3, "stop_grace": 2}
     problems = bench(sums(500), max_concurrent=4)
-    run = nel.start("eval", "run", nel.config("c.json", services={"model": served}, benchmarks=[problems]))
+    run = nel.start(
+        "eval", "run", nel.config("c.json", services={"model": served}, benchmarks=[problems])
+    )
     until_asked(with_vllm, run, 12)
     assert len(marked(str(with_vllm))) > 6, "a server and its guard, three times, and the run"
     os.kill(run.pid, blow)
@@ -76,7 +91,9 @@ def test_a_stopped_run_takes_all_replicas_with_it(
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("form", ["process", pytest.param("docker", marks=pytest.mark.needs("docker"))])
+@pytest.mark.parametrize(
+    "form", ["process", pytest.param("docker", marks=pytest.mark.needs("docker"))]
+)
 def test_a_server_gets_the_same_words_in_every_form(
     form: str, with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path
 ) -> None:
@@ -85,25 +102,61 @@ def test_a_server_gets_the_same_words_in_every_form(
     (tools / "vllm").write_text('#!/bin/sh\nexec python3 "$(dirname "$0")/server.py" "$@"\n')
     (tools / "vllm").chmod(0o755)
     shutil.copy(SERVER, tools / "server.py")
-    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_ports(1)}
-    served |= {"reasoning_parser": "qwen3", "tool_parser": "hermes", "extra_args": ["--seed", "a b"], "stop_grace": 1}
+    served = {
+        "type": "vllm",
+        "model": "org/m",
+        "protocol": "chat_completions",
+        "gpus": 0,
+        "port": free_ports(1),
+    }
+    served |= {
+        "reasoning_parser": "qwen3",
+        "tool_parser": "hermes",
+        "extra_args": ["--seed", "a b"],
+        "stop_grace": 1,
+    }
     served |= {"setup_commands": ["export EXPORTED=set"], "pre_cmd": 'EXPORTED="$EXPORTED up"'}
     if form == "docker":
         mounts = [f"{tools}:/tools:ro", f"{with_vllm}:/notes"]
-        served |= {"image": "nel-test/python:bookworm", "container_mounts": mounts, "extra_env": {"NOTES": "/notes"}}
+        served |= {
+            "image": "nel-test/python:bookworm",
+            "container_mounts": mounts,
+            "extra_env": {"NOTES": "/notes"},
+        }
         served["pre_cmd"] += "; export PATH=/tools:$PATH"
-    nel("eval", "run", nel.config("c.json", services={"model": served}, benchmarks=[bench(sums(3))]))
+    nel(
+        "eval", "run", nel.config("c.json", services={"model": served}, benchmarks=[bench(sums(3))])
+    )
     (note,) = notes_of(with_vllm)
     assert note["env"]["EXPORTED"] == "set up"
     words = note["argv"][note["argv"].index("serve") :] if form == "process" else note["argv"]
-    listening = ["--host", "127.0.0.1" if form == "process" else "0.0.0.0", "--port", str(served["port"])]
-    parsers = ["--reasoning-parser", "qwen3", "--tool-call-parser", "hermes", "--enable-auto-tool-choice"]
+    listening = [
+        "--host",
+        "127.0.0.1" if form == "process" else "0.0.0.0",
+        "--port",
+        str(served["port"]),
+    ]
+    parsers = [
+        "--reasoning-parser",
+        "qwen3",
+        "--tool-call-parser",
+        "hermes",
+        "--enable-auto-tool-choice",
+    ]
     own = ["serve", "org/m", *listening, "--served-model-name", "model", *parsers, "--seed", "a b"]
     assert words[: len(own)] == own
 
 
-def test_benchmarks_side_by_side_share_one_served_model(with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path) -> None:
-    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_ports(1)}
+def test_benchmarks_side_by_side_share_one_served_model(
+    with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path
+) -> None:
+    served = {
+        "type": "vllm",
+        "model": "org/m",
+        "protocol": "chat_completions",
+        "gpus": 0,
+        "port": free_ports(1),
+    }
     served["max_concurrent"] = 2
     both = [bench(sums(40), id=name, max_concurrent=1) for name in ("first", "second")]
     parts = {"services": {"model": served}, "benchmarks": both, "suite": {"parallel_benchmarks": 2}}
@@ -118,15 +171,27 @@ def test_benchmarks_side_by_side_share_one_served_model(with_vllm: Path, nel: Ne
 def test_ctrl_c_ends_benchmarks_side_by_side_and_they_resume(
     with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path
 ) -> None:
-    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_ports(1)}
+    served = {
+        "type": "vllm",
+        "model": "org/m",
+        "protocol": "chat_completions",
+        "gpus": 0,
+        "port": free_ports(1),
+    }
     both = [bench(sums(60), id=name, max_concurrent=1) for name in ("first", "second")]
-    parts = {"services": {"model": served | {"max_concurrent": 2}}, "benchmarks": both, "output": {"dir": "o"}}
+    parts = {
+        "services": {"model": served | {"max_concurrent": 2}},
+        "benchmarks": both,
+        "output": {"dir": "o"},
+    }
     config = nel.config("c.json", **parts, suite={"parallel_benchmarks": 2})
     run = nel.start("eval", "run", config)
     until_asked(with_vllm, run, 20)
     os.kill(run.pid, signal.SIGINT)
     _, err = run.communicate(timeout=60)
-    assert run.returncode == 130 and all(f"{name}: stopped: interrupted" in err for name in ("first", "second")), err
+    assert run.returncode == 130 and all(
+        f"{name}: stopped: interrupted" in err for name in ("first", "second")
+    ), err
     before = asked(with_vllm)[0]
     nel("eval", "run", config, "--resume")
     assert all(len(rows(tmp_path / "o" / name)) == 60 for name in ("first", "second"))
@@ -137,8 +202,20 @@ def test_ctrl_c_ends_benchmarks_side_by_side_and_they_resume(
 def test_a_run_through_haproxy_outlives_one_of_its_servers(
     with_vllm: Path, nel: Nel, sums: Sums, tmp_path: Path
 ) -> None:
-    served = {"type": "vllm", "model": "org/m", "protocol": "chat_completions", "gpus": 0, "port": free_ports(2)}
-    served |= {"replicas": 2, "restarts": 0, "balancer": "haproxy", "balancer_port": free_ports(1), "stop_grace": 1}
+    served = {
+        "type": "vllm",
+        "model": "org/m",
+        "protocol": "chat_completions",
+        "gpus": 0,
+        "port": free_ports(2),
+    }
+    served |= {
+        "replicas": 2,
+        "restarts": 0,
+        "balancer": "haproxy",
+        "balancer_port": free_ports(1),
+        "stop_grace": 1,
+    }
     run = nel.start(
         *("eval", "run"),
         nel.config(

@@ -61,9 +61,13 @@ async def test_order_follows_depends_on(stand_in: Callable[..., Launch], tmp_pat
     assert (tmp_path / "logs" / "server-a.log").is_file()
 
 
-async def test_independent_services_start_side_by_side(stand_in: Callable[..., Launch], tmp_path: Path) -> None:
+async def test_independent_services_start_side_by_side(
+    stand_in: Callable[..., Launch], tmp_path: Path
+) -> None:
     said: list[str] = []
-    async with start_services(config(a=service(stand_in()), b=service(stand_in())), tmp_path, say=said.append):
+    async with start_services(
+        config(a=service(stand_in()), b=service(stand_in())), tmp_path, say=said.append
+    ):
         assert [line.split()[0] for line in said[:2]] == ["Starting", "Starting"]
 
 
@@ -90,11 +94,17 @@ async def test_the_health_path_of_somebody_elses_server_is_asked(
 ) -> None:
     monkeypatch.setattr("nemo_evaluator.servers.life._EXTERNAL_WAIT", 0.3)
     launch = stand_in()
-    api = SimpleNamespace(type="api", url=f"{launch.url}/chat", api_key=None, depends_on=["m"], health_path="/healthz")
-    async with start_services(config(m=service(launch), api=api), tmp_path, say=lambda _: None) as running:
+    api = SimpleNamespace(
+        type="api", url=f"{launch.url}/chat", api_key=None, depends_on=["m"], health_path="/healthz"
+    )
+    async with start_services(
+        config(m=service(launch), api=api), tmp_path, say=lambda _: None
+    ) as running:
         assert running["api"].url == api.url
     api.depends_on = []
-    with pytest.raises(TransportError, match=rf"http://127.0.0.1:{launch.port}/healthz did not answer"):
+    with pytest.raises(
+        TransportError, match=rf"http://127.0.0.1:{launch.port}/healthz did not answer"
+    ):
         async with start_services(config(api=api), tmp_path):
             pytest.fail("must not get here")
 
@@ -102,7 +112,9 @@ async def test_the_health_path_of_somebody_elses_server_is_asked(
 async def test_a_kind_that_is_not_built_is_refused_by_name(tmp_path: Path) -> None:
     SERVICES.add("to_come", Kind(ServiceBase, missing="not supported yet"), replace=True)
     with pytest.raises(UsageError, match=r"service type 'to_come' is not supported yet"):
-        async with start_services(config(x=SimpleNamespace(type="to_come", depends_on=[])), tmp_path):
+        async with start_services(
+            config(x=SimpleNamespace(type="to_come", depends_on=[])), tmp_path
+        ):
             pytest.fail("must not get here")
 
 
@@ -123,7 +135,9 @@ def test_nothing_outlives_a_killed_evaluator(
             await asyncio.sleep(600)
         asyncio.run(main())
     """
-    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True
+    ) as run:
         assert run.stdout is not None
         assert any(line.strip() == "up" for line in iter(run.stdout.readline, ""))
         assert len(alive()) == 2

@@ -37,8 +37,12 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     srun.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("NEL_SERVICE_RELAY", str(relay))
-    monkeypatch.setenv("NEL_POOL_NODES", "gpu nodes=0:g1@127.0.0.1,g2@127.0.0.1\ncpu=1:c1@127.0.0.1\n")
-    monkeypatch.setenv("NEL_JOB_STEP", '{"container": "none", "mounts": ["/a:/a"], "mount_home": true}')
+    monkeypatch.setenv(
+        "NEL_POOL_NODES", "gpu nodes=0:g1@127.0.0.1,g2@127.0.0.1\ncpu=1:c1@127.0.0.1\n"
+    )
+    monkeypatch.setenv(
+        "NEL_JOB_STEP", '{"container": "none", "mounts": ["/a:/a"], "mount_home": true}'
+    )
     monkeypatch.setenv("SLURM_JOB_ID", "4711")
     script = subprocess.Popen(["bash", "-c", RELAYED, "bash", str(relay)])
     yield relay
@@ -47,7 +51,13 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def service(**more: Any) -> Any:
-    block = {"type": "vllm", "model": "m", "protocol": "chat_completions", "node_pool": "gpu nodes", **more}
+    block = {
+        "type": "vllm",
+        "model": "m",
+        "protocol": "chat_completions",
+        "node_pool": "gpu nodes",
+        **more,
+    }
     data = {
         "services": {"model": block},
         "benchmarks": [{"name": "b", "solver": {"type": "simple", "service": "model"}}],
@@ -64,7 +74,9 @@ def test_replicas_spread_over_the_nodes_of_their_pool(job: Path, tmp_path: Path)
     assert place is not None
     servers = place.servers("model", place.placed(service(replicas=3)), tmp_path)
     nodes = [words[words.index("--nodelist") + 1] for words in map(argv, servers)]
-    assert nodes == ["g1", "g2", "g1"] and all("--het-group=0" in argv(server) for server in servers)
+    assert nodes == ["g1", "g2", "g1"] and all(
+        "--het-group=0" in argv(server) for server in servers
+    )
     ports = [server.launch.port for server in servers]
     assert len(set(ports)) == 3 and str(ports[0]) in argv(servers[0])
 
@@ -100,7 +112,8 @@ def test_a_server_over_nodes_knows_them_all_and_needs_them_all(job: Path, tmp_pa
     (server,) = place.servers("model", service(num_nodes=2, tensor_parallel_size=2), tmp_path)
     words = argv(server)
     assert (
-        words[words.index("--nodelist") + 1] == "g1,g2" and server.launch.env["NEL_NODE_HOSTS"] == "127.0.0.1 127.0.0.1"
+        words[words.index("--nodelist") + 1] == "g1,g2"
+        and server.launch.env["NEL_NODE_HOSTS"] == "127.0.0.1 127.0.0.1"
     )
     with pytest.raises(UsageError, match="wants 3 nodes of a pool that has 2"):
         place.servers("model", service(num_nodes=3, tensor_parallel_size=2), tmp_path)
@@ -109,7 +122,9 @@ def test_a_server_over_nodes_knows_them_all_and_needs_them_all(job: Path, tmp_pa
 async def test_it_is_started_watched_and_stopped_through_files(job: Path, tmp_path: Path) -> None:
     place = JobPlace.here()
     assert place is not None
-    (server,) = place.servers("model", service(extra_env={"MY_TOKEN": "it's $x"}), tmp_path / "logs")
+    (server,) = place.servers(
+        "model", service(extra_env={"MY_TOKEN": "it's $x"}), tmp_path / "logs"
+    )
     code = "import os, time; print(os.environ['MY_TOKEN'], flush=True); time.sleep(60)"
     server._argv = ["srun", "--flag", "--", sys.executable, "-c", code]  # type: ignore[attr-defined]
     await server._begin()

@@ -42,7 +42,9 @@ def score(sample: ScorerInput) -> dict:
 @pytest.mark.large
 @pytest.mark.serial
 @pytest.mark.needs("vllm")
-def test_two_real_servers_finish_a_benchmark_and_weigh_a_text(nel: Nel, tmp_path: Path, vllm_dir: Path) -> None:
+def test_two_real_servers_finish_a_benchmark_and_weigh_a_text(
+    nel: Nel, tmp_path: Path, vllm_dir: Path
+) -> None:
     (tmp_path / "weigher.py").write_text(WEIGHER)
     (tmp_path / "capitals.py").write_text(CAPITALS)
     nel.env["PATH"] = f"{vllm_dir / 'bin'}{os.pathsep}{nel.env['PATH']}"
@@ -64,11 +66,15 @@ def test_two_real_servers_finish_a_benchmark_and_weigh_a_text(nel: Nel, tmp_path
     both = [bench("capitals.py", max_concurrent=4, id="capitals"), likely]
     config = nel.config("c.json", services={"model": served}, benchmarks=both, output={"dir": "o"})
     done = nel("eval", "run", config, timeout=1800)
-    logs = [(tmp_path / "o" / "logs" / f"server-model-{number}.log").read_text() for number in range(2)]
+    logs = [
+        (tmp_path / "o" / "logs" / f"server-model-{number}.log").read_text() for number in range(2)
+    ]
     # One request of each is the token that readiness asks for.
     assert all(log.count('POST /v1/chat/completions HTTP/1.1" 200') > 2 for log in logs), logs
     scored = rows(tmp_path / "o" / "capitals")
-    assert len(scored) == 12 and all(row["status"] == "scored" and row["model_response"].strip() for row in scored)
+    assert len(scored) == 12 and all(
+        row["status"] == "scored" and row["model_response"].strip() for row in scored
+    )
     (weighed,) = rows(tmp_path / "o" / "likely")
     # What transformers says of the same weights.
     assert float(weighed["model_response"]) == pytest.approx(-0.258, abs=0.02)

@@ -48,7 +48,9 @@ def gym_app() -> Any:
 
     Tree.model_rebuild()
     # Annotations of endpoints are looked up in the module, so the local classes are put there.
-    globals().update({"Seed": Seed, "Query": Query, "Tree": Tree, "Request": Request, "Response": Response})
+    globals().update(
+        {"Seed": Seed, "Query": Query, "Tree": Tree, "Request": Request, "Response": Response}
+    )
 
     @app.post("/seed_session")
     async def seed_session(body: Seed, response: Response) -> dict[str, str]:
@@ -70,7 +72,11 @@ def gym_app() -> Any:
         session = app.state.sessions[request.cookies["session"]]
         session["calls"] += 1
         await asyncio.sleep(0.05)
-        return {"city": session["city"], "calls": session["calls"], "hits": [body.query] * body.limit}
+        return {
+            "city": session["city"],
+            "calls": session["calls"],
+            "hits": [body.query] * body.limit,
+        }
 
     @app.post("/items/{item}/count")
     async def count(item: str, body: Query) -> str:
@@ -103,7 +109,9 @@ class Served:
 
         self.app = app
         self.port = free_port()
-        config = uvicorn.Config(app, host="127.0.0.1", port=self.port, log_level="critical", lifespan="off")
+        config = uvicorn.Config(
+            app, host="127.0.0.1", port=self.port, log_level="critical", lifespan="off"
+        )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, daemon=True)
 
@@ -137,7 +145,9 @@ def mcp_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     port = free_port()
     log = (tmp_path_factory.mktemp("mcp") / "log").open("wb")
-    process = subprocess.Popen([sys.executable, str(MCP_SERVER), "http", str(port)], stdout=log, stderr=log)
+    process = subprocess.Popen(
+        [sys.executable, str(MCP_SERVER), "http", str(port)], stdout=log, stderr=log
+    )
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):

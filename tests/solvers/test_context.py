@@ -12,12 +12,19 @@ from nemo_evaluator.solvers._agent_run import fit, size_of
 
 
 def _conversation(turns: list[list[int]]) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = [{"role": "system", "content": "s"}, {"role": "user", "content": "the question"}]
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "the question"},
+    ]
     for at, sizes in enumerate(turns):
-        calls = [{"id": f"{at}.{n}", "function": {"name": "f", "arguments": "{}"}} for n in range(len(sizes))]
+        calls = [
+            {"id": f"{at}.{n}", "function": {"name": "f", "arguments": "{}"}}
+            for n in range(len(sizes))
+        ]
         messages.append({"role": "assistant", "content": f"turn {at}", "tool_calls": calls})
         messages += [
-            {"role": "tool", "tool_call_id": f"{at}.{n}", "content": "x" * size} for n, size in enumerate(sizes)
+            {"role": "tool", "tool_call_id": f"{at}.{n}", "content": "x" * size}
+            for n, size in enumerate(sizes)
         ]
     return messages
 
@@ -66,6 +73,12 @@ def test_whole_turns_go_with_a_note_in_the_question() -> None:
     kept = fit(messages, 600)
     assert len(kept) < len(messages)
     gone = (len(messages) - len(kept)) // 2
-    assert kept[1]["content"] == f"the question\n\n[{gone} earlier turns left out to fit the context]"
-    pictured = [*messages[:1], {"role": "user", "content": [{"type": "text", "text": "q"}]}, *messages[2:]]
+    assert (
+        kept[1]["content"] == f"the question\n\n[{gone} earlier turns left out to fit the context]"
+    )
+    pictured = [
+        *messages[:1],
+        {"role": "user", "content": [{"type": "text", "text": "q"}]},
+        *messages[2:],
+    ]
     assert fit(pictured, 600)[1]["content"][-1]["text"].endswith("left out to fit the context]")

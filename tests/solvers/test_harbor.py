@@ -33,7 +33,9 @@ def _config(**more: object) -> HarborSolverConfig:
         ("override", None, None, None, 1800),
     ],
 )
-def test_whose_limit_counts(strategy: str, ours: float, theirs: float, cap: float, chosen: float) -> None:
+def test_whose_limit_counts(
+    strategy: str, ours: float, theirs: float, cap: float, chosen: float
+) -> None:
     task = SeedResult("p", "", metadata={"agent_timeout_sec": theirs})
     assert time_limit(task, ours, strategy, cap) == chosen  # type: ignore[arg-type]
 

@@ -66,7 +66,9 @@ async def test_what_is_missing_is_a_failure_of_the_harness(tmp_path: Path) -> No
     with pytest.raises(SeedError, match="no known solution"):
         await OracleSolver().solve(SeedResult("?", ""))
     with pytest.raises(SeedError, match=r"no solution/solve\.sh"):
-        await OracleSolver().solve(SeedResult("?", "", metadata={"task_dir": str(tmp_path / "empty")}))
+        await OracleSolver().solve(
+            SeedResult("?", "", metadata={"task_dir": str(tmp_path / "empty")})
+        )
 
 
 @pytest.mark.parametrize(
@@ -113,11 +115,17 @@ def module(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 async def test_a_custom_solver_gets_its_settings_and_its_client(module: str) -> None:
-    config = CustomSolverConfig(type="custom", class_path=f"{module}:Shouter", service="m", config={"volume": 2})
+    config = CustomSolverConfig(
+        type="custom", class_path=f"{module}:Shouter", service="m", config={"volume": 2}
+    )
     solver: Any = SOLVERS.build(config.type, config, SolverContext(clients={"m": "the client"}))  # type: ignore[dict-item]
     assert solver.inner.client == "the client"
     # Settings are part of the proof that an old answer may be used again.
-    assert solver.describe() == {"type": "custom", "class_path": f"{module}:Shouter", "config": {"volume": 2}}
+    assert solver.describe() == {
+        "type": "custom",
+        "class_path": f"{module}:Shouter",
+        "config": {"volume": 2},
+    }
     assert list(inspect.signature(solver.solve).parameters) == ["task"]
     assert (await solver.solve(SeedResult("hey", ""))).response == "HEY!!"
 
@@ -125,15 +133,25 @@ async def test_a_custom_solver_gets_its_settings_and_its_client(module: str) -> 
 @pytest.mark.parametrize(
     ("settings", "said", "hint"),
     [
-        ({"class_path": "{}:Shouter", "config": {"volumme": 2}}, "does not take 'volumme'", "did you mean 'volume'?"),
+        (
+            {"class_path": "{}:Shouter", "config": {"volumme": 2}},
+            "does not take 'volumme'",
+            "did you mean 'volume'?",
+        ),
         ({"class_path": "{}:Shouter"}, "needs volume", "put it under `config`"),
         ({"class_path": "{}:NotASolver"}, "has no `async def solve", None),
-        ({"class_path": "{}:NotASolver", "service": "m"}, "takes no client", "add a `client` parameter"),
+        (
+            {"class_path": "{}:NotASolver", "service": "m"},
+            "takes no client",
+            "add a `client` parameter",
+        ),
         ({"class_path": "{}:Nobody"}, "has no attribute 'Nobody'", None),
         ({"class_path": "no_such_package:X"}, "cannot import", "PYTHONPATH"),
     ],
 )
-def test_a_custom_solver_that_does_not_fit_says_why(module: str, settings: Any, said: str, hint: str | None) -> None:
+def test_a_custom_solver_that_does_not_fit_says_why(
+    module: str, settings: Any, said: str, hint: str | None
+) -> None:
     settings["class_path"] = settings["class_path"].format(module)
     with pytest.raises(UsageError) as caught:
         SOLVERS.build("custom", CustomSolverConfig(**settings), NOTHING)

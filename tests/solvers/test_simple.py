@@ -15,12 +15,16 @@ from nemo_evaluator.testing import ScriptedServer
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 40
 
 
-async def sent(task: SeedResult, kind: Any = SimpleSolver, protocol: str = "chat_completions", **settings: Any) -> Any:
+async def sent(
+    task: SeedResult, kind: Any = SimpleSolver, protocol: str = "chat_completions", **settings: Any
+) -> Any:
     """The body that a solver sends for a problem."""
     async with (
         ScriptedServer("42") as server,
         Client(
-            Endpoint("m", server.url, protocol=protocol, generation={"temperature": 0.1, "max_tokens": 5})
+            Endpoint(
+                "m", server.url, protocol=protocol, generation={"temperature": 0.1, "max_tokens": 5}
+            )
         ) as client,
     ):
         result = await kind(client, **settings).solve(task)
@@ -30,13 +34,19 @@ async def sent(task: SeedResult, kind: Any = SimpleSolver, protocol: str = "chat
 
 async def test_a_prompt_becomes_a_user_message() -> None:
     body = await sent(SeedResult("Why?", "42", system="Task rules."))
-    assert body["messages"] == [{"role": "system", "content": "Task rules."}, {"role": "user", "content": "Why?"}]
+    assert body["messages"] == [
+        {"role": "system", "content": "Task rules."},
+        {"role": "user", "content": "Why?"},
+    ]
 
 
 async def test_the_solvers_system_prompt_takes_the_place_of_the_problems_own() -> None:
     messages = [{"role": "system", "content": "Task rules."}, {"role": "user", "content": "Why?"}]
     body = await sent(SeedResult("Why?", "42", messages=messages), system_prompt="Be brief.")
-    assert body["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    assert body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Why?"},
+    ]
 
 
 async def test_messages_go_as_they_are() -> None:
@@ -56,7 +66,9 @@ async def test_generation_of_the_solver_wins_field_by_field() -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"system_prompt": "Be brief."}])
 async def test_text_completions_get_one_text(settings: dict[str, Any]) -> None:
-    body = await sent(SeedResult("Why?", "42"), kind=CompletionSolver, protocol="completions", **settings)
+    body = await sent(
+        SeedResult("Why?", "42"), kind=CompletionSolver, protocol="completions", **settings
+    )
     assert body["prompt"] == ("Be brief.\n\nWhy?" if settings else "Why?")
     assert "messages" not in body
 

@@ -62,12 +62,21 @@ class Echo:
 
 
 async def solve(
-    script: Any, sources: list[Any] | None = None, task: SeedResult | None = None, sandbox: Any = None, **settings: Any
+    script: Any,
+    sources: list[Any] | None = None,
+    task: SeedResult | None = None,
+    sandbox: Any = None,
+    **settings: Any,
 ) -> tuple[SolveResult, list[Seen], list[dict[str, Any]]]:
     """Run the solver against a script; gives the answer, the requests and the recorded turns."""
     turns: list[dict[str, Any]] = []
-    call_scope.set(replace(call_scope.get() or CallScope(), keep_turn=lambda step, turn: turns.append(turn)))
-    async with ScriptedServer(script) as server, Client(Endpoint(name="m", url=server.url, model="m-1")) as client:
+    call_scope.set(
+        replace(call_scope.get() or CallScope(), keep_turn=lambda step, turn: turns.append(turn))
+    )
+    async with (
+        ScriptedServer(script) as server,
+        Client(Endpoint(name="m", url=server.url, model="m-1")) as client,
+    ):
         solver = ToolCallingSolver(client, sources or [Echo()], **settings)
         result = await solver.solve(task or SeedResult("the question", "a"), sandbox=sandbox)
         return result, list(server.requests), turns
@@ -81,12 +90,20 @@ async def test_a_task_that_needs_every_tool(gym: Any) -> None:
     from nemo_evaluator.sandbox.local import LocalSandbox
 
     script = [
-        calls(call("web_search", {"query": "paris", "limit": 1}, "a"), call("add_note", {"text": "n"}, "b")),
+        calls(
+            call("web_search", {"query": "paris", "limit": 1}, "a"),
+            call("add_note", {"text": "n"}, "b"),
+        ),
         calls(call("file_write", {"path": "p/notes.txt", "content": "alpha\nbeta\n"})),
         calls(
             call(
                 "str_replace_editor",
-                {"command": "str_replace", "path": "p/notes.txt", "old_str": "beta", "new_str": "42"},
+                {
+                    "command": "str_replace",
+                    "path": "p/notes.txt",
+                    "old_str": "beta",
+                    "new_str": "42",
+                },
             )
         ),
         calls(call("file_read", {"path": "p/notes.txt"}), text="let me check"),
@@ -109,13 +126,17 @@ async def test_a_task_that_needs_every_tool(gym: Any) -> None:
     seen = {
         made["function_name"]: found["content"]
         for step in agent
-        for made, found in zip(step.get("tool_calls", []), step.get("observation", {}).get("results", []), strict=True)
+        for made, found in zip(
+            step.get("tool_calls", []), step.get("observation", {}).get("results", []), strict=True
+        )
     }
     assert '"city": "Paris"' in seen["web_search"]
     assert seen["add_note"] == "1 notes"
     assert seen["file_read"] == "alpha\n42\n"
     assert seen["bash"] == "[exit code 3]\n42"
-    outcomes = [outcome for step in agent for outcome in step.get("extra", {}).get("tool_outcomes", [])]
+    outcomes = [
+        outcome for step in agent for outcome in step.get("extra", {}).get("tool_outcomes", [])
+    ]
     assert [(o["source"], o["is_error"]) for o in outcomes] == [
         ("tools", False),
         ("notes", False),
@@ -125,7 +146,10 @@ async def test_a_task_that_needs_every_tool(gym: Any) -> None:
         ("sandbox", True),
     ]
     assert all(outcome["latency_ms"] > 0 for outcome in outcomes)
-    assert all(step["metrics"]["prompt_tokens"] == 10 and step["metrics"]["extra"]["latency_ms"] > 0 for step in agent)
+    assert all(
+        step["metrics"]["prompt_tokens"] == 10 and step["metrics"]["extra"]["latency_ms"] > 0
+        for step in agent
+    )
     assert document["final_metrics"]["total_prompt_tokens"] == 60
     assert document["agent"]["model_name"]
     offered = [tool["function"]["name"] for tool in requests[0].body["tools"]]
@@ -157,7 +181,9 @@ async def test_the_conversation_is_sent_as_the_protocol_wants_it() -> None:
 
 
 async def test_generation_and_messages_of_the_task_are_used() -> None:
-    task = SeedResult("q", "a", messages=[{"role": "system", "content": "own"}, {"role": "user", "content": "q2"}])
+    task = SeedResult(
+        "q", "a", messages=[{"role": "system", "content": "own"}, {"role": "user", "content": "q2"}]
+    )
     _, requests, _ = await solve(["done"], task=task, generation={"temperature": 0.25})
     assert requests[0].body["temperature"] == 0.25
     assert requests[0].body["messages"] == task.messages
@@ -166,7 +192,11 @@ async def test_generation_and_messages_of_the_task_are_used() -> None:
 async def test_nonsense_from_the_model_is_answered_and_the_loop_goes_on() -> None:
     script = [
         calls(
-            call("fly", {}), call("echo", '{"x": broken'), call("echo", "[1]"), call("", {}), call("echo", {"x": 1}, "")
+            call("fly", {}),
+            call("echo", '{"x": broken'),
+            call("echo", "[1]"),
+            call("", {}),
+            call("echo", {"x": 1}, ""),
         ),
         calls(call("echo", {"x": 2})),
         "done",
@@ -175,7 +205,9 @@ async def test_nonsense_from_the_model_is_answered_and_the_loop_goes_on() -> Non
     assert result.response == "done"
     assert validate_trajectory(result.trajectory[0], strict=True) == []
     sent = requests[1].body["messages"]
-    assert [json.loads(made["function"]["arguments"]) is not None for made in sent[1]["tool_calls"]] == [True] * 5
+    assert [
+        json.loads(made["function"]["arguments"]) is not None for made in sent[1]["tool_calls"]
+    ] == [True] * 5
     told = [message["content"] for message in sent if message["role"] == "tool"]
     assert told[0].startswith("There is no tool named 'fly'.")
     assert told[1].startswith("The arguments are not a valid JSON object")
@@ -197,12 +229,18 @@ async def test_turns_that_run_out_leave_the_answer_as_it_stands() -> None:
     )
     (document,) = result.trajectory
     assert validate_trajectory(document, strict=True) == []
-    assert document["extra"] == {"status": "error", "error": "max_turns_exhausted (3 turns)", "turns": 3}
+    assert document["extra"] == {
+        "status": "error",
+        "error": "max_turns_exhausted (3 turns)",
+        "turns": 3,
+    }
 
 
 async def test_long_output_is_cut_and_the_artifact_mode_answers_with_nothing() -> None:
     script = [calls(call("echo", {"x": "y" * 500})), "done"]
-    result, requests, _ = await solve(script, max_output_chars=100, response_mode="sandbox_artifact")
+    result, requests, _ = await solve(
+        script, max_output_chars=100, response_mode="sandbox_artifact"
+    )
     assert "[truncated 405 chars]" in requests[1].body["messages"][-1]["content"]
     assert result.response == ""
     assert result.model_response is not None
@@ -212,12 +250,16 @@ async def test_long_output_is_cut_and_the_artifact_mode_answers_with_nothing() -
 def _too_long_after(limit: int) -> Callable[[Seen], Say]:
     def answer(seen: Seen) -> Say:
         if len(seen.raw) > limit:
-            message = "This model's maximum context length is 2048 tokens, however you requested more"
+            message = (
+                "This model's maximum context length is 2048 tokens, however you requested more"
+            )
             return Say(status=400, message=message)
         turn = sum(1 for message in seen.body["messages"] if message["role"] == "assistant")
         last = seen.body["messages"][-1]["content"]
         return (
-            calls(call("echo", {"x": "z" * 6000}, f"t{turn}")) if "left out" not in seen.raw.decode() else Say(last[:6])
+            calls(call("echo", {"x": "z" * 6000}, f"t{turn}"))
+            if "left out" not in seen.raw.decode()
+            else Say(last[:6])
         )
 
     return answer
@@ -229,7 +271,9 @@ async def test_a_context_that_is_smaller_than_thought_is_met_with_less() -> None
     assert "left out to fit the context" in requests[-1].raw.decode()
 
 
-async def test_a_context_that_cannot_be_met_is_an_answer_as_it_stands_but_a_question_too_long_is_not() -> None:
+async def test_a_context_that_cannot_be_met_is_an_answer_as_it_stands_but_a_question_too_long_is_not() -> (
+    None
+):
     result, _, _ = await solve(_too_long_after(3_000))
     assert result.error is not None
     assert result.error.startswith("context_exceeded")
@@ -255,9 +299,15 @@ async def test_an_agent_that_is_ended_from_outside_has_offered_what_it_had() -> 
             await asyncio.sleep(60)
             return ToolResult("late")
 
-    for script, asked in ((calls(call("echo", {"x": 1}), text="so far"), 1), (Say("late", delay=60), 0)):
+    for script, asked in (
+        (calls(call("echo", {"x": 1}), text="so far"), 1),
+        (Say("late", delay=60), 0),
+    ):
         call_scope.set(agent := CallScope())
-        async with ScriptedServer(script) as server, Client(Endpoint(name="m", url=server.url, model="m-1")) as client:
+        async with (
+            ScriptedServer(script) as server,
+            Client(Endpoint(name="m", url=server.url, model="m-1")) as client,
+        ):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.5):
                     await ToolCallingSolver(client, [Slow()]).solve(SeedResult("the question", "a"))
@@ -267,7 +317,11 @@ async def test_an_agent_that_is_ended_from_outside_has_offered_what_it_had() -> 
             assert answer is None
             continue
         assert answer is not None
-        assert (answer.response, answer.error, answer.error_kind) == ("so far", "budget (time)", ErrorKind.GRACEFUL)
+        assert (answer.response, answer.error, answer.error_kind) == (
+            "so far",
+            "budget (time)",
+            ErrorKind.GRACEFUL,
+        )
         assert validate_trajectory(answer.trajectory[0]) == []
 
 
@@ -303,7 +357,9 @@ async def test_sources_are_closed_whatever_happens() -> None:
     assert len(closed) == 1
 
 
-async def test_the_config_builds_every_source_and_its_fingerprint_has_no_port_and_no_secret() -> None:
+async def test_the_config_builds_every_source_and_its_fingerprint_has_no_port_and_no_secret() -> (
+    None
+):
     config = ToolCallingSolverConfig(
         type="tool_calling",
         service="model",

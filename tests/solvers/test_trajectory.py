@@ -26,15 +26,26 @@ def _response(**changes: Any) -> ModelResponse:
 
 
 def _stored(**changes: Any) -> dict[str, Any]:
-    fields = {"fp": "f1", "at": 1.5, "model": "m", "prompt_tokens": 7, "completion_tokens": 3, "latency_ms": 12.35}
+    fields = {
+        "fp": "f1",
+        "at": 1.5,
+        "model": "m",
+        "prompt_tokens": 7,
+        "completion_tokens": 3,
+        "latency_ms": 12.35,
+    }
     return {**fields, "messages": ASKED, **changes}
 
 
 def _two_turns() -> dict[str, Any]:
-    builder = TrajectoryBuilder(agent="tester", tools=[{"type": "function", "function": {"name": "bash"}}])
+    builder = TrajectoryBuilder(
+        agent="tester", tools=[{"type": "function", "function": {"name": "bash"}}]
+    )
     builder.message("system", "be brief")
     builder.message("user", "how many files?")
-    builder.agent(_response(content="", cost_usd=0.5), [ToolCallInfo("c1", "bash", {"command": "ls | wc -l"})])
+    builder.agent(
+        _response(content="", cost_usd=0.5), [ToolCallInfo("c1", "bash", {"command": "ls | wc -l"})]
+    )
     builder.observe("c1", "4", latency_ms=3.0, is_error=False, source="sandbox")
     builder.agent(_response(cached_tokens=9, cost_usd=0.25))
     return builder.finish(status="completed", turns=2)[0]
@@ -53,7 +64,11 @@ def test_single_turn_has_system_user_agent_and_totals() -> None:
         "completion_tokens": 3,
         "extra": {"latency_ms": 12.35},
     }
-    assert doc["final_metrics"] == {"total_steps": 3, "total_prompt_tokens": 7, "total_completion_tokens": 3}
+    assert doc["final_metrics"] == {
+        "total_steps": 3,
+        "total_prompt_tokens": 7,
+        "total_completion_tokens": 3,
+    }
 
 
 def test_single_turn_without_counts_claims_none() -> None:
@@ -136,8 +151,16 @@ def test_an_empty_builder_has_no_document() -> None:
         ),
         (("steps", 2, "tool_calls", 0, "arguments"), "{}", "arguments"),
         (("steps", 2, "tool_calls", 0, "tool_call_id"), "", "tool_call_id"),
-        (("steps", 2, "observation", "results", 0, "source_call_id"), "c9", "names no earlier call"),
-        (("steps", 3, "tool_calls"), [{"tool_call_id": "c1", "function_name": "f", "arguments": {}}], "used twice"),
+        (
+            ("steps", 2, "observation", "results", 0, "source_call_id"),
+            "c9",
+            "names no earlier call",
+        ),
+        (
+            ("steps", 3, "tool_calls"),
+            [{"tool_call_id": "c1", "function_name": "f", "arguments": {}}],
+            "used twice",
+        ),
         (("steps", 3, "metrics", "prompt_tokens"), -1, "prompt_tokens"),
         (("steps", 3, "metrics", "cached_tokens"), 8, "cached_tokens"),
         (("final_metrics", "total_steps"), 9, "total_steps"),
@@ -158,4 +181,6 @@ def test_strict_wants_someone_who_asked() -> None:
     doc["steps"] = [{**step, "step_id": at} for at, step in enumerate(doc["steps"][2:], start=1)]
     doc["final_metrics"]["total_steps"] = 2
     assert validate_trajectory(doc) == []
-    assert validate_trajectory(doc, strict=True) == ["steps: an agent acts but nobody asked it anything"]
+    assert validate_trajectory(doc, strict=True) == [
+        "steps: an agent acts but nobody asked it anything"
+    ]

@@ -40,7 +40,10 @@ def _model(seen: Seen) -> Say:
     }
     script = [[name for name in known if name in offered], ["no_such_tool"]]
     if turn < len(script):
-        calls = [{"id": f"c{at}", "name": n, "arguments": known.get(n, {})} for at, n in enumerate(script[turn])]
+        calls = [
+            {"id": f"c{at}", "name": n, "arguments": known.get(n, {})}
+            for at, n in enumerate(script[turn])
+        ]
         return Say("", tool_calls=calls, finish_reason="tool_calls")
     told = " ".join(m["content"] for m in messages if m["role"] == "tool")
     return Say(f"I was told: {told}")
@@ -54,11 +57,21 @@ def _model(seen: Seen) -> Say:
         ("21_tool_calling_gym", {"tools"}, None),
         ("22_tool_calling_sandbox", {"sandbox"}, "local"),
         ("23_tool_calling_combined", {"tools", "sandbox"}, "local"),
-        pytest.param("23_tool_calling_combined", {"tools", "sandbox"}, "docker", marks=pytest.mark.needs("docker")),
+        pytest.param(
+            "23_tool_calling_combined",
+            {"tools", "sandbox"},
+            "docker",
+            marks=pytest.mark.needs("docker"),
+        ),
     ],
 )
 def test_the_example_runs_and_every_call_is_on_record(
-    example: str, sources: set[str], kind: str | None, gym: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    example: str,
+    sources: set[str],
+    kind: str | None,
+    gym: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bench.py").write_text(BENCHMARK)
@@ -67,13 +80,22 @@ def test_the_example_runs_and_every_call_is_on_record(
     bench["name"] = "bench.py"
     bench["solver"]["response_mode"] = "last_message"
     if kind is not None:
-        bench["sandbox"] |= {"type": kind, "image": "nel-test/python:bookworm"} if kind == "docker" else {"type": kind}
+        bench["sandbox"] |= (
+            {"type": kind, "image": "nel-test/python:bookworm"}
+            if kind == "docker"
+            else {"type": kind}
+        )
     if "tools" in config["services"]:
         config["services"]["tools"]["url"] = gym.url
     with ScriptedServer(_model) as server:
-        config["services"]["model"] |= {"url": f"{server.url}/chat/completions", "api_key": "a-local-key"}
+        config["services"]["model"] |= {
+            "url": f"{server.url}/chat/completions",
+            "api_key": "a-local-key",
+        }
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-        result = CliRunner().invoke(nel, ["eval", "run", "config.yaml", "-o", "out"], catch_exceptions=False)
+        result = CliRunner().invoke(
+            nel, ["eval", "run", "config.yaml", "-o", "out"], catch_exceptions=False
+        )
     assert result.exit_code == 0, result.output
     task = next((tmp_path / "out").glob("*/results.jsonl")).parent
     rows = list(iter_jsonl(task / "results.jsonl"))
@@ -81,25 +103,33 @@ def test_the_example_runs_and_every_call_is_on_record(
     for row in iter_jsonl(task / "trajectories.jsonl"):
         (document,) = row["trajectory"]
         assert validate_trajectory(document, strict=True) == []
-        outcomes = [o for step in document["steps"] for o in step.get("extra", {}).get("tool_outcomes", [])]
+        outcomes = [
+            o for step in document["steps"] for o in step.get("extra", {}).get("tool_outcomes", [])
+        ]
         assert {outcome["source"] for outcome in outcomes if outcome["source"]} == sources
         assert outcomes[-1]["is_error"] is True
     if "tools" in sources:
         # The row's own columns seeded the session.
         assert '"city1"' in json.dumps(rows[1]["trajectory"]).replace("\\", "")
-    turns = [record for record in iter_jsonl(task / "journal.jsonl") if record.get("kind") == "turn"]
+    turns = [
+        record for record in iter_jsonl(task / "journal.jsonl") if record.get("kind") == "turn"
+    ]
     assert len(turns) == 3 * 5
 
 
 @pytest.mark.slow
 @pytest.mark.needs("bwrap", "model", "xllamacpp")
-def test_the_embedded_model_goes_through_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_embedded_model_goes_through_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A small model makes little sense of tools; whatever it says ends in a scored row, never in a crash."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bench.py").write_text(BENCHMARK)
     solver = {"type": "tool_calling", "service": "tiny", "sandbox_tools": True, "max_turns": 2}
     config = {
-        "services": {"tiny": {"type": "llama_cpp", "model": "smollm2-135m", "context_size": 2048, "slots": 1}},
+        "services": {
+            "tiny": {"type": "llama_cpp", "model": "smollm2-135m", "context_size": 2048, "slots": 1}
+        },
         "benchmarks": [
             {
                 "name": "bench.py",
@@ -110,7 +140,9 @@ def test_the_embedded_model_goes_through_the_loop(tmp_path: Path, monkeypatch: p
         ],
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    result = CliRunner().invoke(nel, ["eval", "run", "config.yaml", "-o", "out"], catch_exceptions=False)
+    result = CliRunner().invoke(
+        nel, ["eval", "run", "config.yaml", "-o", "out"], catch_exceptions=False
+    )
     assert result.exit_code == 0, result.output
     (row,) = iter_jsonl(next((tmp_path / "out").glob("*/results.jsonl")))
     assert row["status"] == "scored"
@@ -137,24 +169,38 @@ def _writer(seen: Seen) -> Say:
     number = next(m["content"] for m in messages if m["role"] == "user").split()[-1]
     if any(message["role"] == "assistant" for message in messages):
         return Say("Done.")
-    call = {"id": "c0", "name": "bash", "arguments": {"command": f"echo answer-{number} > /workspace/answer.txt"}}
+    call = {
+        "id": "c0",
+        "name": "bash",
+        "arguments": {"command": f"echo answer-{number} > /workspace/answer.txt"},
+    }
     return Say("", tool_calls=[call], finish_reason="tool_calls")
 
 
 @pytest.mark.needs("docker")
-def test_the_state_of_a_docker_sandbox_is_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_of_a_docker_sandbox_is_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Example 22 as it is written: docker, and ``response_mode: sandbox_artifact``."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bench.py").write_text(ARTIFACT)
     config = yaml.safe_load((EXAMPLES / "22_tool_calling_sandbox.yaml").read_text())
     (bench,) = config["benchmarks"]
-    assert (bench["sandbox"]["type"], bench["solver"]["response_mode"]) == ("docker", "sandbox_artifact")
+    assert (bench["sandbox"]["type"], bench["solver"]["response_mode"]) == (
+        "docker",
+        "sandbox_artifact",
+    )
     bench |= {"name": "bench.py"}
     bench["sandbox"] |= {"image": "nel-test/python:bookworm"}
     with ScriptedServer(_writer) as server:
-        config["services"]["model"] |= {"url": f"{server.url}/chat/completions", "api_key": "a-local-key"}
+        config["services"]["model"] |= {
+            "url": f"{server.url}/chat/completions",
+            "api_key": "a-local-key",
+        }
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-        result = CliRunner().invoke(nel, ["eval", "run", "config.yaml", "-o", "out"], catch_exceptions=False)
+        result = CliRunner().invoke(
+            nel, ["eval", "run", "config.yaml", "-o", "out"], catch_exceptions=False
+        )
     assert result.exit_code == 0, result.output
     rows = list(iter_jsonl(next((tmp_path / "out").glob("*/results.jsonl"))))
     assert [row["extracted_answer"] for row in rows] == ["answer-0", "answer-1"]

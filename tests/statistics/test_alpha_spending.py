@@ -64,7 +64,10 @@ def test_p_values_agree_with_bounds() -> None:
 def test_a_last_look_may_be_narrower_on_one_side_only() -> None:
     """With every answer right the sequence has the better upper end and the usual interval the better lower one."""
     values = np.ones(40)
-    ended, stopped = ENDED.mean_interval(values, binary=True), STOPPED.mean_interval(values, binary=True)
+    ended, stopped = (
+        ENDED.mean_interval(values, binary=True),
+        STOPPED.mean_interval(values, binary=True),
+    )
     assert ended.upper == stopped.upper == 1.0
     assert ended.lower is not None
     assert stopped.lower is not None
@@ -88,12 +91,17 @@ def test_means_of_every_kind() -> None:
 def test_every_score_of_a_bundle_follows() -> None:
     problem = np.repeat(np.arange(100), 4)
     reward = (np.random.default_rng(1).random(400) < 0.6).astype(float)
-    usual, stopped = (headline_scores(problem, reward, repeats=4, spending=how) for how in (PLANNED, STOPPED))
+    usual, stopped = (
+        headline_scores(problem, reward, repeats=4, spending=how) for how in (PLANNED, STOPPED)
+    )
     assert set(usual) == set(stopped) == {"pass@1", "pass@2", "pass@4", "pass^2", "pass^4"}
     for name, entry in stopped.items():
         assert entry["ci_method"] == "betting", name
         assert entry["value"] == usual[name]["value"]
-        assert entry["ci_upper"] - entry["ci_lower"] > usual[name]["ci_upper"] - usual[name]["ci_lower"], name
+        assert (
+            entry["ci_upper"] - entry["ci_lower"]
+            > usual[name]["ci_upper"] - usual[name]["ci_lower"]
+        ), name
     assert "bootstrap_ci_lower" in usual["pass@1"]
     assert "bootstrap_ci_lower" not in stopped["pass@1"]
 
@@ -101,7 +109,11 @@ def test_every_score_of_a_bundle_follows() -> None:
 def test_what_a_bundle_says() -> None:
     assert spending_of(None) == spending_of({}) == spending_of({"kind": "budget"}) == PLANNED
     assert spending_of({"rule": {"stopped": False}}) == ENDED
-    assert spending_of({"kind": "rule", "rule": {"stopped": True}}) == spending_of({"kind": "rule"}) == STOPPED
+    assert (
+        spending_of({"kind": "rule", "rule": {"stopped": True}})
+        == spending_of({"kind": "rule"})
+        == STOPPED
+    )
     # The look at the planned end was never reached.
     assert spending_of({"kind": "budget", "rule": {"stopped": False}}) == STOPPED
     # ... unless the rule itself had planned to end there, and no earlier end was planned.

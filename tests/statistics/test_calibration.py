@@ -34,7 +34,14 @@ def test_one_answer_per_problem(coverage: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    "grid", ["repeated_answers", "several_answers", "clustered_problems", "fractional_rewards", "paired_intervals"]
+    "grid",
+    [
+        "repeated_answers",
+        "several_answers",
+        "clustered_problems",
+        "fractional_rewards",
+        "paired_intervals",
+    ],
 )
 def test_grids(grid: str, coverage: ModuleType) -> None:
     cells = getattr(coverage, grid)(coverage.QUICK)
@@ -71,7 +78,9 @@ def test_confidence_sequences_hold_under_peeking(calibration: ModuleType) -> Non
     noise = 3 * (0.05 * 0.95 / 200) ** 0.5
     assert found["mean, confidence sequence"] <= 0.05 + noise
     assert found["paired difference, confidence sequence"] <= 0.05 + noise
-    assert found["mean, fixed 95 % interval"] > 0.25, "looking must hurt a fixed interval, or the test sees nothing"
+    assert found["mean, fixed 95 % interval"] > 0.25, (
+        "looking must hurt a fixed interval, or the test sees nothing"
+    )
 
 
 def test_decisions_on_runs_with_a_rule_hold_their_level(calibration: ModuleType) -> None:
@@ -81,10 +90,15 @@ def test_decisions_on_runs_with_a_rule_hold_their_level(calibration: ModuleType)
     for name, rates in found.items():
         assert rates["compare"] <= 0.05 + noise, name
         assert rates["gate"] <= 0.05 + noise, name
-    pooled = {key: np.mean([rates[key] for rates in found.values()]) for key in ("compare", "gate", "usual interval")}
+    pooled = {
+        key: np.mean([rates[key] for rates in found.values()])
+        for key in ("compare", "gate", "usual interval")
+    }
     assert pooled["compare"] <= 0.05
     assert pooled["gate"] <= 0.05
-    assert 0 < pooled["gate"] < pooled["usual interval"], "what is spent on looking must show, or the test sees nothing"
+    assert 0 < pooled["gate"] < pooled["usual interval"], (
+        "what is spent on looking must show, or the test sees nothing"
+    )
 
 
 def test_sequential_comparisons_save_half(calibration: ModuleType) -> None:

@@ -63,7 +63,12 @@ def test_every_useful_k() -> None:
     reward = (rng.random(240) < np.repeat(rng.random(40), 6)).astype(float)
     found = headline_scores(problem, reward, repeats=6)
     assert list(found) == ["pass@1", "pass@2", "pass@4", "pass@6", "pass^2", "pass^4", "pass^6"]
-    assert found["pass@1"]["value"] <= found["pass@2"]["value"] <= found["pass@4"]["value"] <= found["pass@6"]["value"]
+    assert (
+        found["pass@1"]["value"]
+        <= found["pass@2"]["value"]
+        <= found["pass@4"]["value"]
+        <= found["pass@6"]["value"]
+    )
     assert found["pass@1"]["value"] >= found["pass^2"]["value"] >= found["pass^6"]["value"]
     right = reward.reshape(40, 6)
     assert found["pass@6"]["value"] == pytest.approx(right.any(axis=1).mean(), abs=1e-6)
@@ -99,7 +104,14 @@ def test_clusters_widen_the_interval() -> None:
 
 def test_no_rows_no_scores() -> None:
     assert headline_scores(np.empty(0, int), np.empty(0), repeats=1) == {}
-    assert summary_scores(np.empty(0)) == {"mean": None, "std": None, "min": None, "max": None, "median": None, "n": 0}
+    assert summary_scores(np.empty(0)) == {
+        "mean": None,
+        "std": None,
+        "min": None,
+        "max": None,
+        "median": None,
+        "n": 0,
+    }
 
 
 def test_summary_is_over_rows() -> None:
@@ -126,7 +138,9 @@ def test_groups_of_single_answers_agree_with_the_long_way() -> None:
     codes, reward = rng.integers(0, 7, 200), rng.integers(0, 2, 200).astype(float)
     found = category_scores(codes, list("abcdefg"), np.arange(200), reward)
     for code, name in enumerate("abcdefg"):
-        alone = headline_scores(np.arange((codes == code).sum()), reward[codes == code], repeats=1)["pass@1"]
+        alone = headline_scores(np.arange((codes == code).sum()), reward[codes == code], repeats=1)[
+            "pass@1"
+        ]
         assert {key: found[name][key] for key in ("ci_lower", "ci_upper", "n")} == {
             key: alone[key] for key in ("ci_lower", "ci_upper", "n")
         }
@@ -136,7 +150,9 @@ def test_groups_of_single_answers_agree_with_the_long_way() -> None:
 @pytest.mark.serial
 def test_a_category_for_every_row_is_no_burden() -> None:
     start = time.process_time()
-    found = category_scores(np.arange(50_000), [str(i) for i in range(50_000)], np.arange(50_000), np.ones(50_000))
+    found = category_scores(
+        np.arange(50_000), [str(i) for i in range(50_000)], np.arange(50_000), np.ones(50_000)
+    )
     assert len(found) == 50_000
     assert time.process_time() - start < 1.0
 

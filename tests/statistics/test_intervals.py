@@ -70,7 +70,9 @@ def test_cluster_t_agrees_with_statsmodels() -> None:
     rng = np.random.default_rng(1)
     clusters = rng.integers(0, 12, 200)
     values = rng.normal(0, 1, 12)[clusters] + rng.normal(0, 1, 200)
-    fit = sm.OLS(values, np.ones(200)).fit(cov_type="cluster", cov_kwds={"groups": clusters}, use_t=True)
+    fit = sm.OLS(values, np.ones(200)).fit(
+        cov_type="cluster", cov_kwds={"groups": clusters}, use_t=True
+    )
     assert bounds(cluster_t(values, clusters)) == pytest.approx(tuple(fit.conf_int()[0]), abs=1e-9)
 
 
@@ -108,7 +110,9 @@ def test_bounds_enclose_the_value_and_stay_in_range(values: list[float], binary:
 
 def test_bca_agrees_with_scipy_on_the_same_resamples() -> None:
     data = np.random.default_rng(3).exponential(1.0, 25)
-    theirs = stats.bootstrap((data,), np.mean, n_resamples=2000, method="BCa", rng=np.random.default_rng(4))
+    theirs = stats.bootstrap(
+        (data,), np.mean, n_resamples=2000, method="BCa", rng=np.random.default_rng(4)
+    )
     found = bca_bounds(data, theirs.bootstrap_distribution)
     assert found == pytest.approx(tuple(theirs.confidence_interval), abs=1e-9)
 
@@ -118,10 +122,16 @@ def test_bootstraps_agree_with_a_plain_loop() -> None:
     rng = np.random.default_rng(42)
     samples = [data[rng.integers(0, 80, 80)] for _ in range(10_000)]
     means = np.array([sample.mean() for sample in samples])
-    assert bounds(bootstrap_ci(data)) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])), abs=1e-9)
-    ratios = (means - data.mean()) / np.array([sample.std(ddof=1) / np.sqrt(80) for sample in samples])
+    assert bounds(bootstrap_ci(data)) == pytest.approx(
+        tuple(np.quantile(means, [0.025, 0.975])), abs=1e-9
+    )
+    ratios = (means - data.mean()) / np.array(
+        [sample.std(ddof=1) / np.sqrt(80) for sample in samples]
+    )
     low, high = np.quantile(ratios, [0.025, 0.975]) * data.std(ddof=1) / np.sqrt(80)
-    assert bounds(studentised_interval(data)) == pytest.approx((data.mean() - high, data.mean() - low), abs=1e-9)
+    assert bounds(studentised_interval(data)) == pytest.approx(
+        (data.mean() - high, data.mean() - low), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("method", [bootstrap_ci, bca_interval, studentised_interval])

@@ -36,7 +36,9 @@ def test_tango_as_published() -> None:
 
 @pytest.mark.parametrize("limit", [-0.3, -0.05, 0.0, 0.12])
 @pytest.mark.parametrize(("worse", "better"), [(7, 2), (20, 0), (1, 9)])
-def test_flips_are_the_weaker_of_score_and_likelihood_ratio(limit: float, worse: int, better: int) -> None:
+def test_flips_are_the_weaker_of_score_and_likelihood_ratio(
+    limit: float, worse: int, better: int
+) -> None:
     """The most likely shares under the limit by a search, instead of the closed form."""
     counts = np.array([worse, better, 80 - worse - better])
     values = np.repeat([-1.0, 1.0, 0.0], counts)
@@ -53,7 +55,9 @@ def test_flips_are_the_weaker_of_score_and_likelihood_ratio(limit: float, worse:
     ).x
     away = values.mean() - limit
     score = abs(away) / np.sqrt((2 * best + limit - limit**2) / 80)
-    ratio = np.sqrt(2 * (special.xlogy(counts, counts / 80) - special.xlogy(counts, shares(best))).sum())
+    ratio = np.sqrt(
+        2 * (special.xlogy(counts, counts / 80) - special.xlogy(counts, shares(best))).sum()
+    )
     found = mean_difference(values, bounded=True)
     z = np.sign(away) * min(score, ratio)
     assert found.p_below(limit) == pytest.approx(stats.norm.cdf(z), abs=1e-6)
@@ -67,7 +71,9 @@ def test_a_drop_on_the_limit_is_rarely_waved_through(n: int, drop: float) -> Non
     counts = np.arange(n + 1)
     weights = stats.binom.pmf(counts, n, drop)
     few = counts[weights > 1e-9]
-    found = [mean_difference(np.repeat([-1.0, 0.0], [k, n - k]), bounded=True) for k in few.tolist()]
+    found = [
+        mean_difference(np.repeat([-1.0, 0.0], [k, n - k]), bounded=True) for k in few.tolist()
+    ]
     for alpha, slack in ((0.025, 1.2), (0.025 / 20, 1.6)):
         passed = np.array([one.p_above(-drop) <= alpha for one in found])
         blocked = np.array([one.p_below(-drop) <= alpha for one in found])
@@ -103,7 +109,9 @@ def test_paired_clusters_agree_with_statsmodels() -> None:
     rng = np.random.default_rng(1)
     clusters = np.repeat(np.arange(15), 8)
     values = rng.normal(0, 0.2, 15)[clusters] + rng.normal(0, 0.2, 120)
-    fit = sm.OLS(values, np.ones(120)).fit(cov_type="cluster", cov_kwds={"groups": clusters}, use_t=True)
+    fit = sm.OLS(values, np.ones(120)).fit(
+        cov_type="cluster", cov_kwds={"groups": clusters}, use_t=True
+    )
     found = mean_difference(values, clusters=clusters).interval()
     assert (found.lower, found.upper) == pytest.approx(tuple(fit.conf_int()[0]), abs=1e-9)
 
@@ -132,19 +140,31 @@ def test_unpaired_agrees_with_welch() -> None:
     assert (found.lower, found.upper) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
-@pytest.mark.parametrize(("worse", "better"), [(0, 0), (5, 0), (9, 3), (3, 9), (40, 41), (500, 420)])
+@pytest.mark.parametrize(
+    ("worse", "better"), [(0, 0), (5, 0), (9, 3), (3, 9), (40, 41), (500, 420)]
+)
 def test_mcnemar_agrees(worse: int, better: int) -> None:
     two_sided = mcnemar([[10, worse], [better, 10]], exact=True).pvalue if worse + better else 1.0
-    assert mcnemar_test(worse, better, 2000, alternative="two-sided").p_value == pytest.approx(two_sided, abs=1e-9)
-    one_sided = stats.binomtest(worse, worse + better, alternative="greater").pvalue if worse + better else 1.0
+    assert mcnemar_test(worse, better, 2000, alternative="two-sided").p_value == pytest.approx(
+        two_sided, abs=1e-9
+    )
+    one_sided = (
+        stats.binomtest(worse, worse + better, alternative="greater").pvalue
+        if worse + better
+        else 1.0
+    )
     assert mcnemar_test(worse, better, 2000).p_value == pytest.approx(one_sided, abs=1e-9)
     assert mcnemar_test(worse, better, 2000).effect == (better - worse) / 2000
 
 
 def test_sign_test_agrees() -> None:
     values = np.array([-0.2, -0.1, 0.0, 0.3, -0.5, -0.6, 0.0, -0.1, -0.2, 0.1])
-    assert sign_test(values, alternative="two-sided").p_value == pytest.approx(their_sign_test(values)[1], abs=1e-9)
-    assert sign_test(values).p_value == pytest.approx(stats.binomtest(2, 8, alternative="less").pvalue, abs=1e-9)
+    assert sign_test(values, alternative="two-sided").p_value == pytest.approx(
+        their_sign_test(values)[1], abs=1e-9
+    )
+    assert sign_test(values).p_value == pytest.approx(
+        stats.binomtest(2, 8, alternative="less").pvalue, abs=1e-9
+    )
     assert sign_test(values).n_discordant == 8
 
 
@@ -155,7 +175,9 @@ def test_permutation_is_exact_for_few(alternative: str) -> None:
         (values,), np.mean, permutation_type="samples", alternative=alternative, n_resamples=np.inf
     )
     # scipy doubles the smaller tail; with signs flipped at random the distribution is symmetric, so both are one.
-    assert permutation_test(values, alternative=alternative).p_value == pytest.approx(theirs.pvalue, abs=1e-9)
+    assert permutation_test(values, alternative=alternative).p_value == pytest.approx(
+        theirs.pvalue, abs=1e-9
+    )
 
 
 def test_permutation_of_0_and_1_is_mcnemar() -> None:
@@ -165,9 +187,14 @@ def test_permutation_of_0_and_1_is_mcnemar() -> None:
 
 def test_drawn_permutations_are_near_the_normal_limit() -> None:
     values = np.random.default_rng(4).normal(-0.01, 0.3, 3000)
-    drawn, limit = permutation_test(values, n_permutations=9999), permutation_test(values, n_permutations=100_000)
+    drawn, limit = (
+        permutation_test(values, n_permutations=9999),
+        permutation_test(values, n_permutations=100_000),
+    )
     assert (drawn.method, limit.method) == ("permutation", "permutation_limit")
-    assert limit.p_value == pytest.approx(stats.norm.cdf(values.sum() / np.sqrt((values**2).sum())), abs=1e-9)
+    assert limit.p_value == pytest.approx(
+        stats.norm.cdf(values.sum() / np.sqrt((values**2).sum())), abs=1e-9
+    )
     assert 0.02 < drawn.p_value == pytest.approx(limit.p_value, abs=0.01)
 
 
@@ -186,7 +213,9 @@ def test_variance_components_agree_with_the_anova_table() -> None:
     ratio = stats.f_oneway(*rewards).statistic
     assert (found.within + 6 * found.between) / found.within == pytest.approx(ratio, abs=1e-9)
     assert found.within == pytest.approx(rewards.var(axis=1, ddof=1).mean(), abs=1e-9)
-    assert found.between + found.within / 6 == pytest.approx(rewards.mean(axis=1).var(ddof=1), abs=1e-9)
+    assert found.between + found.within / 6 == pytest.approx(
+        rewards.mean(axis=1).var(ddof=1), abs=1e-9
+    )
 
 
 def test_advice_follows_the_larger_part() -> None:

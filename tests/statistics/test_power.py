@@ -21,7 +21,9 @@ def test_problems_needed(effect: float) -> None:
 
 
 def test_detectable_effect() -> None:
-    expected = TTestPower().solve_power(nobs=400, alpha=0.025, power=0.8, alternative="larger") * 0.5
+    expected = (
+        TTestPower().solve_power(nobs=400, alpha=0.025, power=0.8, alternative="larger") * 0.5
+    )
     assert detectable_effect(0.5, 400) == pytest.approx(expected, abs=1e-6)
     assert detectable_effect(0.5, 1) is None
 

@@ -37,7 +37,10 @@ def made(seed: int, rows: int = 400, labels: int = 80, *, graded: bool = False) 
     right = (rng.random(rows) < 0.7).astype(float)
     judge = np.where(rng.random(rows) < 0.15, 1 - right, right)
     if graded:
-        right, judge = (np.clip(np.round(9 * side + rng.normal(0, 2, rows)) / 9, 0, 1) for side in (right, judge))
+        right, judge = (
+            np.clip(np.round(9 * side + rng.normal(0, 2, rows)) / 9, 0, 1)
+            for side in (right, judge)
+        )
     human = np.full(rows, np.nan)
     at = rng.choice(rows, labels, replace=False)
     human[at] = right[at]
@@ -114,7 +117,9 @@ def test_equal_chances_are_no_weights_and_unequal_ones_are() -> None:
 
 def test_repeats_of_one_problem_are_not_so_many_problems() -> None:
     data = made(9)
-    four = Labelled(np.repeat(data.judge, 4), np.repeat(data.human, 4), clusters=np.repeat(np.arange(400), 4))
+    four = Labelled(
+        np.repeat(data.judge, 4), np.repeat(data.human, 4), clusters=np.repeat(np.arange(400), 4)
+    )
     assert ppi_mean(four).error == pytest.approx(ppi_mean(data).error, rel=1e-3)
 
 
@@ -138,7 +143,9 @@ def test_worked_figures() -> None:
     told = {50: (0.123, 0.087, 0.152), 100: (0.087, 0.063, 0.104), 200: (0.061, 0.047, 0.076)}
     for labels, (alone, corrected, carried) in told.items():
         assert expected_half_width(labels, 1000, 0.73, 0.5, 0.5) == pytest.approx(alone, abs=6e-4)
-        assert expected_half_width(labels, 1000, 0.73, 0.9, 0.85) == pytest.approx(corrected, abs=1e-3)
+        assert expected_half_width(labels, 1000, 0.73, 0.9, 0.85) == pytest.approx(
+            corrected, abs=1e-3
+        )
         right = round(0.73 * labels)
         found = rogan_gladen(0.73 * 0.9 + 0.27 * 0.15, 1000, 0.9, right, 0.85, labels - right)
         assert found.lower is not None and found.upper is not None
@@ -150,9 +157,16 @@ def test_agreement_of_a_known_table() -> None:
     human = np.repeat([1.0, 0.0, 1.0, 0.0], [40, 10, 5, 45])
     judge = np.repeat([1.0, 1.0, 0.0, 0.0], [40, 10, 5, 45])
     found = agreement(Labelled(judge, human))
-    assert (found.both_right, found.judge_only, found.people_only, found.both_wrong) == (40, 10, 5, 45)
+    assert (found.both_right, found.judge_only, found.people_only, found.both_wrong) == (
+        40,
+        10,
+        5,
+        45,
+    )
     assert found.kappa == pytest.approx((0.85 - 0.5) / 0.5, abs=1e-9)
-    assert found.ac1 == pytest.approx((0.85 - 2 * 0.475 * 0.525) / (1 - 2 * 0.475 * 0.525), abs=1e-9)
+    assert found.ac1 == pytest.approx(
+        (0.85 - 2 * 0.475 * 0.525) / (1 - 2 * 0.475 * 0.525), abs=1e-9
+    )
     assert found.sensitivity.value == pytest.approx(40 / 45)
     assert found.specificity.value == pytest.approx(45 / 55)
     assert found.bias == pytest.approx(0.05)
@@ -180,7 +194,11 @@ def test_corrected_intervals_cover_the_truth(judges: ModuleType) -> None:
         assert {one.cell.where["truth"] for one in cells} == {0.2, 0.7}
         assert 0.925 <= float(np.mean([one.cell.rate for one in cells])) <= 0.985, draw
         assert not [one.cell for one in cells if one.cell.rate < 0.85], draw
-        good = [one for one in cells if one.cell.where["sensitivity"] >= 0.9 and one.cell.where["specificity"] >= 0.85]
+        good = [
+            one
+            for one in cells
+            if one.cell.where["sensitivity"] >= 0.9 and one.cell.where["specificity"] >= 0.85
+        ]
         assert good and all(one.half < one.alone for one in good), draw
 
 

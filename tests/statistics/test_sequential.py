@@ -9,7 +9,9 @@ from nemo_evaluator.statistics import MeanSequence
 from nemo_evaluator.statistics.sequential import LOG_WEIGHTS, SHARES
 
 
-def test_wealth_of_a_single_share_is_the_product_of_its_bets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wealth_of_a_single_share_is_the_product_of_its_bets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import nemo_evaluator.statistics.sequential as module
 
     monkeypatch.setattr(module, "SHARES", np.array([0.3]))
@@ -24,7 +26,9 @@ def test_wealth_of_a_single_share_is_the_product_of_its_bets(monkeypatch: pytest
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=200), st.randoms(use_true_random=False))
-def test_order_does_not_matter_and_bounds_enclose_the_mean(values: list[float], random: object) -> None:
+def test_order_does_not_matter_and_bounds_enclose_the_mean(
+    values: list[float], random: object
+) -> None:
     whole, pieces = MeanSequence(), MeanSequence()
     whole.add(values)
     shuffled = list(values)

@@ -30,7 +30,10 @@ def test_stops_when_narrow_enough() -> None:
     assert summary["problems"] == used
     # The width that was asked for is that of the interval that the bundle will show.
     shown = STOPPED.mean_interval(rewards[:used], binary=True)
-    assert (summary["score"]["ci_lower"], summary["score"]["ci_upper"]) == (shown.lower, shown.upper)
+    assert (summary["score"]["ci_lower"], summary["score"]["ci_upper"]) == (
+        shown.lower,
+        shown.upper,
+    )
     assert shown.width is not None
     assert shown.width <= 0.2
 
@@ -113,7 +116,9 @@ def test_failures_are_the_worst_case_either_way() -> None:
     before = (rng.random(2000) < 0.7).astype(float)
     whole = feed(StopRule(baseline=base(before, 0.1)), before)
     holes = [None if at % 10 == 0 else reward for at, reward in enumerate(before)]
-    dropped = feed(StopRule(baseline=base(before, 0.1)), (reward for reward in holes if reward is not None))
+    dropped = feed(
+        StopRule(baseline=base(before, 0.1)), (reward for reward in holes if reward is not None)
+    )
     assert whole is not None
     assert dropped is not None, "left out, the failures would change nothing"
     rule = StopRule(baseline=base(before, 0.1))

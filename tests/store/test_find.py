@@ -35,7 +35,9 @@ def test_two_benchmarks_in_one_folder_are_both_there(tmp_path: Path) -> None:
 
 
 def test_shards_count_only_until_they_are_merged(tmp_path: Path) -> None:
-    shards = [_touch(tmp_path / f"shard_{at}" / "a" / "eval-20260101T000000Z-a.json") for at in range(2)]
+    shards = [
+        _touch(tmp_path / f"shard_{at}" / "a" / "eval-20260101T000000Z-a.json") for at in range(2)
+    ]
     assert find_bundles(tmp_path) == shards
     merged = _touch(tmp_path / "a" / "eval-20260102T000000Z-a.json")
     assert find_bundles(tmp_path) == [merged]

@@ -13,8 +13,12 @@ from nemo_evaluator.models.client import seed_of_repeat
 from nemo_evaluator.store.fingerprints import RunFingerprints, problem_hash
 
 
-@pytest.mark.parametrize(("service", "solver"), [({"seed": 7}, {}), ({}, {"seed": 7}), ({}, {"seed": None}), ({}, {})])
-def test_repeats_that_had_the_same_seed_are_asked_again(service: dict[str, Any], solver: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("service", "solver"), [({"seed": 7}, {}), ({}, {"seed": 7}), ({}, {"seed": None}), ({}, {})]
+)
+def test_repeats_that_had_the_same_seed_are_asked_again(
+    service: dict[str, Any], solver: dict[str, Any]
+) -> None:
     parts = {"service": {"generation": service}, "solver": {"generation": solver}}
     prints = RunFingerprints.of(**parts, template=None, scorer="s")
     base = digest([*parts.values(), None])
@@ -35,8 +39,20 @@ def test_a_problem_is_known_by_what_its_files_hold_not_by_where_they_lie(tmp_pat
         for path in (tmp_path / place / "file", tmp_path / place / "folder" / "deep" / "file"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        files = {str(tmp_path / place / "file"): inside, str(tmp_path / place / "folder"): "/workspace/all"}
+        files = {
+            str(tmp_path / place / "file"): inside,
+            str(tmp_path / place / "folder"): "/workspace/all",
+        }
         return problem_hash(SeedResult("p", "", sandbox_spec=SandboxSpec(files=files)))
 
     assert hashed("here", "alpha") == hashed("there", "alpha")
-    assert len({hashed("here", "alpha"), hashed("other", "beta"), hashed("here", "alpha", "/workspace/x")}) == 3
+    assert (
+        len(
+            {
+                hashed("here", "alpha"),
+                hashed("other", "beta"),
+                hashed("here", "alpha", "/workspace/x"),
+            }
+        )
+        == 3
+    )

@@ -17,7 +17,10 @@ async def test_records_are_in_the_file_before_they_are_counted(tmp_path: Path) -
     journal = Journal(tmp_path / "journal.jsonl")
     seen: list[int] = []
     for number in range(3):
-        journal.append({"kind": "x", "n": number}, lambda: seen.append(len(journal.path.read_bytes().splitlines())))
+        journal.append(
+            {"kind": "x", "n": number},
+            lambda: seen.append(len(journal.path.read_bytes().splitlines())),
+        )
     assert seen == []
     await asyncio.sleep(0)
     assert seen == [3, 3, 3]
@@ -79,7 +82,9 @@ async def test_the_newest_record_of_a_step_counts(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append({"kind": "run", "at": 10.0, "fingerprints": {"solver": "a"}})
     journal.append({"kind": "answer", "problem_idx": 1, "repeat": 0, "at": 12.5, "fp": "old"})
-    newest = journal.append({"kind": "answer", "problem_idx": 1, "repeat": 0, "at": 13.0, "fp": "new"})
+    newest = journal.append(
+        {"kind": "answer", "problem_idx": 1, "repeat": 0, "at": 13.0, "fp": "new"}
+    )
     journal.append({"kind": "answer", "problem_idx": 99, "repeat": 0, "fp": "outside"})
     index = StepIndex(problems=3, repeats=2)
     history = index.load(journal)

@@ -37,7 +37,13 @@ def task(tmp_path: Path) -> Path:
     (folder / "results" / "results.yml").write_text(RESULTS)
     (folder / "run_config.yaml").write_text(CONFIG)
     lines = [
-        {"problem_idx": 0, "symbolic_correct": True, "problem": "2+2?", "generation": "4", "predicted_answer": "4"},
+        {
+            "problem_idx": 0,
+            "symbolic_correct": True,
+            "problem": "2+2?",
+            "generation": "4",
+            "predicted_answer": "4",
+        },
         {"problem_idx": 0, "reward": 0.5},
         {"question": "?"},
     ]
@@ -50,7 +56,11 @@ def test_scores_and_rows_are_read(task: Path) -> None:
     bundle = read_json(path)
     assert bundle["config"]["model"] == "m-1"
     assert bundle["benchmark"]["name"] == "container/simple_evals.gsm8k"
-    assert (bundle["benchmark"]["samples"], bundle["benchmark"]["repeats"], bundle["n_results"]) == (4, 2, 3)
+    assert (
+        bundle["benchmark"]["samples"],
+        bundle["benchmark"]["repeats"],
+        bundle["n_results"],
+    ) == (4, 2, 3)
     assert bundle["benchmark"]["scores"] == {
         "gsm8k.accuracy.accuracy": {"value": 0.75, "n": 4},
         "gsm8k.accuracy.latency": {"value": 12.5},
@@ -63,7 +73,11 @@ def test_scores_and_rows_are_read(task: Path) -> None:
     ]
     # A row without a score is a failed row, not a zero.
     assert (rows[2]["status"], rows[2]["failure"]["cause"]) == ("failed", "scorer")
-    assert (rows[0]["prompt"], rows[0]["model_response"], rows[0]["extracted_answer"]) == ("2+2?", "4", "4")
+    assert (rows[0]["prompt"], rows[0]["model_response"], rows[0]["extracted_answer"]) == (
+        "2+2?",
+        "4",
+        "4",
+    )
 
 
 def test_what_is_there_is_kept(task: Path) -> None:
@@ -75,7 +89,10 @@ def test_what_is_there_is_kept(task: Path) -> None:
 
 def test_the_report_reads_them(task: Path) -> None:
     result = CliRunner().invoke(eval_report, [str(task.parent)], catch_exceptions=False)
-    assert "| container/simple_evals.gsm8k | gsm8k.accuracy.accuracy | 4 × 2 | 0.7500 |" in result.stdout
+    assert (
+        "| container/simple_evals.gsm8k | gsm8k.accuracy.accuracy | 4 × 2 | 0.7500 |"
+        in result.stdout
+    )
 
 
 def test_a_file_that_cannot_be_read_says_which(task: Path) -> None:

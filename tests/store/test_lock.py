@@ -14,16 +14,18 @@ from nemo_evaluator.core.storage import StorageError
 from nemo_evaluator.store.lock import FILE, LockedError, ensure_free, folder_lock, holder_of
 
 HOLD = "import sys, time; from pathlib import Path; from nemo_evaluator.store.lock import folder_lock\n"
-HOLD += (
-    "with folder_lock(Path(sys.argv[1]), run_id='20260101_000000_abcdef01'): print('held', flush=True); time.sleep(60)"
-)
+HOLD += "with folder_lock(Path(sys.argv[1]), run_id='20260101_000000_abcdef01'): print('held', flush=True); time.sleep(60)"
 
 
 def test_a_second_one_is_told_who_holds_it_and_what_to_do(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(LockedError, match=rf"run 20260101_000000_abcdef01, pid {other.pid} on ") as caught:
+        with pytest.raises(
+            LockedError, match=rf"run 20260101_000000_abcdef01, pid {other.pid} on "
+        ) as caught:
             folder_lock(tmp_path).__enter__()
         assert "nel eval stop" in str(caught.value.hint)
         holder = holder_of(tmp_path)
@@ -40,7 +42,9 @@ def test_a_second_one_is_told_who_holds_it_and_what_to_do(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("silent", "free"), [(5, False), (3600, True)])
-def test_the_lock_of_another_host_is_taken_over_once_it_is_silent(tmp_path: Path, silent: int, free: bool) -> None:
+def test_the_lock_of_another_host_is_taken_over_once_it_is_silent(
+    tmp_path: Path, silent: int, free: bool
+) -> None:
     file = tmp_path / FILE
     file.write_text(json.dumps({"host": "elsewhere", "pid": 7, "since": "then", "run_id": "r"}))
     os.utime(file, (time.time() - silent,) * 2)
@@ -77,7 +81,10 @@ print(won)
 def test_many_at_once_get_it_one_after_another(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("left behind")
     os.utime(tmp_path / FILE, (0, 0))
-    many = [subprocess.Popen([sys.executable, "-c", MANY, str(tmp_path)], stdout=subprocess.PIPE) for _ in range(3)]
+    many = [
+        subprocess.Popen([sys.executable, "-c", MANY, str(tmp_path)], stdout=subprocess.PIPE)
+        for _ in range(3)
+    ]
     won = [int(process.communicate()[0]) for process in many]
     assert all(process.returncode == 0 for process in many)
     assert sum(won) > 0
@@ -101,7 +108,9 @@ while True:
 
 def test_who_only_looks_keeps_nobody_out(tmp_path: Path) -> None:
     """A status that is asked for again and again, while a killed run is resumed."""
-    with subprocess.Popen([sys.executable, "-c", LOOK, str(tmp_path)], stdout=subprocess.PIPE, text=True) as looker:
+    with subprocess.Popen(
+        [sys.executable, "-c", LOOK, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as looker:
         assert looker.stdout is not None
         assert looker.stdout.readline() == "looking\n"
         try:

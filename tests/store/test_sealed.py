@@ -47,20 +47,28 @@ def test_no_flip_of_a_byte_goes_unseen() -> None:
         changed[at] ^= 1 << rng.randrange(8)
         opened = open_line(bytes(changed))
         # A flip in the checksum's own name leaves the record as it was.
-        assert opened is None or all(opened[key] == value for key, value in (whole or {}).items() if key != "crc")
+        assert opened is None or all(
+            opened[key] == value for key, value in (whole or {}).items() if key != "crc"
+        )
 
 
 def test_damage_is_named_with_its_line_and_step(tmp_path: Path) -> None:
     path = _journal(tmp_path, _answer(0), _answer(12), _answer(2))
     path.write_bytes(
-        path.read_bytes().replace(b'"problem_idx":12,"repeat":0,"fp":"f"', b'"problem_idx":12,"repeat":0,"fp":"g"')
+        path.read_bytes().replace(
+            b'"problem_idx":12,"repeat":0,"fp":"f"', b'"problem_idx":12,"repeat":0,"fp":"g"'
+        )
     )
     damage: list[Damage] = []
     assert [record["problem_idx"] for _, record in scan_records(path, damage.append)] == [0, 2]
-    assert [str(found) for found in damage] == [f"{path}, line 2: damaged answer (problem 12, repeat 0)"]
+    assert [str(found) for found in damage] == [
+        f"{path}, line 2: damaged answer (problem 12, repeat 0)"
+    ]
 
 
-def test_a_line_without_a_checksum_is_believed_only_before_the_first_that_has_one(tmp_path: Path) -> None:
+def test_a_line_without_a_checksum_is_believed_only_before_the_first_that_has_one(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_bytes(b'{"n":1}\n' + seal({"n": 2})[0] + b'{"n":3}\n')
     damage: list[Damage] = []
@@ -71,7 +79,11 @@ def test_a_line_without_a_checksum_is_believed_only_before_the_first_that_has_on
 @pytest.mark.parametrize("lost", ["answer", "none"])
 def test_a_verdict_never_stands_without_its_answer(tmp_path: Path, lost: str) -> None:
     checksum = seal(_answer(1, "new"))[1]
-    records = [_answer(1, "old"), *([] if lost == "answer" else [_answer(1, "new")]), _outcome(1, checksum)]
+    records = [
+        _answer(1, "old"),
+        *([] if lost == "answer" else [_answer(1, "new")]),
+        _outcome(1, checksum),
+    ]
     journal = Journal(_journal(tmp_path, *records))
     index = StepIndex(problems=3, repeats=1)
     index.load(journal)

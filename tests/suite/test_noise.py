@@ -16,7 +16,9 @@ from nemo_evaluator.runs.calibration import tie
 from nemo_evaluator.testing import ScriptedServer, Seen
 
 
-async def noise(folder: Path, answer: Callable[[Seen], str], **service: Any) -> tuple[dict[str, Any], list[Any]]:
+async def noise(
+    folder: Path, answer: Callable[[Seen], str], **service: Any
+) -> tuple[dict[str, Any], list[Any]]:
     """The report, and the bodies of the requests."""
     folder.mkdir(exist_ok=True)
     temperatures = []
@@ -26,7 +28,13 @@ async def noise(folder: Path, answer: Callable[[Seen], str], **service: Any) -> 
         return answer(seen)
 
     async with ScriptedServer(heard) as server:
-        api = {"type": "api", "url": server.url, "protocol": "chat_completions", "model": "m", **service}
+        api = {
+            "type": "api",
+            "url": server.url,
+            "protocol": "chat_completions",
+            "model": "m",
+            **service,
+        }
         bench = {"name": "quickstart", "solver": {"type": "simple", "service": "model"}}
         config = {
             "services": {"model": api},
@@ -43,16 +51,24 @@ async def noise(folder: Path, answer: Callable[[Seen], str], **service: Any) -> 
 
 
 async def test_a_steady_model_does_not_differ_from_itself(tmp_path: Path) -> None:
-    found, temperatures = await noise(tmp_path / "a", lambda seen: "4", generation={"temperature": 0.7})
+    found, temperatures = await noise(
+        tmp_path / "a", lambda seen: "4", generation={"temperature": 0.7}
+    )
     assert set(temperatures) == {0.0} and len(temperatures) == 18
-    assert found["again"] == found["other_level"] == {"problems": 6, "answers": 0.0, "verdicts": 0.0, "score": 0.0}
+    assert (
+        found["again"]
+        == found["other_level"]
+        == {"problems": 6, "answers": 0.0, "verdicts": 0.0, "score": 0.0}
+    )
     assert found["levels"] == [1, 4]
 
 
 async def test_an_unsteady_one_does_and_the_cache_does_not_hide_it(tmp_path: Path) -> None:
     numbers = itertools.count()
     cache = {"mode": "write", "dir": str(tmp_path / "cache")}
-    found, _ = await noise(tmp_path / "b", lambda seen: f"answer {next(numbers)}", proxy={"cache": cache})
+    found, _ = await noise(
+        tmp_path / "b", lambda seen: f"answer {next(numbers)}", proxy={"cache": cache}
+    )
     assert found["again"]["answers"] == 1.0 and found["again"]["problems"] == 6
 
 
@@ -65,7 +81,11 @@ async def test_it_holds_for_a_run_of_that_config_and_for_no_other(tmp_path: Path
             config["services"]["model"]["generation"]["temperature"] = temperature
             (tmp_path / "c.yaml").write_text(json.dumps(config))
             # Asked elsewhere: the port is no part of what a service is.
-            await asyncio.to_thread(Nel(tmp_path), "eval", "run", "c.yaml", "--max-problems", "6", "--resume")
+            await asyncio.to_thread(
+                Nel(tmp_path), "eval", "run", "c.yaml", "--max-problems", "6", "--resume"
+            )
             run = newest_bundle(tmp_path / "out" / "quickstart")
             assert run is not None
-            assert (run.noise["measured_by"] == tie(run.config["fingerprints"])) is holds, temperature
+            assert (run.noise["measured_by"] == tie(run.config["fingerprints"])) is holds, (
+                temperature
+            )

@@ -27,11 +27,18 @@ class AnthropicBatches(BatchServer):
 
     async def submit(self, request: web.Request, body: JsonDict) -> JsonDict:
         given = request.headers
-        if "anthropic-version" not in given or not ("x-api-key" in given or "authorization" in given):
+        if "anthropic-version" not in given or not (
+            "x-api-key" in given or "authorization" in given
+        ):
             raise Refused(401, "anthropic-version and a key are needed")
-        rows = [Row(one["custom_id"], "/v1/messages", one["params"]) for one in body.get("requests", ())]
+        rows = [
+            Row(one["custom_id"], "/v1/messages", one["params"]) for one in body.get("requests", ())
+        ]
         if not all(_ID.fullmatch(row.custom_id) and row.body.keys() >= _NEEDED for row in rows):
-            raise Refused(400, "a custom_id of 1 to 64 of [a-zA-Z0-9_-], model, max_tokens and messages are needed")
+            raise Refused(
+                400,
+                "a custom_id of 1 to 64 of [a-zA-Z0-9_-], model, max_tokens and messages are needed",
+            )
         return self.add("msgbatch_", rows, {})
 
     async def results(self, request: web.Request, _body: JsonDict) -> web.Response:
@@ -39,7 +46,10 @@ class AnthropicBatches(BatchServer):
         batch = self.named(request)
         if batch.end is None:
             raise Refused(404, "the batch has no results yet")
-        rows = [{"custom_id": row.custom_id, "result": _result(batch, row)} for row in batch.results[::-1]]
+        rows = [
+            {"custom_id": row.custom_id, "result": _result(batch, row)}
+            for row in batch.results[::-1]
+        ]
         return web.Response(body=lines(rows), content_type="application/x-jsonl")
 
     def shown(self, batch: Batch) -> JsonDict:
@@ -51,7 +61,11 @@ class AnthropicBatches(BatchServer):
         return {
             "id": batch.id,
             "type": "message_batch",
-            "processing_status": "ended" if batch.end else "canceling" if batch.cancel_asked else "in_progress",
+            "processing_status": "ended"
+            if batch.end
+            else "canceling"
+            if batch.cancel_asked
+            else "in_progress",
             "request_counts": counts,
             "created_at": _moment(batch.created),
             "expires_at": _moment(batch.created + WINDOW),
@@ -71,4 +85,6 @@ def _result(batch: Batch, row: Row) -> JsonDict:
 
 
 def _moment(seconds: float | None) -> str | None:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z") if seconds else None
+    return (
+        datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z") if seconds else None
+    )

@@ -153,11 +153,18 @@ class BatchServer(Threaded):
     async def listed(self, request: web.Request, _body: JsonDict) -> JsonDict:
         """Batches, newest first, from the one on that ``after`` (or ``after_id``) names."""
         newest = list(self.batches.values())[::-1]
-        after, limit = request.query.get("after", request.query.get("after_id")), int(request.query.get("limit", "20"))
+        after, limit = (
+            request.query.get("after", request.query.get("after_id")),
+            int(request.query.get("limit", "20")),
+        )
         if after is not None:
             newest = newest[[one.id for one in newest].index(after) + 1 :]
         some = [self._looked_at(one) for one in newest[:limit]]
-        ends = {"first_id": some[0]["id"], "last_id": some[-1]["id"]} if some else {"first_id": None, "last_id": None}
+        ends = (
+            {"first_id": some[0]["id"], "last_id": some[-1]["id"]}
+            if some
+            else {"first_id": None, "last_id": None}
+        )
         return {"object": "list", "data": some, "has_more": len(newest) > limit, **ends}
 
     def shown(self, batch: Batch) -> JsonDict:
@@ -194,7 +201,10 @@ class BatchServer(Threaded):
         seen = Seen(next(self._seen), "POST", row.path, {}, raw)
         say = self._book.answer(seen)
         self.answered[seen.prompt] += say.status < 400
-        row.status, row.answer = say.status, answer_body(row.path, say, str(row.body.get("model", "")), len(raw))
+        row.status, row.answer = (
+            say.status,
+            answer_body(row.path, say, str(row.body.get("model", "")), len(raw)),
+        )
         return row
 
 

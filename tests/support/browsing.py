@@ -9,6 +9,10 @@ from typing import Any
 def until(page: Any, expression: str, seconds: float = 60.0) -> None:
     """Wait until an expression holds in a page."""
     end = time.monotonic() + seconds
-    while not page.evaluate(f"() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }}"):
-        assert time.monotonic() < end, f"never came true: {expression}\n{page.locator('body').inner_text()[:2000]}"
+    while not page.evaluate(
+        f"() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }}"
+    ):
+        assert time.monotonic() < end, (
+            f"never came true: {expression}\n{page.locator('body').inner_text()[:2000]}"
+        )
         page.wait_for_timeout(40)

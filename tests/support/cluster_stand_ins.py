@@ -155,7 +155,11 @@ def install(folder: Path) -> dict[str, str]:
         (tools / name).symlink_to(sys.executable)
     # In a container the server is another user.
     notes.chmod(0o777)
-    modules = {"sglang/launch_server.py": _ENGINE, "dynamo/frontend.py": _ENGINE, "my_tools.py": _TOOLS}
+    modules = {
+        "sglang/launch_server.py": _ENGINE,
+        "dynamo/frontend.py": _ENGINE,
+        "my_tools.py": _TOOLS,
+    }
     modules["dynamo/sglang.py"] = "import time\ntime.sleep(600)\n"
     for name, text in modules.items():
         (packages / name).parent.mkdir(exist_ok=True)

@@ -24,7 +24,9 @@ RUN printf '#!/bin/sh\\nexec python3 -m nemo_evaluator.cli.main "$@"\\n' >/usr/b
 def docker(*words: str, timeout: float = 240) -> str:
     """Run the docker command; returns what it prints."""
     environment = {**os.environ, "DOCKER_BUILDKIT": "0"}
-    done = subprocess.run(["docker", *words], env=environment, capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run(
+        ["docker", *words], env=environment, capture_output=True, text=True, timeout=timeout
+    )
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
     return done.stdout
 

@@ -32,7 +32,12 @@ class Bench:
     """A config on one executor, and a server whose pace can be changed."""
 
     def __init__(
-        self, word: str, folder: Path, serve: Serve, sums: Sums, cluster: dict[str, Any] | None = None
+        self,
+        word: str,
+        folder: Path,
+        serve: Serve,
+        sums: Sums,
+        cluster: dict[str, Any] | None = None,
     ) -> None:
         self.word, self.folder, self._sums = word, folder, sums
         self.cluster = {"type": word} | CLUSTERS.get(word, {}) | (cluster or {})
@@ -45,7 +50,9 @@ class Bench:
         self.server = serve(self._answer)
 
     def _answer(self, seen: Any) -> Say:
-        return Say(status=400) if self.refused in json.dumps(seen.body) else Say("6", delay=self.pace)
+        return (
+            Say(status=400) if self.refused in json.dumps(seen.body) else Say("6", delay=self.pace)
+        )
 
     def config(self, steps: int, name: str = "c.json", **output: Any) -> str:
         parts = {

@@ -18,9 +18,28 @@ from typing import Any
 # What every run loads, one way or another.
 LOADED = (
     *("launch.start", "launch.worker", "executors.local", "launch.status", "cli.eval_run"),
-    *("suite.run", "suite.build", "suite.summary", "preflight.problems", "suite.console", "engine.api"),
-    *("environments.registry", "solvers.simple", "services.api", "services.runner", "adapters.in_process"),
-    *("reports", "runs.index", "models.batch.transport", "models.batch.openai", "models.batch.anthropic"),
+    *(
+        "suite.run",
+        "suite.build",
+        "suite.summary",
+        "preflight.problems",
+        "suite.console",
+        "engine.api",
+    ),
+    *(
+        "environments.registry",
+        "solvers.simple",
+        "services.api",
+        "services.runner",
+        "adapters.in_process",
+    ),
+    *(
+        "reports",
+        "runs.index",
+        "models.batch.transport",
+        "models.batch.openai",
+        "models.batch.anthropic",
+    ),
 )
 
 

@@ -29,7 +29,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         port = self.server.server_address[1]
         agents = [
-            {"process_name": f"{name}_agent", "server_type": "responses_api_agents", "host": "0.0.0.0", "port": port}
+            {
+                "process_name": f"{name}_agent",
+                "server_type": "responses_api_agents",
+                "host": "0.0.0.0",
+                "port": port,
+            }
             for name in os.environ.get("AGENTS", "").split()
         ]
         known: dict[str, Any] = {"/dataset_size": {"size": SIZE}, "/server_instances": agents}
@@ -42,7 +47,11 @@ class Handler(BaseHTTPRequestHandler):
             name = uuid.uuid4().hex
             sessions[name] = body
             idx = body.get("idx", 0)
-            problem = {"prompt": f"How much is {idx} + {idx}?", "expected_answer": str(2 * idx), "metadata": {"n": idx}}
+            problem = {
+                "prompt": f"How much is {idx} + {idx}?",
+                "expected_answer": str(2 * idx),
+                "metadata": {"n": idx},
+            }
             self.reply(problem, name)
         elif self.path == "/verify":
             self.verify(body, cookie)
@@ -64,16 +73,28 @@ class Handler(BaseHTTPRequestHandler):
         answer = "" if "model_url" in told else str(2 * int(prompt.split()[3]))
         if "model_url" in told:
             asked = {"model": params["model"], "messages": [{"role": "user", "content": prompt}]}
-            headers = {"Authorization": f"Bearer {told['api_key']}", "Content-Type": "application/json"}
+            headers = {
+                "Authorization": f"Bearer {told['api_key']}",
+                "Content-Type": "application/json",
+            }
             url = f"{told['model_url']}/chat/completions"
-            with urllib.request.urlopen(urllib.request.Request(url, json.dumps(asked).encode(), headers)) as reply:
+            with urllib.request.urlopen(
+                urllib.request.Request(url, json.dumps(asked).encode(), headers)
+            ) as reply:
                 answer = json.loads(reply.read())["choices"][0]["message"]["content"]
         output = [
             {"type": "function_call", "call_id": "c1", "name": "add", "arguments": "{}"},
             {"type": "function_call_output", "call_id": "c1", "output": "3"},
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": answer}]},
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": answer}],
+            },
         ]
-        response = {"output": output, "usage": {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9}}
+        response = {
+            "output": output,
+            "usage": {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9},
+        }
         reward = {} if FAULT == "no_reward" else {"reward": 0.25}
         patch = {"metadata": {"git_patch": answer}} if os.environ.get("PATCHES") else {}
         self.reply({**body, "response": {**response, **patch}, **reward, "steps": 2})
@@ -93,13 +114,25 @@ class Handler(BaseHTTPRequestHandler):
             self.reply({"detail": "no session"}, status=409)
         else:
             response = body["response"]
-            text = response if isinstance(response, str) else response["output"][0]["content"][0]["text"]
+            text = (
+                response
+                if isinstance(response, str)
+                else response["output"][0]["content"][0]["text"]
+            )
             begun = sessions.pop(cookie)
             wanted = body.get("expected", body.get("expected_answer"))
             same = begun.get("idx") == body.get("idx") and begun.get("uuid") == body.get("uuid")
-            self.reply({"reward": float(text.strip() == wanted), "extracted_answer": text, "own_session": same})
+            self.reply(
+                {
+                    "reward": float(text.strip() == wanted),
+                    "extracted_answer": text,
+                    "own_session": same,
+                }
+            )
 
-    def reply(self, value: Any, cookie: str = "", status: int = 200, raw: bytes | None = None) -> None:
+    def reply(
+        self, value: Any, cookie: str = "", status: int = 200, raw: bytes | None = None
+    ) -> None:
         data = json.dumps(value).encode() if raw is None else raw
         self.send_response(status)
         if cookie:

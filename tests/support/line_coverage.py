@@ -27,7 +27,9 @@ def pytest_sessionfinish() -> None:
     """Leave what was run and what was not, by file."""
     if MEASURED:
         files = lines.get_coverage()["files"]
-        found = {name: [file["executed_lines"], file["missing_lines"]] for name, file in files.items()}
+        found = {
+            name: [file["executed_lines"], file["missing_lines"]] for name, file in files.items()
+        }
         folder = Path(FOLDER)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{os.environ['PYTEST_XDIST_WORKER']}.json").write_text(json.dumps(found))
@@ -54,7 +56,9 @@ def main(folder: str, floor: str) -> int:
     share = 100 * seen / every
     worst = sorted(files, key=lambda file: len(file[1][1]) - len(file[1][0]))[:5]
     told = ", ".join(f"{Path(name).name} {len(lines) - len(run)}" for name, (lines, run) in worst)
-    print(f"coverage: {share:.1f}% of {every} lines, at least {floor}% wanted; most lines are missed in {told}")
+    print(
+        f"coverage: {share:.1f}% of {every} lines, at least {floor}% wanted; most lines are missed in {told}"
+    )
     return int(share < float(floor))
 
 

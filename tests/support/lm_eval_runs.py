@@ -39,7 +39,12 @@ def bench(name: str, folder: Path, **params: Any) -> dict[str, Any]:
 
 def ours(nel: Nel, url: str, *benches: dict[str, Any], **more: Any) -> list[Path]:
     """The folders of the benchmarks, in order."""
-    nel.config("c.json", services={"model": block(url, **more)}, benchmarks=list(benches), output={"dir": "o"})
+    nel.config(
+        "c.json",
+        services={"model": block(url, **more)},
+        benchmarks=list(benches),
+        output={"dir": "o"},
+    )
     nel("eval", "run", "c.json", "--no-progress", timeout=1200)
     return [nel.folder / "o" / safe_name(one["name"]) for one in benches]
 
@@ -51,7 +56,11 @@ def scores(task: Path) -> dict[str, float]:
 
 
 def theirs(
-    url: str, names: list[str], folder: Path, tokenizer: Path | None = None, limit: int | None = None
+    url: str,
+    names: list[str],
+    folder: Path,
+    tokenizer: Path | None = None,
+    limit: int | None = None,
 ) -> dict[str, Any]:
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
@@ -89,5 +98,7 @@ def assert_equal(expected: dict[str, Any], task: Path) -> None:
             values = per_row[part, sample["doc_id"]]["scoring_details"]["metrics"]
             for metric in sample["metrics"]:
                 left, right = values[f"{metric},{sample['filter']}"], sample[metric]
-                assert json.loads(json.dumps(left)) == pytest.approx(json.loads(json.dumps(right)), abs=1e-4)
+                assert json.loads(json.dumps(left)) == pytest.approx(
+                    json.loads(json.dumps(right)), abs=1e-4
+                )
     assert samples

@@ -52,7 +52,10 @@ def _choices(count: int, salt: str) -> list[dict[str, Any]]:
 
 
 def _numbers(count: int, salt: str) -> list[dict[str, Any]]:
-    return [{"question": f"{salt}: {n} and {n + 3} is?", "answer": f"#### {2 * n + 3}"} for n in range(count)]
+    return [
+        {"question": f"{salt}: {n} and {n + 3} is?", "answer": f"#### {2 * n + 3}"}
+        for n in range(count)
+    ]
 
 
 CUSTOM = """
@@ -74,7 +77,9 @@ def write_tasks(folder: Path) -> None:
         "choices": _choices(37, "a"),
         "more": _choices(11, "b"),
         "numbers": _numbers(29, "sum"),
-        "texts": [{"text": ". ".join(_sentence("t", n, k) for k in range(1 + n * 6))} for n in range(7)],
+        "texts": [
+            {"text": ". ".join(_sentence("t", n, k) for k in range(1 + n * 6))} for n in range(7)
+        ],
         "lambada": [{"text": _sentence("l", n), "last": WORDS[n % len(WORDS)]} for n in range(13)],
     }
     for name, rows in data.items():
@@ -107,7 +112,12 @@ def write_tasks(folder: Path) -> None:
     number = {
         "doc_to_text": "Q: {{question}}\nA:",
         "doc_to_target": "{{answer}}",
-        "generation_kwargs": {"until": ["Q:", "</s>"], "do_sample": False, "temperature": 0.0, "max_gen_toks": 24},
+        "generation_kwargs": {
+            "until": ["Q:", "</s>"],
+            "do_sample": False,
+            "temperature": 0.0,
+            "max_gen_toks": 24,
+        },
     }
     exact = [metric("exact_match", ignore_case=True, regexes_to_ignore=[",", "(?s).*#### "])]
 
@@ -125,7 +135,9 @@ def write_tasks(folder: Path) -> None:
     ]
     bbh = {
         "doc_to_text": "Question: {{question}}\nA:",
-        "filter_list": [{"name": "get-answer", "filter": [regex(r"((?<=is ).*)(?=\.)", fallback="?"), first]}],
+        "filter_list": [
+            {"name": "get-answer", "filter": [regex(r"((?<=is ).*)(?=\.)", fallback="?"), first]}
+        ],
         "metric_list": [metric("exact_match", ignore_punctuation=True)],
     }
     rolling = {
@@ -145,9 +157,25 @@ def write_tasks(folder: Path) -> None:
     tasks = [
         base("t_choice", "choices", "multiple_choice", num_fewshot=2, **choice),
         base("t_small", "more", "multiple_choice", num_fewshot=0, **choice),
-        base("t_number", "numbers", "generate_until", num_fewshot=3, filter_list=filters, metric_list=exact, **number),
+        base(
+            "t_number",
+            "numbers",
+            "generate_until",
+            num_fewshot=3,
+            filter_list=filters,
+            metric_list=exact,
+            **number,
+        ),
         base("t_bbh", "numbers", "generate_until", num_fewshot=0, **(number | bbh)),
-        base("t_vote", "numbers", "generate_until", repeats=4, filter_list=voted, metric_list=exact, **number),
+        base(
+            "t_vote",
+            "numbers",
+            "generate_until",
+            repeats=4,
+            filter_list=voted,
+            metric_list=exact,
+            **number,
+        ),
         base("t_unsafe", "numbers", "generate_until", unsafe_code=True, **(number | bbh)),
         base("t_rolling", "texts", "loglikelihood_rolling", **rolling),
         base("t_lambada", "lambada", "loglikelihood", **lambada),
@@ -157,7 +185,9 @@ def write_tasks(folder: Path) -> None:
     own = base("t_custom", "numbers", "generate_until", **number)
     text = yaml.safe_dump(own) + "process_results: !function custom.process\nmetric_list:\n"
     text += "  - metric: strict\n    aggregation: mean\n    higher_is_better: true\n"
-    text += "  - metric: checks\n    aggregation: !function custom.share\n    higher_is_better: true\n"
+    text += (
+        "  - metric: checks\n    aggregation: !function custom.share\n    higher_is_better: true\n"
+    )
     (folder / "t_custom.yaml").write_text(text)
     for weighted in (True, False):
         group = {
@@ -178,7 +208,11 @@ def write_tokenizer(folder: Path) -> None:
     trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["<s>"], initial_alphabet=alphabet)
     tokenizer.train_from_iterator([_sentence("tokens", n) for n in range(200)], trainer)
     tokenizer.save(str(folder / "tokenizer.json"))
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "<s>"}
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": "<s>",
+        "eos_token": "<s>",
+    }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
@@ -215,10 +249,19 @@ class Model:
         return Say(said[: min(stops)] if stops else said)
 
     def _next(self, prompt: Any) -> Say:
-        ids = prompt if isinstance(prompt, list) else self._tokenizer.encode(prompt, add_special_tokens=False).ids
+        ids = (
+            prompt
+            if isinstance(prompt, list)
+            else self._tokenizer.encode(prompt, add_special_tokens=False).ids
+        )
         (token,) = self._tokenizer.encode(" the", add_special_tokens=False).ids
         value = _value(ids[-1], token)
-        lists = {"tokens": [" the"], "token_logprobs": [value], "top_logprobs": [{" the": value}], "text_offset": [0]}
+        lists = {
+            "tokens": [" the"],
+            "token_logprobs": [value],
+            "top_logprobs": [{" the": value}],
+            "text_offset": [0],
+        }
         return Say(" the", finish_reason="length", logprobs=lists)
 
     def _echo(self, prompt: Any) -> Say:

@@ -13,9 +13,7 @@ PICTURE = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAIAAAACUFjqAAAAEklEQVR4nGP4z8CAB+GTG8HSALfK"
     "Y52fTcuYAAAAAElFTkSuQmCC"
 )
-MARKDOWN = (
-    "# Working\n\nFirst **add** them:\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nprint(1 + 2)\n```\n\nSo it is `{}`."
-)
+MARKDOWN = "# Working\n\nFirst **add** them:\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nprint(1 + 2)\n```\n\nSo it is `{}`."
 
 
 def records(at: int, repeat: int = 0, **changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -54,18 +52,28 @@ def records(at: int, repeat: int = 0, **changes: Any) -> tuple[dict[str, Any], d
     }
     if at % 13 == 12:
         failure = {"cause": "transport", "message": "connection reset by peer"}
-        outcome = {name: outcome[name] for name in ("kind", "problem_idx", "repeat", "fp", "timing")}
+        outcome = {
+            name: outcome[name] for name in ("kind", "problem_idx", "repeat", "fp", "timing")
+        }
         outcome |= {"status": "failed", "failure": failure, "attempts": 3}
     for record in (answer, outcome):
-        record.update({name: value for name, value in changes.items() if name in record or record is answer})
+        record.update(
+            {name: value for name, value in changes.items() if name in record or record is answer}
+        )
     return answer, outcome
 
 
 def trajectory() -> list[dict[str, Any]]:
     """What an agent did: eight turns, one of which failed."""
-    steps: list[dict[str, Any]] = [{"step_id": 1, "source": "user", "message": "Fix the failing test."}]
+    steps: list[dict[str, Any]] = [
+        {"step_id": 1, "source": "user", "message": "Fix the failing test."}
+    ]
     for at in range(2, 10):
-        call = {"tool_call_id": f"c{at}", "function_name": "bash", "arguments": {"command": f"pytest -x  # {at}"}}
+        call = {
+            "tool_call_id": f"c{at}",
+            "function_name": "bash",
+            "arguments": {"command": f"pytest -x  # {at}"},
+        }
         said = "1 failed\nexit_code: 1" if at == 5 else "3 passed"
         steps.append(
             {
@@ -108,7 +116,10 @@ def write_run(
         "details": {"model": model},
     }
     write_json(folder / "nel_run.json", run)
-    planned = {"sessions": {name: {"planned": rows, "done": 0, "at": 1_700_000_000.0}}, "planned_benchmarks": [name]}
+    planned = {
+        "sessions": {name: {"planned": rows, "done": 0, "at": 1_700_000_000.0}},
+        "planned_benchmarks": [name],
+    }
     write_json(folder / "checkpoint.json", planned)
     (folder / "full_config.yaml").write_text("benchmarks: []\n")
     if finished:
@@ -116,13 +127,21 @@ def write_run(
     return folder
 
 
-def finish(task: Path, made: list[tuple[Any, Any]], name: str, model: str, config: dict[str, Any]) -> None:
+def finish(
+    task: Path, made: list[tuple[Any, Any]], name: str, model: str, config: dict[str, Any]
+) -> None:
     """Write the rows and the bundle of a benchmark."""
     lines = [result_row(answer, outcome) for answer, outcome in made]
     (task / "results.jsonl").write_bytes(b"".join(dumps(line) + b"\n" for line in lines))
     rewards = [line["reward"] for line in lines if line["reward"] is not None]
     mean = sum(rewards) / len(rewards)
-    head = {"value": mean, "ci_lower": mean - 0.1, "ci_upper": mean + 0.1, "ci_method": "wilson", "n": len(rewards)}
+    head = {
+        "value": mean,
+        "ci_lower": mean - 0.1,
+        "ci_upper": mean + 0.1,
+        "ci_method": "wilson",
+        "n": len(rewards),
+    }
     failed = len(lines) - len(rewards)
     groups: dict[str, list[float]] = {}
     for line in lines:
@@ -142,10 +161,19 @@ def finish(task: Path, made: list[tuple[Any, Any]], name: str, model: str, confi
         "unparsed_share": 0.0,
         "scores": {
             "mean_reward": head,
-            "runtime": {"total_tokens": 12345, "elapsed_seconds": 60, "latency_percentiles_ms": {"p50": 200.0}},
+            "runtime": {
+                "total_tokens": 12345,
+                "elapsed_seconds": 60,
+                "latency_percentiles_ms": {"p50": 200.0},
+            },
         },
         "categories": {
-            group: {"mean_reward": sum(found) / len(found), "n": len(found), "ci_lower": 0.3, "ci_upper": 0.9}
+            group: {
+                "mean_reward": sum(found) / len(found),
+                "n": len(found),
+                "ci_lower": 0.3,
+                "ci_upper": 0.9,
+            }
             for group, found in groups.items()
         },
     }

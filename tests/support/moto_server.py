@@ -43,7 +43,9 @@ def aws() -> Iterator[str]:
         # A task of moto moves on with every question about it; ours shall run until it is stopped.
         rule = {"model_name": "ecs::task", "transition": {"progression": "manual", "times": 10_000}}
         url = f"http://127.0.0.1:{port}/moto-api/state-manager/set-transition"
-        with urllib.request.urlopen(urllib.request.Request(url, json.dumps(rule).encode())) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, json.dumps(rule).encode())
+        ) as answer:
             assert answer.status in (200, 201)
         ec2 = aws_client("ec2", REGION)
         vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]

@@ -24,7 +24,9 @@ class Handler(BaseHTTPRequestHandler):
             "data: " + json.dumps({"value": str(2 * n)}),
         ]
         if n == 1:
-            lines = ['{"code":"workflow_error","message":"Connection error.","details":"OpenAIConnectionError"}']
+            lines = [
+                '{"code":"workflow_error","message":"Connection error.","details":"OpenAIConnectionError"}'
+            ]
         if n == 2:
             lines = lines[1:2]
         self.reply(200, "\n\n".join(lines) + "\n\n")

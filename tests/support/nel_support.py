@@ -30,9 +30,16 @@ class Nel:
         self.folder = folder
         self.env = dict(os.environ)
 
-    def __call__(self, *words: str, code: int | None = 0, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *words: str, code: int | None = 0, timeout: float = 300
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [NEL, *words], cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=timeout
+            [NEL, *words],
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
         )
         assert "Traceback" not in done.stderr, done.stderr
         if code is not None:
@@ -41,7 +48,12 @@ class Nel:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [NEL, *words], cwd=self.folder, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [NEL, *words],
+            cwd=self.folder,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def config(self, name: str, **parts: Any) -> str:
@@ -52,7 +64,13 @@ class Nel:
 
 def api(url: str, **more: Any) -> dict[str, Any]:
     """A service block."""
-    return {"type": "api", "url": f"{url}/chat/completions", "protocol": "chat_completions", "model": "m", **more}
+    return {
+        "type": "api",
+        "url": f"{url}/chat/completions",
+        "protocol": "chat_completions",
+        "model": "m",
+        **more,
+    }
 
 
 def bench(name: str, **more: Any) -> dict[str, Any]:
@@ -78,7 +96,9 @@ def score(sample: ScorerInput) -> dict:
 def rows(folder: Path, drop: set[str] | frozenset[str] = frozenset()) -> list[dict[str, Any]]:
     """The rows of results.jsonl, without some fields."""
     lines = (folder / "results.jsonl").read_bytes().splitlines()
-    return [{key: value for key, value in json.loads(line).items() if key not in drop} for line in lines]
+    return [
+        {key: value for key, value in json.loads(line).items() if key not in drop} for line in lines
+    ]
 
 
 def command_lines_with(text: str) -> list[bytes]:
@@ -119,7 +139,14 @@ def free_ports(count: int) -> int:
 
 def containers_of(service: str) -> str:
     """The containers of a service, and of its replicas."""
-    listed = ["docker", "ps", "--all", "--quiet", "--filter", f"label=nel.sandbox=service {service}"]
+    listed = [
+        "docker",
+        "ps",
+        "--all",
+        "--quiet",
+        "--filter",
+        f"label=nel.sandbox=service {service}",
+    ]
     return subprocess.run(listed, capture_output=True, text=True, check=True, timeout=60).stdout
 
 

@@ -18,7 +18,12 @@ from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
 from responses_api_models.vllm_model.app import VLLMModel, VLLMModelConfig
 
 first, model_url, model = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-ports = {"head": first, "mcqa": first + 1, "mcqa_simple_agent": first + 2, "policy_model": first + 3}
+ports = {
+    "head": first,
+    "mcqa": first + 1,
+    "mcqa_simple_agent": first + 2,
+    "policy_model": first + 3,
+}
 kinds = {
     "mcqa": "resources_servers",
     "mcqa_simple_agent": "responses_api_agents",
@@ -28,18 +33,31 @@ if len(sys.argv) > 4:
     ports["mcqa"] = urlsplit(sys.argv[4]).port or 0
 names = {"mcqa": "mcqa", "mcqa_simple_agent": "simple_agent", "policy_model": "vllm_model"}
 config = OmegaConf.create(
-    {name: {kind: {names[name]: {"host": "127.0.0.1", "port": ports[name]}}} for name, kind in kinds.items()}
+    {
+        name: {kind: {names[name]: {"host": "127.0.0.1", "port": ports[name]}}}
+        for name, kind in kinds.items()
+    }
     | {"head_server": {"host": "127.0.0.1", "port": first}}
 )
 os.environ["NEMO_GYM_CONFIG_DICT"] = OmegaConf.to_yaml(config)
-client = ServerClient(head_server_config=BaseServerConfig(host="127.0.0.1", port=first), global_config_dict=config)
+client = ServerClient(
+    head_server_config=BaseServerConfig(host="127.0.0.1", port=first), global_config_dict=config
+)
 
 
 def place(name: str) -> dict[str, Any]:
-    return {"host": "127.0.0.1", "port": ports[name], "entrypoint": "app.py", "name": name, "domain": "knowledge"}
+    return {
+        "host": "127.0.0.1",
+        "port": ports[name],
+        "entrypoint": "app.py",
+        "name": name,
+        "domain": "knowledge",
+    }
 
 
-resources = MCQAResourcesServer(config=MCQAResourcesServerConfig(**place("mcqa")), server_client=client)
+resources = MCQAResourcesServer(
+    config=MCQAResourcesServerConfig(**place("mcqa")), server_client=client
+)
 agent = SimpleAgent(
     config=SimpleAgentConfig(
         **place("mcqa_simple_agent"),
@@ -62,7 +80,13 @@ policy = VLLMModel(
 head = HeadServer(config=BaseServerConfig(host="127.0.0.1", port=first))
 head.set_server_instances(
     [
-        {"process_name": name, "server_type": kind, "host": "127.0.0.1", "port": ports[name], "name": names[name]}
+        {
+            "process_name": name,
+            "server_type": kind,
+            "host": "127.0.0.1",
+            "port": ports[name],
+            "name": names[name],
+        }
         for name, kind in kinds.items()
     ]
 )
@@ -77,7 +101,11 @@ async def main() -> None:
         app = server.setup_webserver()
         if name != "head":
             server.setup_exception_middleware(app)
-        servers.append(uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=ports[name], log_level="warning")))
+        servers.append(
+            uvicorn.Server(
+                uvicorn.Config(app, host="127.0.0.1", port=ports[name], log_level="warning")
+            )
+        )
     await asyncio.gather(*(server.serve() for server in servers))
 
 

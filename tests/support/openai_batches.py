@@ -37,7 +37,12 @@ class OpenAIBatches(BatchServer):
         if form.get("purpose") != "batch" or not isinstance(given, FileField):
             raise Refused(400, "a file with the purpose 'batch' is needed")
         data = given.file.read()
-        shown = {"object": "file", "purpose": "batch", "filename": given.filename, "status": "processed"}
+        shown = {
+            "object": "file",
+            "purpose": "batch",
+            "filename": given.filename,
+            "status": "processed",
+        }
         return shown | {"id": self._keep(data), "bytes": len(data), "created_at": int(time.time())}
 
     async def download(self, request: web.Request, _body: JsonDict) -> web.Response:
@@ -50,10 +55,17 @@ class OpenAIBatches(BatchServer):
         data, endpoint = self._files.get(body.get("input_file_id", "")), body.get("endpoint")
         if data is None or endpoint not in _ENDPOINTS or body.get("completion_window") != "24h":
             raise Refused(400, "input_file_id, endpoint and a completion_window of 24h are needed")
-        rows = [Row(row["custom_id"], row["url"], row["body"]) for row in map(orjson.loads, data.splitlines())]
+        rows = [
+            Row(row["custom_id"], row["url"], row["body"])
+            for row in map(orjson.loads, data.splitlines())
+        ]
         if any(row.path != endpoint for row in rows):
             raise Refused(400, "a line is for another endpoint")
-        return self.add("batch_", rows, {key: body.get(key) for key in ("input_file_id", "endpoint", "metadata")})
+        return self.add(
+            "batch_",
+            rows,
+            {key: body.get(key) for key in ("input_file_id", "endpoint", "metadata")},
+        )
 
     def shown(self, batch: Batch) -> JsonDict:
         good = [row for row in batch.results if 0 < row.status < 400]
@@ -61,8 +73,13 @@ class OpenAIBatches(BatchServer):
         for name, rows in (("output_file_id", good), ("error_file_id", bad)):
             if rows and name not in batch.head:
                 batch.head[name] = self._keep(lines([_line(batch, row) for row in rows]))
-        status = batch.end or ("cancelling" if batch.cancel_asked else "in_progress" if batch.looks else "validating")
-        errors = {"object": "list", "data": [{"code": batch.fate.code, "line": 1, "message": batch.fate.code}]}
+        status = batch.end or (
+            "cancelling" if batch.cancel_asked else "in_progress" if batch.looks else "validating"
+        )
+        errors = {
+            "object": "list",
+            "data": [{"code": batch.fate.code, "line": 1, "message": batch.fate.code}],
+        }
         return {
             "id": batch.id,
             "object": "batch",
@@ -74,7 +91,11 @@ class OpenAIBatches(BatchServer):
             "created_at": int(batch.created),
             "expires_at": int(batch.created) + WINDOW,
             **({f"{batch.end}_at": int(batch.ended)} if batch.ended else {}),
-            "request_counts": {"total": len(batch.requests), "completed": len(good), "failed": len(bad)},
+            "request_counts": {
+                "total": len(batch.requests),
+                "completed": len(good),
+                "failed": len(bad),
+            },
             **batch.head,
         }
 
@@ -85,8 +106,17 @@ class OpenAIBatches(BatchServer):
 
 
 def _line(batch: Batch, row: Row) -> JsonDict:
-    line = {"id": f"batch_req_{row.custom_id[:8]}", "custom_id": row.custom_id, "response": None, "error": None}
+    line = {
+        "id": f"batch_req_{row.custom_id[:8]}",
+        "custom_id": row.custom_id,
+        "response": None,
+        "error": None,
+    }
     if row.answer is None:
         code = _UNDONE.get(str(batch.end), "request_timeout")
-        return line | {"error": {"code": code, "message": f"This request was not executed: {code}."}}
-    return line | {"response": {"status_code": row.status, "request_id": "req_1", "body": row.answer}}
+        return line | {
+            "error": {"code": code, "message": f"This request was not executed: {code}."}
+        }
+    return line | {
+        "response": {"status_code": row.status, "request_id": "req_1", "body": row.answer}
+    }

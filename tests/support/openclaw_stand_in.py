@@ -44,10 +44,16 @@ def ask(config: dict[str, Any], messages: list[dict[str, Any]], args: argparse.N
         error = f'Thinking level "{args.thinking}" is not supported for {name}/{model}. Use one of: off.'
         say({"ok": False, "error": {"type": "cli_error", "message": error}}, 1)
     assert provider["api"] == "openai-completions" and entry["id"] == model
-    body = {"model": model, "messages": messages, "max_completion_tokens": entry.get("contextWindow", 100)}
+    body = {
+        "model": model,
+        "messages": messages,
+        "max_completion_tokens": entry.get("contextWindow", 100),
+    }
     key = os.path.expandvars(provider["apiKey"])
     headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
-    request = urllib.request.Request(f"{provider['baseUrl']}/chat/completions", json.dumps(body).encode(), headers)
+    request = urllib.request.Request(
+        f"{provider['baseUrl']}/chat/completions", json.dumps(body).encode(), headers
+    )
     try:
         with urllib.request.urlopen(request, timeout=provider["timeoutSeconds"]) as reply:
             return str(json.load(reply)["choices"][0]["message"]["content"])
@@ -80,8 +86,13 @@ def main() -> None:
     if said.startswith("how: "):
         end(said[5:])
     print("a line before the result")
-    done = subprocess.run(["sh", "-c", said], cwd=workspace, capture_output=True, text=True, check=False)
-    talk += [{"role": "assistant", "content": said}, {"role": "user", "content": f"exit {done.returncode}"}]
+    done = subprocess.run(
+        ["sh", "-c", said], cwd=workspace, capture_output=True, text=True, check=False
+    )
+    talk += [
+        {"role": "assistant", "content": said},
+        {"role": "user", "content": f"exit {done.returncode}"},
+    ]
     if said.endswith("sleep 60"):
         time.sleep(60)
     answer = ask(config, [*talk, {"role": "user", "content": "a note"}], args)

@@ -25,7 +25,12 @@ class PlainSandbox:
     async def download(self, source: str, target: Path) -> None: ...
 
     async def exec(
-        self, command: str | list[str], *, timeout: float = 180.0, stdin: bytes | None = None, **_: object
+        self,
+        command: str | list[str],
+        *,
+        timeout: float = 180.0,
+        stdin: bytes | None = None,
+        **_: object,
     ) -> ExecResult:
         argv = ["sh", "-c", command] if isinstance(command, str) else command
         process = await asyncio.create_subprocess_exec(

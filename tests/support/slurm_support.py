@@ -65,21 +65,29 @@ class Cluster:
 
     def asked(self, folder: str = "o") -> int:
         """Requests that servers of the model took, but for the one with which each shows that it is ready."""
-        text = "".join(path.read_text() for path in (self.nel.folder / folder).rglob("logs/server-model*.log"))
+        text = "".join(
+            path.read_text() for path in (self.nel.folder / folder).rglob("logs/server-model*.log")
+        )
         return text.count("processing task") - self.log(folder, whole=True).count("model ready at")
 
-    def config(self, steps: int, services: dict[str, Any], *, solver: str = "model", **cluster: Any) -> str:
+    def config(
+        self, steps: int, services: dict[str, Any], *, solver: str = "model", **cluster: Any
+    ) -> str:
         block = {"type": "slurm", "walltime": "00:10:00", "node_pools": {"main": POOL}} | cluster
         one = bench(self._sums(steps), max_concurrent=2)
         one["solver"] = {"type": "simple", "service": solver}
         output = {"dir": "o", "progress_interval": 0.5}
-        return self.nel.config("c.json", cluster=block, services=services, benchmarks=[one], output=output)
+        return self.nel.config(
+            "c.json", cluster=block, services=services, benchmarks=[one], output=output
+        )
 
     def status(self, folder: str = "o") -> dict[str, Any]:
         said = self.nel("eval", "status", "-o", folder, "--json").stdout
         return dict(json.loads(said))
 
-    def until(self, condition: Callable[[dict[str, Any]], object], folder: str = "o", seconds: float = 300) -> Any:
+    def until(
+        self, condition: Callable[[dict[str, Any]], object], folder: str = "o", seconds: float = 300
+    ) -> Any:
         deadline = time.monotonic() + seconds
         while not condition(state := self.status(folder)):
             assert time.monotonic() < deadline, (state, self.log(folder))
@@ -92,26 +100,37 @@ class Cluster:
     def log(self, folder: str = "o", *, whole: bool = False) -> str:
         logs = [*(self.nel.folder / folder).rglob("nel_eval.log")]
         logs += [] if whole else (self.nel.folder / folder).rglob("logs/*.log")
-        return "\n".join(f"== {path}\n{path.read_text(errors='replace')[0 if whole else -3000 :]}" for path in logs)
+        return "\n".join(
+            f"== {path}\n{path.read_text(errors='replace')[0 if whole else -3000 :]}"
+            for path in logs
+        )
 
     def chain(self, folder: str = "o") -> list[str]:
         return (self.nel.folder / folder / ".nel_job_chain").read_text().split()
 
 
 def squeue(*words: str) -> str:
-    done = subprocess.run(["squeue", "-h", *words], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        ["squeue", "-h", *words], capture_output=True, text=True, timeout=60, check=True
+    )
     return done.stdout.strip()
 
 
 def jobs_of(on: Cluster) -> list[str]:
     """Jobs of this test's runs that wait or run."""
     listed = squeue("-t", "pending,running,completing", "-o", "%A %r %Z").splitlines()
-    return [line for line in listed if str(on.nel.folder) in line and "DependencyNeverSatisfied" not in line]
+    return [
+        line
+        for line in listed
+        if str(on.nel.folder) in line and "DependencyNeverSatisfied" not in line
+    ]
 
 
 def kill_script(job: str) -> None:
     """SIGKILL to the script of a job, as the kernel sends it when memory runs out."""
-    scripts = [line.split()[0] for line in _processes() if f"job{int(job):05d}/slurm_script" in line]
+    scripts = [
+        line.split()[0] for line in _processes() if f"job{int(job):05d}/slurm_script" in line
+    ]
     assert scripts
     for pid in scripts:
         os.kill(int(pid), signal.SIGKILL)
@@ -131,13 +150,23 @@ def lost_node(node: str, job: str) -> Iterator[None]:
     try:
         yield
     finally:
-        subprocess.run(["slurmd", "-N", node], env=os.environ | {"PATH": f"{run}/bin:{os.environ['PATH']}"}, check=True)
-        subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], capture_output=True, timeout=60)
+        subprocess.run(
+            ["slurmd", "-N", node],
+            env=os.environ | {"PATH": f"{run}/bin:{os.environ['PATH']}"},
+            check=True,
+        )
+        subprocess.run(
+            ["scontrol", "update", f"nodename={node}", "state=resume"],
+            capture_output=True,
+            timeout=60,
+        )
 
 
 def processes_of(folder: Path) -> list[str]:
     """Command lines that name a folder, but for our own."""
-    return [line for line in _processes() if str(folder) in line and line.split()[0] != str(os.getpid())]
+    return [
+        line for line in _processes() if str(folder) in line and line.split()[0] != str(os.getpid())
+    ]
 
 
 def _processes() -> Iterator[str]:

@@ -65,7 +65,12 @@ class StandIn:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self._server.shutdown()
         self._server.server_close()
 
@@ -79,7 +84,9 @@ class StandIn:
         elif path == "/graphql":
             asked = json.loads(body)
             match = re.search(r"(?:query|mutation)\s+(\w+)", asked["query"])
-            return {"data": self._operation(match[1] if match else "", asked.get("variables") or {})}
+            return {
+                "data": self._operation(match[1] if match else "", asked.get("variables") or {})
+            }
         return {}
 
     def _stream(self, run_id: str, sent: dict[str, Any]) -> None:
@@ -91,16 +98,31 @@ class StandIn:
 
     def _operation(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         if name == "Viewer":
-            return {"viewer": {"id": "u", "entity": "me", "username": "me", "flags": "{}", "teams": {"edges": []}}}
+            return {
+                "viewer": {
+                    "id": "u",
+                    "entity": "me",
+                    "username": "me",
+                    "flags": "{}",
+                    "teams": {"edges": []},
+                }
+            }
         if name == "RunResumeStatus":
             return {"model": _model(given) | {"bucket": self._status(given)}}
         if name == "UpsertBucket":
             new = given["name"] not in self.runs
             run = self.runs.setdefault(given["name"], SentRun())
             run.config = json.loads(given.get("config") or "{}") or run.config
-            return {"upsertBucket": {"bucket": _bucket(given) | {"project": _model(given)}, "inserted": new}}
+            return {
+                "upsertBucket": {
+                    "bucket": _bucket(given) | {"project": _model(given)},
+                    "inserted": new,
+                }
+            }
         if name == "CreateRunFiles":
-            files = [{"name": file, "uploadUrl": f"{self.url}/up/{file}"} for file in given["files"]]
+            files = [
+                {"name": file, "uploadUrl": f"{self.url}/up/{file}"} for file in given["files"]
+            ]
             return {"createRunFiles": {"runID": "r", "uploadHeaders": [], "files": files}}
         return self._artifact(name, given)
 
@@ -121,12 +143,22 @@ class StandIn:
         }
 
     def _artifact(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
-        file = {"id": "f", "name": "n", "displayName": "n", "uploadUrl": f"{self.url}/up/manifest", "uploadHeaders": []}
+        file = {
+            "id": "f",
+            "name": "n",
+            "displayName": "n",
+            "uploadUrl": f"{self.url}/up/manifest",
+            "uploadHeaders": [],
+        }
         if name == "ArtifactType":
             return {"project": {"artifact": None}}
         if name == "CreateArtifact":
             self.artifacts.append(given["input"]["artifactCollectionName"])
-            made = {"id": "a", "state": "PENDING", "artifactSequence": {"id": "s", "latestArtifact": None}}
+            made = {
+                "id": "a",
+                "state": "PENDING",
+                "artifactSequence": {"id": "s", "latestArtifact": None},
+            }
             return {"createArtifact": {"artifact": made}}
         if name in ("CreateArtifactManifest", "UpdateArtifactManifest"):
             return {name[0].lower() + name[1:]: {"artifactManifest": {"id": "m", "file": file}}}
@@ -154,4 +186,10 @@ def _model(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bucket(given: dict[str, Any]) -> dict[str, Any]:
-    return {"id": "b", "name": given["name"], "displayName": given["name"], "sweepName": None, "description": None}
+    return {
+        "id": "b",
+        "name": given["name"],
+        "displayName": given["name"],
+        "sweepName": None,
+        "description": None,
+    }

@@ -52,13 +52,26 @@ def test_a_benchmark_file_runs_under_its_own_name(nel: Nel, tmp_path: Path) -> N
     (tmp_path / "mine.py").write_text(BENCH)
     with ScriptedServer("ok") as server:
         for side in ("a", "b"):
-            nel("eval", "run", "--bench", "./mine.py", "--model-url", server.url, "--model-id", "m", "-o", side)
+            nel(
+                "eval",
+                "run",
+                "--bench",
+                "./mine.py",
+                "--model-url",
+                server.url,
+                "--model-id",
+                "m",
+                "-o",
+                side,
+            )
     path, bundle = bundle_of(tmp_path / "a")
     assert (path.parent.name, bundle["benchmark"]["name"]) == ("my-bench", "my-bench")
     assert path.name.endswith("-my-bench.json")
     (tmp_path / "policy.yaml").write_text("version: 1\nbenchmarks: {my-bench: {tier: advisory}}\n")
     gated = json.loads(nel("gate", "a", "b", "-p", "policy.yaml", "--json", code=None).stdout)
-    assert [(one["benchmark"], one["tier"]) for one in gated["benchmarks"]] == [("my-bench", "advisory")]
+    assert [(one["benchmark"], one["tier"]) for one in gated["benchmarks"]] == [
+        ("my-bench", "advisory")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +87,9 @@ def test_a_benchmark_file_runs_under_its_own_name(nel: Nel, tmp_path: Path) -> N
         ("", None),
     ],
 )
-def test_the_name_is_read_without_running_the_file(tmp_path: Path, text: str, name: str | None) -> None:
+def test_the_name_is_read_without_running_the_file(
+    tmp_path: Path, text: str, name: str | None
+) -> None:
     file = tmp_path / "mine.py"
     file.write_text(text)
     assert declared_name(str(file)) == name
@@ -83,17 +98,27 @@ def test_the_name_is_read_without_running_the_file(tmp_path: Path, text: str, na
 def test_a_solver_and_a_scorer_beside_the_config_are_found(nel: Nel, tmp_path: Path) -> None:
     work = tmp_path / "configs"
     work.mkdir()
-    for name, text in (("bench.py", BENCH), ("solver.py", SOLVER), ("metric.py", METRIC), ("loudness.py", "mark='!'")):
+    for name, text in (
+        ("bench.py", BENCH),
+        ("solver.py", SOLVER),
+        ("metric.py", METRIC),
+        ("loudness.py", "mark='!'"),
+    ):
         (work / name).write_text(text)
 
     def config(class_path: str, url: str) -> str:
         entry = {
             "name": str(work / "bench.py"),
             "solver": {"type": "custom", "class_path": class_path, "service": "model"},
-            "scoring": {"metrics": [{"type": "custom", "name": "loud", "class_path": "metric.py:loud"}]},
+            "scoring": {
+                "metrics": [{"type": "custom", "name": "loud", "class_path": "metric.py:loud"}]
+            },
         }
         return nel.config(
-            "configs/run.yaml", services={"model": api(url)}, benchmarks=[entry], output={"dir": str(tmp_path / "out")}
+            "configs/run.yaml",
+            services={"model": api(url)},
+            benchmarks=[entry],
+            output={"dir": str(tmp_path / "out")},
         )
 
     with ScriptedServer("ok") as server:

@@ -76,7 +76,9 @@ def resolve(path: str) -> Any:
         return None
 
 
-@pytest.mark.parametrize(("module", "name"), PAIRS, ids=[f"{module}.{name}" for module, name in PAIRS])
+@pytest.mark.parametrize(
+    ("module", "name"), PAIRS, ids=[f"{module}.{name}" for module, name in PAIRS]
+)
 def test_a_documented_name_resolves(module: str, name: str) -> None:
     assert getattr(importlib.import_module(module), name) is not None
 

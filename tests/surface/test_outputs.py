@@ -40,10 +40,21 @@ def rows_of(task: Path) -> list[dict[str, Any]]:
 
 
 def test_enrich_alone_full_rows_and_reports(nel: Nel, tmp_path: Path) -> None:
-    output = {"dir": "out", "rows": "full", "trajectories": {"enrich": True}, "report": ["json", "csv"]}
+    output = {
+        "dir": "out",
+        "rows": "full",
+        "trajectories": {"enrich": True},
+        "report": ["json", "csv"],
+    }
     with ScriptedServer("ok") as server:
-        entry = bench("quickstart", max_problems=3, scoring={"metrics": [{"type": "scorer", "name": "exact_match"}]})
-        config = nel.config("run.yaml", services={"model": api(server.url)}, benchmarks=[entry], output=output)
+        entry = bench(
+            "quickstart",
+            max_problems=3,
+            scoring={"metrics": [{"type": "scorer", "name": "exact_match"}]},
+        )
+        config = nel.config(
+            "run.yaml", services={"model": api(server.url)}, benchmarks=[entry], output=output
+        )
         said = nel("eval", "run", config)
     text = said.stdout + said.stderr
     assert "quickstart: 3 of 60 problems, drawn at random (shuffle_seed 42)" in text
@@ -68,10 +79,16 @@ def test_enrich_alone_full_rows_and_reports(nel: Nel, tmp_path: Path) -> None:
 def test_lean_rows_and_the_first_problems(nel: Nel, tmp_path: Path) -> None:
     with ScriptedServer("ok") as server:
         entry = bench("quickstart", max_problems=3, shuffle_seed=None)
-        scoring = {"include_defaults": False, "metrics": [{"type": "scorer", "name": "exact_match"}]}
+        scoring = {
+            "include_defaults": False,
+            "metrics": [{"type": "scorer", "name": "exact_match"}],
+        }
         other = bench("quickstart", id="other", scoring=scoring)
         config = nel.config(
-            "run.yaml", services={"model": api(server.url)}, benchmarks=[entry, other], output={"dir": "out"}
+            "run.yaml",
+            services={"model": api(server.url)},
+            benchmarks=[entry, other],
+            output={"dir": "out"},
         )
         said = nel("eval", "run", config)
     text = said.stdout + said.stderr
@@ -79,14 +96,19 @@ def test_lean_rows_and_the_first_problems(nel: Nel, tmp_path: Path) -> None:
     assert "beside it" not in text
     row = rows_of(tmp_path / "out" / "quickstart")[0]
     assert "trajectory" not in row and "question" not in row["metadata"]
-    (bundle,) = (json.loads(path.read_text()) for path in (tmp_path / "out" / "other").glob("eval-*.json"))
+    (bundle,) = (
+        json.loads(path.read_text()) for path in (tmp_path / "out" / "other").glob("eval-*.json")
+    )
     assert bundle["config"]["reward_from"] == "exact_match"
     assert "selection" not in bundle["config"]["shuffle"]
     assert not (tmp_path / "out" / "trajectories_report.json").exists()
 
 
 def test_enrich_without_traffic_is_refused() -> None:
-    data: dict[str, Any] = {"services": {}, "benchmarks": [{"name": "gsm8k", "solver": {"type": "oracle"}}]}
+    data: dict[str, Any] = {
+        "services": {},
+        "benchmarks": [{"name": "gsm8k", "solver": {"type": "oracle"}}],
+    }
     output: dict[str, Any] = {"traffic": "none", "trajectories": {"enrich": True}}
     with pytest.raises(ConfigError, match="needs the traffic"):
         parse_eval_config(data | {"output": output})

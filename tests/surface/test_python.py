@@ -38,7 +38,9 @@ class Sums(nel.EvalEnvironment):
     async def seed(self, idx: int) -> SeedResult:
         return SeedResult(prompt=self.dataset[idx]["q"], expected_answer=self.dataset[idx]["a"])
 
-    async def verify(self, response: str, expected: str, sandbox: Any = None, **metadata: Any) -> VerifyResult:
+    async def verify(
+        self, response: str, expected: str, sandbox: Any = None, **metadata: Any
+    ) -> VerifyResult:
         return VerifyResult(reward=float(response.strip() == expected), extracted_answer=response)
 
     async def close(self) -> None:
@@ -46,13 +48,23 @@ class Sums(nel.EvalEnvironment):
 
 
 def added(request: Any) -> str:
-    text = request.body["messages"][-1]["content"] if "messages" in request.body else request.body["prompt"]
+    text = (
+        request.body["messages"][-1]["content"]
+        if "messages" in request.body
+        else request.body["prompt"]
+    )
     return str(sum(int(part) for part in text.split(" + ")))
 
 
 @pytest.fixture
 def capitals() -> Any:
-    @benchmark(name="surface_caps", dataset=lambda: ROWS, prompt="{q}", target_field="a", system_prompt="Be brief.")
+    @benchmark(
+        name="surface_caps",
+        dataset=lambda: ROWS,
+        prompt="{q}",
+        target_field="a",
+        system_prompt="Be brief.",
+    )
     @scorer
     def score(sample: nel.ScorerInput) -> dict[str, Any]:
         return nel.exact_match(sample)
@@ -60,11 +72,15 @@ def capitals() -> Any:
     return nel.get_environment("surface_caps")
 
 
-async def test_a_chat_solver_over_a_model_client_runs_and_the_environment_is_closed(tmp_path: Path) -> None:
+async def test_a_chat_solver_over_a_model_client_runs_and_the_environment_is_closed(
+    tmp_path: Path,
+) -> None:
     async with ScriptedServer(added) as server:
         client = ModelClient(base_url=server.url, model="m", temperature=0.0)
         environment = Sums()
-        bundle = await nel.run_evaluation(environment, ChatSolver(client), n_repeats=2, step_log_dir=tmp_path / "run")
+        bundle = await nel.run_evaluation(
+            environment, ChatSolver(client), n_repeats=2, step_log_dir=tmp_path / "run"
+        )
         assert bundle["benchmark"]["scores"]["pass@1"]["value"] == 1.0
         assert bundle["config"]["model"] == "m"
         assert environment.closed == 1
@@ -103,12 +119,16 @@ async def test_a_model_client_is_a_judge(tmp_path: Path) -> None:
         return nel.needs_judge(sample)
 
     def judge(seen: Any) -> str:
-        return json.dumps({"reasoning": "so", "score": 1 if "stupid question" in seen.prompt else 5})
+        return json.dumps(
+            {"reasoning": "so", "score": 1 if "stupid question" in seen.prompt else 5}
+        )
 
     async with ScriptedServer(added) as server, ScriptedServer(judge) as judging:
         client, referee = (ModelClient(base_url=one.url, model="m") for one in (server, judging))
         environment = nel.get_environment("surface_judged")
-        bundle = await nel.run_evaluation(environment, ChatSolver(client), judge_client=referee, step_log_dir=tmp_path)
+        bundle = await nel.run_evaluation(
+            environment, ChatSolver(client), judge_client=referee, step_log_dir=tmp_path
+        )
         assert [row["reward"] for row in bundle["_results"]] == [1.0, 1.0]
         await client.close()
         await referee.close()
@@ -132,12 +152,21 @@ async def test_a_custom_solver_may_send_the_messages_of_a_task(capitals: Any) ->
         assert server.requests[0].body["messages"][0] == {"role": "system", "content": "Be brief."}
 
 
-async def test_messages_of_a_benchmark_say_system_and_user_and_change_no_hash(capitals: Any) -> None:
+async def test_messages_of_a_benchmark_say_system_and_user_and_change_no_hash(
+    capitals: Any,
+) -> None:
     seed = await capitals.seed(1)
-    assert seed.messages == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1 + 1"}]
+    assert seed.messages == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "1 + 1"},
+    ]
     bare = SeedResult(seed.prompt, seed.expected_answer, seed.metadata, system=seed.system)
     assert problem_hash(seed) == problem_hash(bare)
-    other = SeedResult(seed.prompt, seed.expected_answer, messages=[*seed.messages, {"role": "user", "content": "?"}])
+    other = SeedResult(
+        seed.prompt,
+        seed.expected_answer,
+        messages=[*seed.messages, {"role": "user", "content": "?"}],
+    )
     assert problem_hash(other) != problem_hash(bare)
 
 
@@ -161,7 +190,13 @@ async def test_an_infra_error_of_a_solver_is_a_failed_row() -> None:
 
 def test_the_result_of_a_command_has_its_documented_order() -> None:
     done = ExecResult("out", "err", 3)
-    assert (done.stdout, done.stderr, done.return_code, done.exit_code, done.ok) == ("out", "err", 3, 3, False)
+    assert (done.stdout, done.stderr, done.return_code, done.exit_code, done.ok) == (
+        "out",
+        "err",
+        3,
+        3,
+        False,
+    )
 
 
 @pytest.mark.needs("bwrap")
@@ -194,7 +229,9 @@ async def test_code_sandbox_is_a_plain_function_in_a_plain_scorer() -> None:
     for code, reward in (("def f(n): return n + n", 1.0), ("def f(n): return 0", 0.0)):
         verdict = await environment.verify_answer(f"```python\n{code}\n```", seed, box)
         assert verdict.reward == reward
-    sample = nel.ScorerInput("def f(n): return 4", "", {"_test": "assert f(1) == 4", "_entry_point": "f"}, sandbox=box)
+    sample = nel.ScorerInput(
+        "def f(n): return 4", "", {"_test": "assert f(1) == 4", "_entry_point": "f"}, sandbox=box
+    )
     assert (await nel.code_sandbox(sample))["correct"]
     await environment.close()
 
@@ -203,7 +240,10 @@ def test_comparisons_are_read_as_mappings_and_from_rows() -> None:
     from nemo_evaluator.engine import FlipReport, build_flip_report, compare_results, match_bundles
     from nemo_evaluator.metrics import bootstrap_ci, category_breakdown, mcnemar_test
 
-    left = [{"problem_idx": n, "repeat": 0, "reward": 1.0, "metadata": {"category": "c"}} for n in range(20)]
+    left = [
+        {"problem_idx": n, "repeat": 0, "reward": 1.0, "metadata": {"category": "c"}}
+        for n in range(20)
+    ]
     right = [row | {"reward": float(row["problem_idx"] >= 8)} for row in left]
     report = compare_results(left, right)
     assert report["verdict"] == report.verdict == "BLOCK"
@@ -231,7 +271,9 @@ async def test_paired_records_unpack_into_rows_of_both_sides(tmp_path: Path) -> 
     left, right = load_paired_records(tmp_path / "a", tmp_path / "b")
     assert left.keys() == right.keys() == {(n, 0) for n in range(6)}
     assert left[2, 0]["model_response"] == "4"
-    [(name, one, other)] = match_bundles(discover_bundles(tmp_path / "a"), discover_bundles(tmp_path / "b"))
+    [(name, one, other)] = match_bundles(
+        discover_bundles(tmp_path / "a"), discover_bundles(tmp_path / "b")
+    )
     assert (name, one.path.parent.name, other.path.parent.name) == ("own-sums", "a", "b")
 
 
@@ -241,7 +283,9 @@ async def test_a_container_with_a_network_has_an_address() -> None:
     from nemo_evaluator.sandbox.manager import SandboxManager
 
     for network, has_one in (("bridge", True), ("none", False)):
-        manager = SandboxManager(DockerSandbox(image="python:3.12-slim", network=network), "surface")
+        manager = SandboxManager(
+            DockerSandbox(image="python:3.12-slim", network=network), "surface"
+        )
         async with manager.session(SeedResult("p", "a")) as session:
             box = session.agent
             assert box is not None

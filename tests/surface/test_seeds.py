@@ -70,7 +70,11 @@ def test_every_command_of_the_documents(nel: Nel, serve: Serve) -> None:
     (nel.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (nel.folder / "my_bench.py").write_text(BENCH)
     (nel.folder / "gate_policy.yaml").write_text(POLICY)
-    service = {"type": "api", "url": f"{server.url}/chat/completions", "protocol": "chat_completions"}
+    service = {
+        "type": "api",
+        "url": f"{server.url}/chat/completions",
+        "protocol": "chat_completions",
+    }
     interceptors = [
         {"name": "turn_counter", "config": {"max_turns": 100}},
         {"name": "drop_params", "config": {"params": ["max_tokens"]}},
@@ -78,13 +82,18 @@ def test_every_command_of_the_documents(nel: Nel, serve: Serve) -> None:
     proxy = {"request_timeout": 600, "interceptors": interceptors, "verbose": True}
     nel.config(
         "config.yaml",
-        services={"nemotron": {**service, "model": "m", "api_key": "${NVIDIA_API_KEY}", "proxy": proxy}},
+        services={
+            "nemotron": {**service, "model": "m", "api_key": "${NVIDIA_API_KEY}", "proxy": proxy}
+        },
         benchmarks=[{"name": "my_bench.py", "solver": {"type": "simple", "service": "nemotron"}}],
         output={"export": ["inspect"]},
     )
     nel.env |= {"NVIDIA_API_KEY": "nvapi-seed", "COLUMNS": "80"}
     for line in RUN:
-        words = [word.replace("URL", server.url).replace("$KEY", "nvapi-seed") for word in shlex.split(line)[1:]]
+        words = [
+            word.replace("URL", server.url).replace("$KEY", "nvapi-seed")
+            for word in shlex.split(line)[1:]
+        ]
         done = nel(*words, code=None)
         assert done.returncode == 0, f"{line}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert (nel.folder / "report.md").read_text().startswith("#")
@@ -110,7 +119,9 @@ def test_every_command_of_the_launcher(nel: Nel, serve: Serve, data_mirror: Path
     nel.env |= {"NEL_DATA_MIRROR": str(data_mirror), "COLUMNS": "80"}
     invocation = ""
     for line in LAUNCHER:
-        done = nel(*(word.replace("INVOCATION", invocation) for word in shlex.split(line)[1:]), code=None)
+        done = nel(
+            *(word.replace("INVOCATION", invocation) for word in shlex.split(line)[1:]), code=None
+        )
         assert done.returncode == 0, f"{line}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "--dry-run" not in line or server.count == 0
         invocation = done.stdout.splitlines()[1].split()[0] if line == "nel ls runs" else invocation

@@ -35,7 +35,10 @@ def _submit(client: openai.OpenAI, count: int, **metadata: str) -> openai.types.
     data = io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode())
     file = client.files.create(file=("in.jsonl", data), purpose="batch")
     return client.batches.create(
-        input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h", metadata=metadata
+        input_file_id=file.id,
+        endpoint="/v1/chat/completions",
+        completion_window="24h",
+        metadata=metadata,
     )
 
 
@@ -52,9 +55,16 @@ def test_openai_client_reads_a_completed_batch_with_both_files():
         assert client.batches.retrieve(batch.id).status == "in_progress"
         ended = client.batches.retrieve(batch.id)
         assert ended.status == "completed"
-        assert (ended.request_counts.total, ended.request_counts.completed, ended.request_counts.failed) == (3, 2, 1)
+        assert (
+            ended.request_counts.total,
+            ended.request_counts.completed,
+            ended.request_counts.failed,
+        ) == (3, 2, 1)
         good, bad = _rows(client, ended.output_file_id), _rows(client, ended.error_file_id)
-        assert {key: row["response"]["body"]["choices"][0]["message"]["content"] for key, row in good.items()} == {
+        assert {
+            key: row["response"]["body"]["choices"][0]["message"]["content"]
+            for key, row in good.items()
+        } == {
             "id1": "fine",
             "id2": "fine",
         }
@@ -63,13 +73,17 @@ def test_openai_client_reads_a_completed_batch_with_both_files():
             client.batches.retrieve("batch_other")
 
 
-@pytest.mark.parametrize(("end", "code"), [("expired", "batch_expired"), ("cancelled", "batch_cancelled")])
+@pytest.mark.parametrize(
+    ("end", "code"), [("expired", "batch_expired"), ("cancelled", "batch_cancelled")]
+)
 def test_openai_client_reads_what_was_done_before_the_end(end: str, code: str):
     with OpenAIBatches("fine", fates=[Fate(end, done=0.5)]) as server, _openai(server) as client:
         ended = client.batches.retrieve(_submit(client, 4).id)
         assert ended.status == end
         assert set(_rows(client, ended.output_file_id)) == {"id0", "id1"}
-        assert {row["error"]["code"] for row in _rows(client, ended.error_file_id).values()} == {code}
+        assert {row["error"]["code"] for row in _rows(client, ended.error_file_id).values()} == {
+            code
+        }
         assert server.answered == {"q0": 1, "q1": 1}
 
 
@@ -94,7 +108,11 @@ def _ask(client: anthropic.Anthropic, count: int) -> anthropic.types.messages.Me
     requests: Any = [
         {
             "custom_id": f"id{n}",
-            "params": {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": f"q{n}"}]},
+            "params": {
+                "model": "m",
+                "max_tokens": 5,
+                "messages": [{"role": "user", "content": f"q{n}"}],
+            },
         }
         for n in range(count)
     ]
@@ -114,7 +132,9 @@ def test_anthropic_client_reads_every_kind_of_result():
                 assert client.messages.batches.cancel(batch.id).processing_status == "canceling"
             ended = client.messages.batches.retrieve(batch.id)
             assert ended.processing_status == "ended"
-            results = {one.custom_id: one.result for one in client.messages.batches.results(batch.id)}
+            results = {
+                one.custom_id: one.result for one in client.messages.batches.results(batch.id)
+            }
             kinds.append([results[f"id{n}"].type for n in range(4)])
         assert kinds == [
             ["errored", "succeeded", "succeeded", "succeeded"],
@@ -134,7 +154,9 @@ def test_anthropic_client_is_refused_ids_and_results_that_the_reference_forbids(
         with pytest.raises(anthropic.AnthropicError):
             list(client.messages.batches.results(_ask(client, 1).id))
         # Outside of batches it answers at once.
-        said = client.messages.create(model="m", max_tokens=5, messages=[{"role": "user", "content": "hi"}])
+        said = client.messages.create(
+            model="m", max_tokens=5, messages=[{"role": "user", "content": "hi"}]
+        )
         assert said.content[0].text == "fine"
         assert (server.direct, server.answered) == (1, {"hi": 1})
 

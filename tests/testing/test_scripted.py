@@ -67,7 +67,10 @@ def test_requests_are_counted_by_body():
 def test_weather_is_the_same_for_the_same_seed():
     def season(seed):
         weather = Weather(p500=0.3, preset=0.2, pstall=0.1, seed=seed)
-        return [str(say and (say.fault or say.status)) for say in (weather.strike(0.0) for _ in range(300))]
+        return [
+            str(say and (say.fault or say.status))
+            for say in (weather.strike(0.0) for _ in range(300))
+        ]
 
     assert season(1) == season(1) != season(2)
     shares = Counter(season(1))
@@ -102,7 +105,9 @@ async def test_a_stream_spells_the_answer():
 
 def test_a_script_file(tmp_path):
     path = tmp_path / "script.yaml"
-    path.write_text("- {contains: fruit, say: apple}\n- {say: {text: other, finish_reason: length}}\n")
+    path.write_text(
+        "- {contains: fruit, say: apple}\n- {say: {text: other, finish_reason: length}}\n"
+    )
     with ScriptedServer(load_script(path)) as server:
         assert [_ask(server, "fruit?"), _ask(server, "tree?")] == ["apple", "other"]
     with pytest.raises(UsageError, match="unknown field 'txt'"):
@@ -110,7 +115,16 @@ def test_a_script_file(tmp_path):
 
 
 def test_the_command_line():
-    command = [sys.executable, "-m", "nemo_evaluator.testing.server", "--answer", "hi", "--record", "9", "--until-eof"]
+    command = [
+        sys.executable,
+        "-m",
+        "nemo_evaluator.testing.server",
+        "--answer",
+        "hi",
+        "--record",
+        "9",
+        "--until-eof",
+    ]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
         said = json.loads(process.stdout.readline())

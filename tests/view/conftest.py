@@ -30,7 +30,9 @@ class Served:
     def token(self) -> str:
         return urlsplit(self.url).path.strip("/")
 
-    def ask(self, path: str, method: str = "GET", body: str = "", **headers: str) -> tuple[int, bytes]:
+    def ask(
+        self, path: str, method: str = "GET", body: str = "", **headers: str
+    ) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(self.address, timeout=30)
         connection.request(method, path, body=body or None, headers=headers)
         reply = connection.getresponse()
@@ -44,7 +46,9 @@ class Served:
         return json.loads(body)
 
     def key(self, name: str) -> str:
-        found: str = next(run["key"] for run in self.api("runs")["runs"] if run["path"].endswith(f"/{name}"))
+        found: str = next(
+            run["key"] for run in self.api("runs")["runs"] if run["path"].endswith(f"/{name}")
+        )
         return found
 
 
@@ -54,7 +58,16 @@ def serve() -> Iterator[Callable[[Path], Served]]:
     started: list[subprocess.Popen[str]] = []
 
     def start(folder: Path) -> Served:
-        command = [sys.executable, "-m", "nemo_evaluator.cli.main", "view", str(folder), "--port", "0", "--no-open"]
+        command = [
+            sys.executable,
+            "-m",
+            "nemo_evaluator.cli.main",
+            "view",
+            str(folder),
+            "--port",
+            "0",
+            "--no-open",
+        ]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         started.append(child)
         assert child.stdout is not None
@@ -83,9 +96,17 @@ def page(browser: Any) -> Iterator[Any]:
     page.set_default_timeout(60_000)
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "console",
+        lambda message: (
+            wrong.append(message.text) if message.type in ("error", "warning") else None
+        ),
+    )
     page.on("dialog", lambda dialog: (wrong.append("a dialog opened"), dialog.dismiss()))
-    page.on("request", lambda request: None if _local(request.url) else wrong.append(f"asked for {request.url}"))
+    page.on(
+        "request",
+        lambda request: None if _local(request.url) else wrong.append(f"asked for {request.url}"),
+    )
     yield page
     page.close()
     assert wrong == []

@@ -32,7 +32,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_run(root / "base", steps=[*steps, records(5, 1, right=False)])
     settings = {"generation": {"temperature": 0.7}}
     write_run(root / "cand", 300, model="model-b", wrong=tuple(range(1, 60, 4)), config=settings)
-    write_run(root / "live", 50, model="model-c", finished=False, steps=[records(at) for at in range(10)])
+    write_run(
+        root / "live", 50, model="model-c", finished=False, steps=[records(at) for at in range(10)]
+    )
     return root
 
 
@@ -74,7 +76,9 @@ def test_a_run_shows_its_summary_and_leads_to_its_rows(served: Any, page: Any) -
     assert _text(page, ".counted") == "23 rows"
 
 
-def test_rows_are_filtered_ordered_and_walked_by_keys_and_the_url_tells_all(served: Any, page: Any) -> None:
+def test_rows_are_filtered_ordered_and_walked_by_keys_and_the_url_tells_all(
+    served: Any, page: Any
+) -> None:
     page.goto(f"{served.url}#/rows/{served.key('base')}/sums")
     page.wait_for_selector(".grid-row .chip")
     assert _text(page, ".counted") == "301 rows"
@@ -103,13 +107,17 @@ def test_rows_are_filtered_ordered_and_walked_by_keys_and_the_url_tells_all(serv
     until(page, "document.querySelector('.grid-row.chosen .number')?.innerText === '0'")
 
 
-def test_a_row_shows_request_answer_trajectory_and_the_rest_of_a_long_answer(served: Any, page: Any) -> None:
+def test_a_row_shows_request_answer_trajectory_and_the_rest_of_a_long_answer(
+    served: Any, page: Any
+) -> None:
     where = f"{served.url}#/row/{served.key('base')}/sums"
     page.goto(f"{where}/1/0")
     page.wait_for_selector(".answer .md h1")
     assert page.locator(".message.system pre").inner_text() == "Answer with one number."
     page.locator(".answer").get_by_role("button", name="raw").click()
-    until(page, "document.querySelector('.answer > .text-box pre')?.innerText.startsWith('# Working')")
+    until(
+        page, "document.querySelector('.answer > .text-box pre')?.innerText.startsWith('# Working')"
+    )
     page.locator(".reasoning summary").click()
     assert "I add two to 1." in page.locator(".reasoning").inner_text()
     assert page.locator(".timeline li.step").count() == 9
@@ -154,12 +162,15 @@ def test_labels_by_keys_blind_and_kept(served: Any, page: Any, runs: Path) -> No
 
 def test_labels_of_the_drawn_rows_correct_the_score(served: Any, page: Any, runs: Path) -> None:
     folder = runs / "base" / "sums"
-    assert CliRunner().invoke(nel, ["judge", "sample", str(folder), "--labels", "12"]).exit_code == 0
+    assert (
+        CliRunner().invoke(nel, ["judge", "sample", str(folder), "--labels", "12"]).exit_code == 0
+    )
     page.goto(f"{served.url}#/run/{served.key('base')}")
     page.get_by_role("link", name="Review").click()
     page.wait_for_selector(".review")
     drawn = {
-        (row["problem_idx"], row["repeat"]) for row in json.loads((folder / "label_draw.json").read_text())["rows"]
+        (row["problem_idx"], row["repeat"])
+        for row in json.loads((folder / "label_draw.json").read_text())["rows"]
     }
     # The judge's verdict is out of sight, and only drawn rows come up.
     assert page.locator("h1 .chip").count() == 0
@@ -169,11 +180,16 @@ def test_labels_of_the_drawn_rows_correct_the_score(served: Any, page: Any, runs
         page.keyboard.press("1" if number % 2 else "2")
     until(page, "document.querySelector('.review .note')?.innerText.includes('12 of 12 labelled')")
     assert set(read_labels(folder)) == drawn
-    found = json.loads(CliRunner().invoke(nel, ["judge", "calibrate", str(folder), "--json"]).output)
+    found = json.loads(
+        CliRunner().invoke(nel, ["judge", "calibrate", str(folder), "--json"]).output
+    )
     assert (found["labels"], found["convenience"]) == (12, False)
     page.goto(f"{served.url}#/run/{served.key('base')}")
     page.reload()
-    until(page, f"document.querySelector('.corrected b')?.innerText == {found['corrected']['value']:.4f}")
+    until(
+        page,
+        f"document.querySelector('.corrected b')?.innerText == {found['corrected']['value']:.4f}",
+    )
     page.goto(f"{served.url}#/")
     until(page, "document.querySelector('.runs')?.innerText.includes('corrected ')")
 
@@ -197,7 +213,9 @@ def test_rows_appear_while_a_run_writes(served: Any, page: Any, browser: Any, ru
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_shows_every_page_and_nothing_sticks_out(served: Any, browser: Any, scheme: Any) -> None:
+def test_a_phone_shows_every_page_and_nothing_sticks_out(
+    served: Any, browser: Any, scheme: Any
+) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 800}, color_scheme=scheme)
     base, cand = served.key("base"), served.key("cand")
     for place, there in {
@@ -271,8 +289,9 @@ def test_what_is_printed_is_dark_on_white_and_whole(served: Any, page: Any) -> N
     page.wait_for_selector(".timeline li.step")
     assert not page.locator("header.bar").is_visible() and not page.locator(".review").is_visible()
     assert page.evaluate(_FAINT) == []
-    assert page.evaluate("getComputedStyle(document.querySelector('.answer')).backgroundColor") == "rgb(255, 255, 255)"
-    cut = (
-        "[...document.querySelectorAll('main pre, .md')].filter(one => one.scrollHeight > one.clientHeight + 2).length"
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('.answer')).backgroundColor")
+        == "rgb(255, 255, 255)"
     )
+    cut = "[...document.querySelectorAll('main pre, .md')].filter(one => one.scrollHeight > one.clientHeight + 2).length"
     assert page.evaluate(cut) == 0

@@ -32,7 +32,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     steps = [records(at) for at in range(300)]
     steps[1][0]["trajectory"] = trajectory()
     steps[7] = records(7, response=f"a needle, and {KEY}" + "z" * 2_000_000)
-    steps[1][0]["trajectory"][0]["steps"][2]["subagents"] = [{"name": "helper", "steps": trajectory()[0]["steps"][:3]}]
+    steps[1][0]["trajectory"][0]["steps"][2]["subagents"] = [
+        {"name": "helper", "steps": trajectory()[0]["steps"][:3]}
+    ]
     steps.append(records(5, 1, right=False))
     write_run(root / "runs" / "base", steps=steps)
     write_run(root / "runs" / "other", 20, model="model-b", wrong=(3, 4))
@@ -43,7 +45,10 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = CliRunner().invoke(view, [str(root / "runs"), "--export", str(root / "site")])
         assert done.exit_code == 0, done.output
         assert done.output.startswith("2 runs written to ")
-        assert CliRunner().invoke(view, [str(root / "runs"), "--export", str(root / "site")]).exit_code != 0
+        assert (
+            CliRunner().invoke(view, [str(root / "runs"), "--export", str(root / "site")]).exit_code
+            != 0
+        )
     finally:
         patch.undo()
         secrets.forget(secret)
@@ -118,9 +123,14 @@ def test_runs_are_compared_and_repeats_stand_side_by_side(site: str, page: Any) 
 
 
 @pytest.mark.needs("chromium")
-def test_small_runs_are_one_file_that_a_browser_opens_from_the_disk(tmp_path: Path, page: Any) -> None:
+def test_small_runs_are_one_file_that_a_browser_opens_from_the_disk(
+    tmp_path: Path, page: Any
+) -> None:
     bad = "</script><script>document.title = 'taken'</script><!-- <img src=x onerror=alert(1)>"
-    write_run(tmp_path / "runs" / "base", steps=[*(records(at) for at in range(20)), records(20, response=bad)])
+    write_run(
+        tmp_path / "runs" / "base",
+        steps=[*(records(at) for at in range(20)), records(20, response=bad)],
+    )
     write_run(tmp_path / "runs" / "other", 20, model="model-b", wrong=(4, 5))
     target = tmp_path / "runs.html"
     done = CliRunner().invoke(view, [str(tmp_path / "runs"), "--export", str(target)])
@@ -140,9 +150,13 @@ def test_small_runs_are_one_file_that_a_browser_opens_from_the_disk(tmp_path: Pa
     assert again.exit_code != 0, "nothing is overwritten"
 
 
-def test_rows_that_are_too_many_for_one_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_too_many_for_one_file_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_run(tmp_path / "runs" / "base", 20)
     monkeypatch.setattr(static_export, "_MOST_IN_A_FILE", 10_000)
-    done = CliRunner().invoke(view, [str(tmp_path / "runs"), "--export", str(tmp_path / "all.html")])
+    done = CliRunner().invoke(
+        view, [str(tmp_path / "runs"), "--export", str(tmp_path / "all.html")]
+    )
     assert done.exit_code != 0 and "too much for one file" in str(done.exception)
     assert not (tmp_path / "all.html").exists()

@@ -62,10 +62,18 @@ def served(tmp_path_factory: pytest.TempPathFactory, serve: Callable[[Path], Any
     root = tmp_path_factory.mktemp("hostile") / "runs"
     steps = []
     for at, text in enumerate(HOSTILE):
-        answer, outcome = records(at, right=True, response=text, reasoning_content=text, expected_answer=text)
+        answer, outcome = records(
+            at, right=True, response=text, reasoning_content=text, expected_answer=text
+        )
         images = [{"type": "image_url", "image_url": {"url": url}} for url in NOT_IMAGES]
-        answer["messages"] = [{"role": "user", "content": [{"type": "text", "text": text}, *images]}]
-        answer["metadata"] = {"category": text[:200], text[:100] or "key": text[:300], "__proto__": {"x": 1}}
+        answer["messages"] = [
+            {"role": "user", "content": [{"type": "text", "text": text}, *images]}
+        ]
+        answer["metadata"] = {
+            "category": text[:200],
+            text[:100] or "key": text[:300],
+            "__proto__": {"x": 1},
+        }
         outcome["scoring_details"] = {
             "extracted": text[:500],
             "reasoning": text[:5000],
@@ -77,21 +85,37 @@ def served(tmp_path_factory: pytest.TempPathFactory, serve: Callable[[Path], Any
             "tool_calls": [{"function_name": text[:50], "arguments": text[:99]}],
         }
         answer["trajectory"] = [
-            {"steps": [said, {"source": text[:40], "observation": {"results": [{"content": text[:999]}]}}]}
+            {
+                "steps": [
+                    said,
+                    {"source": text[:40], "observation": {"results": [{"content": text[:999]}]}},
+                ]
+            }
         ]
         steps.append((answer, outcome))
     write_run(root / "base", steps=steps, model=HOSTILE[1], name="sums")
-    write_run(root / "cand", steps=[(a, o | {"reward": 0.0}) for a, o in steps], model=HOSTILE[2], name="sums")
+    write_run(
+        root / "cand",
+        steps=[(a, o | {"reward": 0.0}) for a, o in steps],
+        model=HOSTILE[2],
+        name="sums",
+    )
     return serve(root)
 
 
 def _harmless(page: Any, place: str) -> None:
     assert page.evaluate("window.owned") is None, place
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{place} sticks out"
-    assert page.locator("main").locator("script, iframe, object, style, form, link, base").count() == 0, place
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+        f"{place} sticks out"
+    )
+    assert (
+        page.locator("main").locator("script, iframe, object, style, form, link, base").count() == 0
+    ), place
     assert page.evaluate("getComputedStyle(document.body).display") == "block"
     ways = "[...document.querySelectorAll('main a')].map(one => one.getAttribute('href') ?? '#')"
-    assert all(way.startswith(("http://", "https://", "#", "api/export?")) for way in page.evaluate(ways)), place
+    assert all(
+        way.startswith(("http://", "https://", "#", "api/export?")) for way in page.evaluate(ways)
+    ), place
     assert page.evaluate("document.querySelector('header.bar').checkVisibility()")
 
 

@@ -33,13 +33,27 @@ def _old(folder: Path) -> None:
     task = folder / "sums"
     task.mkdir(parents=True)
     rows: list[dict[str, Any]] = [
-        {"problem_idx": at, "repeat": 0, "reward": float(at % 2), "prompt": f"What is {at}?", "model_response": "odd"}
+        {
+            "problem_idx": at,
+            "repeat": 0,
+            "reward": float(at % 2),
+            "prompt": f"What is {at}?",
+            "model_response": "odd",
+        }
         for at in range(20)
     ]
-    rows[3] |= {"reward": 0.0, "scoring_details": {"error_category": "infra_error", "error": "no route to host"}}
+    rows[3] |= {
+        "reward": 0.0,
+        "scoring_details": {"error_category": "infra_error", "error": "no route to host"},
+    }
     (task / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     bench = {"name": "sums", "samples": 20, "scores": {"mean_reward": {"value": 0.45}}}
-    bundle = {"run_id": "eval-old", "config": {"model": "model-o"}, "benchmark": bench, "n_results": 20}
+    bundle = {
+        "run_id": "eval-old",
+        "config": {"model": "model-o"},
+        "benchmark": bench,
+        "n_results": 20,
+    }
     (task / "eval-20250101T000000Z-sums.json").write_text(json.dumps(bundle))
 
 
@@ -89,7 +103,9 @@ def test_an_answer_of_100_mb_opens_in_part_and_the_page_does_not_stand_still(
     tmp_path: Path, serve: Callable[[Path], Any], page: Any
 ) -> None:
     text = "A line of the answer, neither short nor long.\n" * (_LONG // 46)
-    write_run(tmp_path / "runs" / "long", steps=[records(0), records(1, response=text + "the very end")])
+    write_run(
+        tmp_path / "runs" / "long", steps=[records(0), records(1, response=text + "the very end")]
+    )
     served = serve(tmp_path / "runs")
     page.add_init_script(_WATCH)
     page.goto(f"{served.url}#/rows/{served.key('long')}/sums")
@@ -99,7 +115,11 @@ def test_an_answer_of_100_mb_opens_in_part_and_the_page_does_not_stand_still(
     assert f"of {len(text) + 12:,} characters shown" in page.locator(".answer .cut").inner_text()
     before = len(page.locator(".answer > .text-box").inner_text())
     page.locator(".answer").get_by_role("button", name="Show more").click()
-    until(page, f"document.querySelector('.answer > .text-box').innerText.length > {before} + 200000", 60)
+    until(
+        page,
+        f"document.querySelector('.answer > .text-box').innerText.length > {before} + 200000",
+        60,
+    )
     assert page.evaluate("window.longest") < 1_000
     part = f"problem=1&repeat=0&path=row/model_response&from={len(text)}"
     status, end = served.ask(f"/{served.token}/api/text?run={served.key('long')}&bench=sums&{part}")

@@ -38,9 +38,19 @@ _CALLS: list[tuple[str, str, list[Any], Any]] = [
     ("format", "age", [-5], "0s"),
     ("format", "visible", ["a\u202eb\u0000\tc\n"], "a‹202e›b‹0000›\tc\n"),
     ("format", "pathEnd", ["a/b/c"], "b/c"),
-    ("route", "link", [["rows", "a b", "c/d"], {"q": "x&y", "at": 0, "empty": ""}], "#/rows/a%20b/c%2Fd?q=x%26y&at=0"),
+    (
+        "route",
+        "link",
+        [["rows", "a b", "c/d"], {"q": "x&y", "at": 0, "empty": ""}],
+        "#/rows/a%20b/c%2Fd?q=x%26y&at=0",
+    ),
     ("route", "without", [{"a": "1", "b": "2"}, "a"], {"b": "2"}),
-    ("rows_query", "rowsQuery", [{"cause": "x", "cols": "y", "at": "3", "sort": "z"}], {"cause": "x", "sort": "z"}),
+    (
+        "rows_query",
+        "rowsQuery",
+        [{"cause": "x", "cols": "y", "at": "3", "sort": "z"}],
+        {"cause": "x", "sort": "z"},
+    ),
     (
         "rows_query",
         "filterNames",
@@ -51,17 +61,38 @@ _CALLS: list[tuple[str, str, list[Any], Any]] = [
     ("rows_query", "needsSearch", [{"meta.level": "", "cause": "x"}], False),
     ("widgets", "verdictOf", [{"cause": "transport", "reward": 1}], "failed"),
     ("widgets", "verdictOf", [{"cause": None, "reward": None}], "unscored"),
-    ("widgets", "verdictOf", [{"cause": None, "reward": 0.5, "unparsed": False, "truncated": False}], "partly"),
-    ("widgets", "verdictOf", [{"cause": None, "reward": 0, "unparsed": False, "truncated": True}], "truncated"),
+    (
+        "widgets",
+        "verdictOf",
+        [{"cause": None, "reward": 0.5, "unparsed": False, "truncated": False}],
+        "partly",
+    ),
+    (
+        "widgets",
+        "verdictOf",
+        [{"cause": None, "reward": 0, "unparsed": False, "truncated": True}],
+        "truncated",
+    ),
     (
         "row_facts",
         "judgements",
-        [{"reasoning": "top", "scorer:judge": {"votes": [{"explanation": "deep"}, None, "text"]}, "score": 1}],
+        [
+            {
+                "reasoning": "top",
+                "scorer:judge": {"votes": [{"explanation": "deep"}, None, "text"]},
+                "score": 1,
+            }
+        ],
         [["judge", "top"], ["votes", "deep"]],
     ),
     ("step", "isFailedStep", [{"observation": {"results": [{"content": "exit_code: 1"}]}}], True),
     ("step", "isFailedStep", [{"observation": {"results": [{"content": "exit_code: 0"}]}}], False),
-    ("step", "isFailedStep", [{"observation": {"results": [{"content": "fine", "exit_code": 2}]}}], True),
+    (
+        "step",
+        "isFailedStep",
+        [{"observation": {"results": [{"content": "fine", "exit_code": 2}]}}],
+        True,
+    ),
     ("step", "isFailedStep", [{"error": "broken"}], True),
 ]
 

@@ -24,7 +24,11 @@ from nemo_evaluator.runs.row_filters import FILTERS, ORDERS, FilterDefinition
 from nemo_evaluator.view.page_rows import read_wish
 
 # Bounds below, within and above the values of the rows.
-_BOUNDS = {"reward": ("0", "0.5", "1"), "tokens": ("0", "45", "60"), "latency_ms": ("0", "250.5", "400")}
+_BOUNDS = {
+    "reward": ("0", "0.5", "1"),
+    "tokens": ("0", "45", "60"),
+    "latency_ms": ("0", "250.5", "400"),
+}
 _WORDS = {
     "cause": ("transport", "timeout"),
     "category": ("algebra", "no such category"),
@@ -44,7 +48,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     steps += [records(5, 1, right=False), records(6, 1, right=True)]
     write_run(root / "base", steps=steps)
     folder = root / "base" / "sums"
-    for problem, repeat, word in ((1, 0, "right"), (2, 0, "wrong"), (5, 1, "unsure"), (7, 0, "wrong")):
+    for problem, repeat, word in (
+        (1, 0, "right"),
+        (2, 0, "wrong"),
+        (5, 1, "unsure"),
+        (7, 0, "wrong"),
+    ):
         append_label(folder, Label(problem, repeat, word, "", "ada"))  # type: ignore[arg-type]
     drawn = CliRunner().invoke(nel, ["judge", "sample", str(folder), "--labels", "12"])
     assert drawn.exit_code == 0, drawn.output
@@ -109,7 +118,9 @@ def _keys(rows: list[dict[str, Any]]) -> list[Row]:
 def test_the_fields_of_the_index_filter_are_the_filters_of_the_table() -> None:
     names = {definition.name: definition.kind for definition in FILTERS}
     fields = {name for name, kind in names.items() if kind not in ("range", "label")}
-    fields |= {f"{end}_{name}" for name, kind in names.items() if kind == "range" for end in ("min", "max")}
+    fields |= {
+        f"{end}_{name}" for name, kind in names.items() if kind == "range" for end in ("min", "max")
+    }
     # Labels lie beside the index: the viewer turns them into rows by name.
     fields |= {"among", "beyond"}
     assert set(RowFilter.__slots__) == fields
@@ -122,7 +133,9 @@ def test_a_value_that_a_filter_does_not_know_is_refused(run: Path, query: dict[s
 
 
 @pytest.mark.needs("chromium")
-def test_the_server_and_an_export_choose_the_same_rows_in_the_same_order(served: Any, site: str, page: Any) -> None:
+def test_the_server_and_an_export_choose_the_same_rows_in_the_same_order(
+    served: Any, site: str, page: Any
+) -> None:
     key = served.key("base")
     queries = _queries()
     page.goto(f"{site}#/rows/{key}/sums")
@@ -152,7 +165,9 @@ def test_the_server_and_an_export_choose_the_same_rows_in_the_same_order(served:
 
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("place", ["server", "export"])
-def test_the_boxes_of_the_page_are_those_filters(served: Any, site: str, page: Any, place: str) -> None:
+def test_the_boxes_of_the_page_are_those_filters(
+    served: Any, site: str, page: Any, place: str
+) -> None:
     key = served.key("base")
     root = served.url if place == "server" else site
     titled = [definition for definition in FILTERS if definition.title]
@@ -160,7 +175,10 @@ def test_the_boxes_of_the_page_are_those_filters(served: Any, site: str, page: A
     page.wait_for_selector(".grid-row .chip")
     labels = "[...document.querySelectorAll('.filter-grid label')].map(box => box.firstChild.data.trim())"
     titles = [definition.title for definition in titled]
-    assert page.evaluate(labels) == [*titles, *served.api("facets", run=key, bench="sums")["metadata"]]
+    assert page.evaluate(labels) == [
+        *titles,
+        *served.api("facets", run=key, bench="sums")["metadata"],
+    ]
     for definition in titled:
         query = _values(definition)[0]
         (value,) = query.values()
@@ -173,7 +191,11 @@ def test_the_boxes_of_the_page_are_those_filters(served: Any, site: str, page: A
             box = page.get_by_label(definition.title, exact=True)
             box.select_option(value)
         noun = "row" if expected == 1 else "rows"
-        until(page, f"document.querySelector('.counted')?.innerText === {json.dumps(f'{expected} {noun}')}", 10)
+        until(
+            page,
+            f"document.querySelector('.counted')?.innerText === {json.dumps(f'{expected} {noun}')}",
+            10,
+        )
         page.get_by_role("button", name="Clear 1 filter").click()
         until(page, "document.querySelector('.counted')?.innerText === '62 rows'", 10)
 

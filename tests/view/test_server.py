@@ -23,7 +23,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("served") / "runs"
     steps = [records(at) for at in range(60)]
     steps[7] = records(
-        7, response="x" * 300_000 + "the end", scoring_details={"tripwires": {"read the tests": "cat tests"}}
+        7,
+        response="x" * 300_000 + "the end",
+        scoring_details={"tripwires": {"read the tests": "cat tests"}},
     )
     steps.append(records(5, 1, right=False))
     write_run(root / "base", steps=steps)
@@ -60,18 +62,41 @@ def test_only_the_token_and_this_machine_are_let_in(served: Any) -> None:
     assert served.ask(path)[0] in (404, 405)
 
 
-@pytest.mark.parametrize("bad", ["../outside", "..%2foutside", "/etc", "%2e%2e", "a\x00b", "9" * 400])
+@pytest.mark.parametrize(
+    "bad", ["../outside", "..%2foutside", "/etc", "%2e%2e", "a\x00b", "9" * 400]
+)
 def test_no_parameter_leads_out_of_the_given_paths(served: Any, bad: str) -> None:
     key = served.key("base")
-    where = {"run": key, "bench": "sums", "problem": "1", "repeat": "0", "path": "row/prompt", "runs": key}
-    for name in ("run", "figures", "facets", "rows", "row", "labels", "text", "search", "export", "compare"):
+    where = {
+        "run": key,
+        "bench": "sums",
+        "problem": "1",
+        "repeat": "0",
+        "path": "row/prompt",
+        "runs": key,
+    }
+    for name in (
+        "run",
+        "figures",
+        "facets",
+        "rows",
+        "row",
+        "labels",
+        "text",
+        "search",
+        "export",
+        "compare",
+    ):
         for parameter in where:
             said = "&".join(
-                f"{one}={bad if one == parameter else value}".replace("\x00", "%00") for one, value in where.items()
+                f"{one}={bad if one == parameter else value}".replace("\x00", "%00")
+                for one, value in where.items()
             )
             status, body = served.ask(f"/{served.token}/api/{name}?{said}")
             assert status in (200, 400), (name, parameter, body)
-            assert b"root:" not in body and b"outside" not in body.replace(unquote(bad).encode(), b"")
+            assert b"root:" not in body and b"outside" not in body.replace(
+                unquote(bad).encode(), b""
+            )
     for path in (
         f"/{served.token}/{bad}",
         f"/{served.token}/vendor/../../server.py",
@@ -87,9 +112,19 @@ def test_a_file_that_leads_out_of_its_run_is_refused(served: Any) -> None:
 
 def test_headers_allow_no_inline_script_and_nothing_from_elsewhere(served: Any) -> None:
     with urllib.request.urlopen(served.url) as reply:
-        policy = dict(part.strip().split(" ", 1) for part in reply.headers["content-security-policy"].split(";"))
-    assert policy["default-src"] == "'none'" and policy["script-src"] == "'self'" and policy["connect-src"] == "'self'"
-    assert (reply.headers["referrer-policy"], reply.headers["x-content-type-options"]) == ("no-referrer", "nosniff")
+        policy = dict(
+            part.strip().split(" ", 1)
+            for part in reply.headers["content-security-policy"].split(";")
+        )
+    assert (
+        policy["default-src"] == "'none'"
+        and policy["script-src"] == "'self'"
+        and policy["connect-src"] == "'self'"
+    )
+    assert (reply.headers["referrer-policy"], reply.headers["x-content-type-options"]) == (
+        "no-referrer",
+        "nosniff",
+    )
 
 
 def test_rows_by_filter_order_and_page(served: Any) -> None:
@@ -109,7 +144,9 @@ def test_rows_by_filter_order_and_page(served: Any) -> None:
     assert numbers(category="logic", max_reward=0.5) == [5]
     facets = served.api("facets", **where)
     assert facets["metadata"] == ["category", "level"] and ["transport", 4] in facets["cause"]
-    status, body = served.ask(f"/{served.token}/api/rows?run={where['run']}&bench=sums&min_tokens=many")
+    status, body = served.ask(
+        f"/{served.token}/api/rows?run={where['run']}&bench=sums&min_tokens=many"
+    )
     assert status == 400 and b"not a number" in body
 
 
@@ -133,13 +170,18 @@ def test_a_row_has_what_was_sent_and_its_long_answer_in_parts(served: Any) -> No
     row = served.api("row", **where)
     assert [message["role"] for message in row["sent"]] == ["system", "user"]
     assert row["answer"]["reasoning_content"] == "I add two to 7."
-    assert row["cut"]["row/model_response"] == 300_007 and len(row["row"]["model_response"]) == 65_536
+    assert (
+        row["cut"]["row/model_response"] == 300_007 and len(row["row"]["model_response"]) == 65_536
+    )
     assert any("--only 000000000000" in one["command"] for one in row["commands"])
     status, text = served.ask(
         f"/{served.token}/api/text?run={where['run']}&bench=sums&problem=7&repeat=0&path=row/model_response&from=299990"
     )
     assert (status, text) == (200, b"x" * 10 + b"the end")
-    assert [one["repeat"] for one in served.api("row", **where | {"problem": 5})["repeats"]] == [0, 1]
+    assert [one["repeat"] for one in served.api("row", **where | {"problem": 5})["repeats"]] == [
+        0,
+        1,
+    ]
 
 
 def test_labels_are_kept_beside_the_run_and_exported_with_its_rows(served: Any, runs: Path) -> None:
@@ -150,26 +192,37 @@ def test_labels_are_kept_beside_the_run_and_exported_with_its_rows(served: Any, 
     assert read_labels(runs / "base" / "sums")[4, 0].who == "ada"
     assert served.ask(path, "POST", '{"label": "maybe"}')[0] == 400
     assert served.ask(path, "POST", "no json")[0] == 400
-    assert [row["problem_idx"] for row in served.api("rows", run=key, bench="sums", label="any")["rows"]] == [4]
+    assert [
+        row["problem_idx"] for row in served.api("rows", run=key, bench="sums", label="any")["rows"]
+    ] == [4]
     assert served.api("rows", run=key, bench="sums", label="none")["total"] == 60
     said = f"/{served.token}/api/export?run={key}&bench=sums&category=geometry"
     lines = [json.loads(line) for line in served.ask(f"{said}&format=jsonl")[1].splitlines()]
-    assert len(lines) == 20 and [line["human"]["label"] for line in lines if "human" in line] == ["unsure"]
+    assert len(lines) == 20 and [line["human"]["label"] for line in lines if "human" in line] == [
+        "unsure"
+    ]
     table = served.ask(f"{said}&format=csv")[1].decode().splitlines()
-    assert table[0].startswith("problem_idx,repeat,status") and ",unsure,'=1+1,ada" in "\n".join(table)
+    assert table[0].startswith("problem_idx,repeat,status") and ",unsure,'=1+1,ada" in "\n".join(
+        table
+    )
 
 
 def test_runs_that_are_not_whole_say_what_is_missing(served: Any) -> None:
     killed = served.api("run", run=served.key("killed"))
     assert killed["state"] == "unfinished" and "has no bundle" in killed["parts"][0]["missing"][0]
-    assert served.api("figures", run=served.key("killed"), bench="sums")["html"].count("<figure") >= 2
+    assert (
+        served.api("figures", run=served.key("killed"), bench="sums")["html"].count("<figure") >= 2
+    )
     torn = " ".join(served.api("run", run=served.key("torn"))["parts"][0]["missing"])
     assert "was cut off" in torn and "counts 20 rows, 19 can be read" in torn
 
 
 def test_vendored_scripts_are_what_was_taken_and_have_their_licences() -> None:
     noted = json.loads((STATIC / "vendor" / "VENDORED.json").read_text())
-    scripts = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (STATIC / "vendor").glob("*.js")}
+    scripts = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (STATIC / "vendor").glob("*.js")
+    }
     assert {one["file"]: one["sha256"] for one in noted} == scripts
     licences = (STATIC / "vendor" / "LICENSES.txt").read_text()
     assert all(f"# {one['package']} {one['version']}\n" in licences for one in noted)

@@ -26,7 +26,9 @@ def row(number: int, **fields: Any) -> dict[str, Any]:
         "prompt": "q",
         "model_response": "a",
     }
-    return known | {"finish_reason": "stop", "tokens": 1, "latency_ms": 1.0, "metadata": {}} | fields
+    return (
+        known | {"finish_reason": "stop", "tokens": 1, "latency_ms": 1.0, "metadata": {}} | fields
+    )
 
 
 def nested(levels: int) -> str:
@@ -75,7 +77,9 @@ def test_every_row_has_a_page(folder: BenchmarkFolder, number: int) -> None:
 
 
 def test_they_are_exported_and_searched_as_placeholders(folder: BenchmarkFolder) -> None:
-    lines = b"".join(page_rows.exported(folder, page_rows.Wish(RowFilter(status="failed")), "jsonl")).splitlines()
+    lines = b"".join(
+        page_rows.exported(folder, page_rows.Wish(RowFilter(status="failed")), "jsonl")
+    ).splitlines()
     assert [json.loads(line)["failure"]["cause"] for line in lines] == ["unreadable", "unreadable"]
     assert len(b"".join(page_rows.exported(folder, page_rows.Wish(), "csv")).splitlines()) == 7
     wish = page_rows.Wish(text="a", metadata=(("deep", "["),))

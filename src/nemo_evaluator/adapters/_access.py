@@ -32,14 +32,20 @@ class Access:
         self._sessions_only = sessions_only
 
     def key_of(self, session: str) -> str:
-        return f"{session}.{hmac.new(self._token, session.encode(), hashlib.sha256).hexdigest()[:40]}"
+        return (
+            f"{session}.{hmac.new(self._token, session.encode(), hashlib.sha256).hexdigest()[:40]}"
+        )
 
     def caller(self, given: str, session: str | None) -> tuple[CallScope | None, bool]:
         """On whose behalf a key asks, on a path that names ``session`` or none; is it the token? Raises Refused."""
         own = given.rpartition(".")[0]
         if own and hmac.compare_digest(given.encode(), self.key_of(own).encode()):
             if session not in (None, own) or own not in self.opened:
-                raise Refused(403, f"this key is for session {own!r} alone, while it is open", "permission_error")
+                raise Refused(
+                    403,
+                    f"this key is for session {own!r} alone, while it is open",
+                    "permission_error",
+                )
             return self.opened[own], False
         if not hmac.compare_digest(given.encode(), self._token):
             text = "the proxy's token is missing or wrong: give it as the API key"
@@ -61,7 +67,11 @@ class Access:
             text = f"no such route: POST one of {', '.join(f'/v1{known}' for known in ROUTES)}"
             raise Refused(404, text, code="unknown_url")
         if self._sessions_only and (caller is None or caller.session not in self.opened):
-            raise Refused(403, "this proxy answers inside its sessions only: /s/<session>/v1/...", "permission_error")
+            raise Refused(
+                403,
+                "this proxy answers inside its sessions only: /s/<session>/v1/...",
+                "permission_error",
+            )
 
 
 def split_path(path: str) -> tuple[str | None, str]:
@@ -77,7 +87,9 @@ def pin_model(body: JsonDict, own: str, allowed: Collection[str]) -> None:
     if own and not body.get("model"):
         body["model"] = own
     named = [("model", body.get("model"))]
-    named += [(field, item) for field in _MORE_MODELS for item in _each(body.get(field))]
+    for field in _MORE_MODELS:
+        for item in _each(body.get(field)):
+            named.append((field, item))
     for field, model in named:
         if model != own and not (isinstance(model, str) and model in allowed):
             known = ", ".join(repr(name) for name in dict.fromkeys((own, *allowed)))
@@ -86,7 +98,11 @@ def pin_model(body: JsonDict, own: str, allowed: Collection[str]) -> None:
 
 
 def _each(value: object) -> Sequence[object]:
-    return () if value is None else value if isinstance(value, list) else (value,)
+    if value is None:
+        return ()
+    if isinstance(value, list):
+        return value
+    return (value,)
 
 
 def token_of(headers: RawHeaders) -> str:
@@ -100,4 +116,8 @@ def token_of(headers: RawHeaders) -> str:
 
 
 def passed_headers(headers: RawHeaders) -> dict[str, str]:
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name in _PASSED}
+    mapping: dict[str, str] = {}
+    for name, value in headers:
+        if name in _PASSED:
+            mapping[name.decode("latin-1")] = value.decode("latin-1")
+    return mapping

@@ -15,23 +15,34 @@ def messages_of(request: ModelRequest) -> list[Message] | None:
         given = body.get("input")
         if isinstance(given, str):
             return [{"role": "user", "content": given}]
-        return list(given) if isinstance(given, list) else None
+        if isinstance(given, list):
+            return list(given)
+        return None
     if request.path.endswith("/chat/completions") or "messages" in body:
         given = body.get("messages")
-        return list(given) if isinstance(given, (list, tuple)) else []
+        if isinstance(given, (list, tuple)):
+            return list(given)
+        return []
     return None
 
 
 def put_messages(request: ModelRequest, messages: list[Message]) -> None:
-    key = "input" if request.path.endswith("/responses") else "messages"
+    if request.path.endswith("/responses"):
+        key = "input"
+    else:
+        key = "messages"
     request.body = {**request.body, key: messages}
 
 
 def text_of(content: object) -> str:
     """The text of a message's content: a string, or the parts of a list that have text, joined by newlines."""
     if isinstance(content, list):
-        return "\n".join(str(part["text"]) for part in content if isinstance(part, dict) and part.get("text"))
-    return content if isinstance(content, str) else ""
+        return "\n".join(
+            str(part["text"]) for part in content if isinstance(part, dict) and part.get("text")
+        )
+    if isinstance(content, str):
+        return content
+    return ""
 
 
 def choices_of(body: JsonDict) -> list[JsonDict]:
@@ -52,11 +63,17 @@ def finish_reason_of(body: JsonDict) -> str | None:
     choices = body.get("choices")
     if choices and isinstance(choices, list) and isinstance(choices[0], dict):
         reason = choices[0].get("finish_reason")
-        return str(reason) if reason else None
+        if reason:
+            return str(reason)
+        return None
     details = body.get("incomplete_details")
     if isinstance(details, dict):
-        return "length" if details.get("reason") == "max_output_tokens" else str(details.get("reason"))
-    return "stop" if body.get("status") == "completed" else None
+        if details.get("reason") == "max_output_tokens":
+            return "length"
+        return str(details.get("reason"))
+    if body.get("status") == "completed":
+        return "stop"
+    return None
 
 
 def texts_of(body: JsonDict) -> tuple[str, str, list[JsonDict]]:
@@ -73,5 +90,11 @@ def texts_of(body: JsonDict) -> tuple[str, str, list[JsonDict]]:
         reasoning.append(str(message.get("reasoning_content") or message.get("reasoning") or ""))
         for call in message.get("tool_calls") or ():
             function = call.get("function") or {}
-            calls.append({"id": call.get("id"), "name": function.get("name"), "arguments": function.get("arguments")})
+            calls.append(
+                {
+                    "id": call.get("id"),
+                    "name": function.get("name"),
+                    "arguments": function.get("arguments"),
+                }
+            )
     return "".join(content), "".join(reasoning), calls

@@ -33,7 +33,12 @@ class Refused(Exception):
     """A request goes no further."""
 
     def __init__(
-        self, status: int, text: str, kind: str = _INVALID, code: str | None = None, param: str | None = None
+        self,
+        status: int,
+        text: str,
+        kind: str = _INVALID,
+        code: str | None = None,
+        param: str | None = None,
     ) -> None:
         super().__init__(text)
         self.status = status
@@ -57,11 +62,14 @@ def refused_by(error: NelError) -> Refused:
     elif isinstance(error, ContextExceededError):
         said = (status or 400, _INVALID, "context_length_exceeded")
     elif isinstance(error, TransportError) and status is None:
-        said = (504, "timeout", None) if "(timeouts." in error.message else (502, "upstream_error", None)
+        if "(timeouts." in error.message:
+            said = (504, "timeout", None)
+        else:
+            said = (502, "upstream_error", None)
     else:
         said = (status or 500, _KINDS.get(status or 500, "server_error"), None)
     text = scrub(error.message + (f" ({error.hint})" if error.hint else ""))
-    refused = Refused(said[0], text, said[1], said[2])
+    refused = Refused(said[0], text, said[1], code=said[2])
     refused.headers = FINAL
     return refused
 

@@ -46,12 +46,18 @@ class StreamScrubber:
             self._partial.append(data)
             return b""
         block = b"".join((*self._partial, data[:at]))
-        self._partial = [data[at:]] if at < len(data) else []
+        if at < len(data):
+            self._partial = [data[at:]]
+        else:
+            self._partial = []
         return b"".join([self._line(line) for line in block.splitlines(keepends=True)])
 
     def finish(self) -> bytes:
         """The rest; what was held back was no whole secret."""
-        rest = self._line(b"".join(self._partial)) if self._partial else b""
+        if self._partial:
+            rest = self._line(b"".join(self._partial))
+        else:
+            rest = b""
         self._partial = []
         return rest + b"".join([_written(line, pieces) for line, pieces in self._held])
 
@@ -71,14 +77,22 @@ class StreamScrubber:
                     self._said[lane] = said[1 - _CLUE :]
                     return line
         index = _INDEX.findall(line)
-        pieces = [_Piece((m[1], *index), _decoded(m[2]), m.start(2), m.end(2)) for m in _PIECE.finditer(line)]
+        pieces: list[_Piece] = []
+        for m in _PIECE.finditer(line):
+            pieces.append(_Piece((m[1], *index), _decoded(m[2]), m.start(2), end=m.end(2)))
         self._held.append((line, pieces))
-        open_ends = {lane: self._mask(lane) for lane in {one.lane for _, held in self._held for one in held}}
+        open_ends = {
+            lane: self._mask(lane) for lane in {one.lane for _, held in self._held for one in held}
+        }
         return self._release(open_ends)
 
     def _mask(self, lane: _Lane) -> int:
         """Mask every whole secret of a lane; returns how many characters at its end may be the beginning of one."""
-        held = [one for _, pieces in self._held for one in pieces if one.lane == lane]
+        held: list[_Piece] = []
+        for _, pieces in self._held:
+            for one in pieces:
+                if one.lane == lane:
+                    held.append(one)
         said = self._said.get(lane, "")
         text = said + "".join([one.text for one in held])
         for form in plain_forms:
@@ -101,7 +115,8 @@ class StreamScrubber:
             if any(left[one.lane] < open_ends[one.lane] for one in pieces):
                 break
             done += 1
-        going, self._held = self._held[:done], self._held[done:]
+        going = self._held[:done]
+        self._held = self._held[done:]
         for one in (one for _, pieces in going for one in pieces):
             self._said[one.lane] = (self._said.get(one.lane, "") + one.text)[1 - _CLUE :]
         return b"".join([_written(line, pieces) for line, pieces in going])
@@ -109,9 +124,11 @@ class StreamScrubber:
 
 def _hide(pieces: list[_Piece], start: int, end: int) -> None:
     """Hide the characters from ``start`` to ``end`` of pieces that follow each other, with a mask in the first one."""
-    mask, place = MASK, 0
+    mask = MASK
+    place = 0
     for one in pieces:
-        first, last = max(start - place, 0), min(end - place, len(one.text))
+        first = max(start - place, 0)
+        last = min(end - place, len(one.text))
         if first < last:
             one.shown = one.shown or list(one.text)
             one.shown[first:last] = [mask, *[""] * (last - first - 1)]

@@ -29,7 +29,10 @@ class PassingStream(StreamReader):
         self.finish()
         took = reply.latency_ms + (monotonic() - self._started) * 1000.0
         if self.error is not None:
-            error = self.error if isinstance(self.error, dict) else {"message": str(self.error)}
+            if isinstance(self.error, dict):
+                error: dict[Any, Any] | dict[str | Any, str | Any] = self.error
+            else:
+                error = {"message": str(self.error)}
             return replace(reply, status=502, body={"error": error}, stream=None, latency_ms=took)
         whole = replace(reply, body=self.gathered.body(), stream=None, latency_ms=took)
         if self.first_token_at is not None:
@@ -40,7 +43,10 @@ class PassingStream(StreamReader):
 
 
 def encode_event(event: JsonDict, *, named: bool = False) -> bytes:
-    head = b"event: " + str(event.get("type", "message")).encode() + b"\n" if named else b""
+    if named:
+        head = b"event: " + str(event.get("type", "message")).encode() + b"\n"
+    else:
+        head = b""
     return head + b"data: " + orjson.dumps(event) + b"\n\n"
 
 
@@ -57,7 +63,10 @@ def replay(path: str, body: JsonDict, *, usage: bool) -> Iterator[bytes]:
                 where = {"item_id": item.get("id"), "output_index": index, "content_index": place}
                 yield named_event("response.output_text.delta", **where, delta=part.get("text", ""))
         yield named_event("response.output_item.done", output_index=index, item=item)
-    ended = "incomplete" if body.get("status") == "incomplete" else "completed"
+    if body.get("status") == "incomplete":
+        ended = "incomplete"
+    else:
+        ended = "completed"
     yield named_event(f"response.{ended}", response=body)
 
 
@@ -74,8 +83,11 @@ def _replay_choices(path: str, body: JsonDict, usage: bool) -> Iterator[bytes]:
         parts: list[JsonDict] = [{"text": choice.get("text", "")}, {"text": ""}]
         if chat:
             message = dict(choice.get("message") or {})
-            if calls := message.pop("tool_calls", None):
-                message["tool_calls"] = [{"index": number, **call} for number, call in enumerate(calls)]
+            calls = message.pop("tool_calls", None)
+            if calls:
+                message["tool_calls"] = [
+                    {"index": number, **call} for number, call in enumerate(calls)
+                ]
             parts = [{"delta": message}, {"delta": {}}]
         for part, finish in zip(parts, (None, choice.get("finish_reason")), strict=True):
             said = {"index": choice.get("index", 0), **part, "finish_reason": finish}

@@ -92,7 +92,8 @@ class AnswerStore:
                 pass
             self._wake.clear()
             if self._pending:
-                self._writing, self._pending = self._pending, {}
+                self._writing = self._pending
+                self._pending = {}
                 await asyncio.to_thread(_write, self.path, list(self._writing.values()))
                 self._writing = {}
 
@@ -122,15 +123,23 @@ def _write(path: Path, rows: list[tuple[str, bytes, str, float]]) -> None:
 def store_stats(folder: Path) -> StoreStats:
     path = folder / FILE
     if not path.is_file():
-        return StoreStats(path, 0, 0, {}, None, None)
+        return StoreStats(path, 0, 0, models={}, oldest=None, newest=None)
     with closing(_connect(path)) as db:
-        entries, oldest, newest = db.execute("SELECT COUNT(*), MIN(created), MAX(created) FROM answers").fetchone()
-        models = dict(db.execute("SELECT model, COUNT(*) FROM answers GROUP BY model ORDER BY 2 DESC").fetchall())
+        entries, oldest, newest = db.execute(
+            "SELECT COUNT(*), MIN(created), MAX(created) FROM answers"
+        ).fetchone()
+        models = dict(
+            db.execute(
+                "SELECT model, COUNT(*) FROM answers GROUP BY model ORDER BY 2 DESC"
+            ).fetchall()
+        )
     size = sum(item.stat().st_size for item in folder.glob(f"{FILE}*"))
-    return StoreStats(path, entries, size, models, oldest, newest)
+    return StoreStats(path, entries, size, models=models, oldest=oldest, newest=newest)
 
 
-def prune_store(folder: Path, *, older_than: float | None = None, max_bytes: int | None = None) -> int:
+def prune_store(
+    folder: Path, *, older_than: float | None = None, max_bytes: int | None = None
+) -> int:
     """Remove entries older than so many seconds, then the oldest until the answers fit in ``max_bytes``."""
     path = folder / FILE
     if not path.is_file():
@@ -138,7 +147,9 @@ def prune_store(folder: Path, *, older_than: float | None = None, max_bytes: int
     with closing(_connect(path)) as db:
         removed = 0
         if older_than is not None:
-            removed += db.execute("DELETE FROM answers WHERE created < ?", (time.time() - older_than,)).rowcount
+            removed += db.execute(
+                "DELETE FROM answers WHERE created < ?", (time.time() - older_than,)
+            ).rowcount
         if max_bytes is not None:
             removed += db.execute(_OLDEST, (max_bytes,)).rowcount
         db.execute("VACUUM")

@@ -21,7 +21,9 @@ RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 # Under these names containers reach their host; nobody can register them.
-FROM_CONTAINERS: Final = frozenset({"host.docker.internal", "host.containers.internal", "gateway.docker.internal"})
+FROM_CONTAINERS: Final = frozenset(
+    {"host.docker.internal", "host.containers.internal", "gateway.docker.internal"}
+)
 BODY_BOUND: Final = 60.0
 _CROSS_SITE: Final = frozenset({"cross-site", "same-site"})
 
@@ -41,7 +43,10 @@ def refusal(headers: RawHeaders, names: Collection[str] | None) -> tuple[int, st
     if len(hosts) > 1 or (names is not None and not hosts):
         return 400, "a request needs one Host header"
     if names is not None and not _is_known(_host_name(hosts[0]), names):
-        return 421, "this server does not answer to that host name; use 127.0.0.1 or localhost, or allow the name"
+        return (
+            421,
+            "this server does not answer to that host name; use 127.0.0.1 or localhost, or allow the name",
+        )
     for origin in _values(headers, b"origin"):
         if not hosts or origin.partition("://")[2] != hosts[0]:
             return 403, "requests of other pages are refused"
@@ -54,7 +59,11 @@ class Guarded:
     """An application behind the rule."""
 
     def __init__(
-        self, app: Application, names: Collection[str] | None = None, *, body_bound: float = BODY_BOUND
+        self,
+        app: Application,
+        names: Collection[str] | None = None,
+        *,
+        body_bound: float = BODY_BOUND,
     ) -> None:
         self._app = app
         self._names = names
@@ -65,7 +74,7 @@ class Guarded:
         if scope["type"] != "http":
             await self._app(scope, receive, respond)
             return
-        exchange = _Exchange(scope, receive, respond, self._body_bound)
+        exchange = _Exchange(scope, receive, respond, bound=self._body_bound)
         refused = refusal(scope["headers"], self._names)
         if refused is not None:
             await exchange.refuse(*refused)
@@ -107,18 +116,28 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.answered = True
             if self._body_open:
-                message = {**message, "headers": [*message.get("headers", []), (b"connection", b"close")]}
+                message = {
+                    **message,
+                    "headers": [*message.get("headers", []), (b"connection", b"close")],
+                }
         await self._respond(message)
 
     async def refuse(self, status: int, why: str) -> None:
         body = orjson.dumps({"error": why})
-        head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        head = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
         await self.respond({"type": "http.response.start", "status": status, "headers": head})
         await self.respond({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _values(headers: RawHeaders, name: bytes) -> list[str]:
-    return [value.decode("latin-1").strip().lower() for given, value in headers if given.lower() == name]
+    results: list[str] = []
+    for given, value in headers:
+        if given.lower() == name:
+            results.append(value.decode("latin-1").strip().lower())
+    return results
 
 
 def _host_name(host: str) -> str:

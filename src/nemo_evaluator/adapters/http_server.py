@@ -61,7 +61,9 @@ class HttpServer:
         names: The host names that are answered besides the address; None: any, because every caller needs a key.
     """
 
-    def __init__(self, app: Application, host: str, port: int, names: Collection[str] | None = None) -> None:
+    def __init__(
+        self, app: Application, host: str, port: int, names: Collection[str] | None = None
+    ) -> None:
         check_host(host)
         self.host = host
         self.port = port
@@ -219,7 +221,9 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.close()
 
     def _has_unread_body(self) -> bool:
-        return bool(self.cycle is not None and self.cycle.response_complete and self.cycle.more_body)
+        return bool(
+            self.cycle is not None and self.cycle.response_complete and self.cycle.more_body
+        )
 
     def _linger(self) -> None:
         """End our side, and drop what still comes for a while: a connection that is closed under a body is reset, and
@@ -263,7 +267,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _name_holder(self, holder: Holder, most: int | None) -> bool:
         """It is known now for whom the connection asks."""
-        allowed = self.table.rename(self._holder, holder, self, most)
+        allowed = self.table.rename(self._holder, holder, self, most=most)
         if allowed:
             self._holder = holder
         return allowed
@@ -320,7 +324,9 @@ def check_host(host: str) -> None:
     try:
         address = ipaddress.ip_address(host)
     except ValueError as error:
-        raise UsageError(f"{host!r} is not an IP address", hint="use 127.0.0.1, or a bridge address") from error
+        raise UsageError(
+            f"{host!r} is not an IP address", hint="use 127.0.0.1, or a bridge address"
+        ) from error
     if address.is_unspecified:
         raise UsageError(
             f"nel does not listen on every network ({host})",
@@ -359,4 +365,6 @@ def _listen(host: str, port: int) -> socket.socket:
         )
     except OSError as error:
         why = os.strerror(error.errno or 0)
-        raise UsageError(f"cannot listen on {host}:{port}: {why}", hint="port 0 takes a free one") from error
+        raise UsageError(
+            f"cannot listen on {host}:{port}: {why}", hint="port 0 takes a free one"
+        ) from error

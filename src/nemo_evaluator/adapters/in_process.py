@@ -35,7 +35,9 @@ class Door(Pipeline):
 
 def open_client(endpoint: Endpoint) -> Client:
     """A client of an endpoint, through the interceptors of its service if it has any. Close it when done."""
-    return Client(endpoint) if endpoint.bare else Door(endpoint).client()
+    if endpoint.bare:
+        return Client(endpoint)
+    return Door(endpoint).client()
 
 
 def stages_of(endpoint: Endpoint, further: Sequence[Interceptor] = ()) -> list[Interceptor]:
@@ -65,7 +67,9 @@ def with_endpoint_settings(endpoint: Endpoint) -> Endpoint:
     if spec is None:
         return endpoint
     build_stage(spec, endpoint.base_dir)
-    given, retry, waits = spec.config, endpoint.retry, endpoint.timeouts
+    given = spec.config
+    retry = endpoint.retry
+    waits = endpoint.timeouts
     key = given.get("api_key")
     return replace(
         endpoint,

@@ -13,7 +13,15 @@ from nemo_evaluator.models.endpoint import Endpoint, Timeouts
 from nemo_evaluator.models.images import image_url
 from nemo_evaluator.models.retry import RetryConfig
 
-_GENERATION = ("temperature", "max_tokens", "top_p", "seed", "stop", "frequency_penalty", "presence_penalty")
+_GENERATION = (
+    "temperature",
+    "max_tokens",
+    "top_p",
+    "seed",
+    "stop",
+    "frequency_penalty",
+    "presence_penalty",
+)
 
 
 @dataclass(slots=True)
@@ -56,7 +64,11 @@ class ModelClient:
     protocol: str = "chat_completions"
 
     def __post_init__(self) -> None:
-        generation = {name: value for name in _GENERATION if (value := getattr(self, name)) is not None}
+        generation: dict[str, Any] = {}
+        for name in _GENERATION:
+            value = getattr(self, name)
+            if value is not None:
+                generation[name] = value
         endpoint = Endpoint(
             name=self.model,
             url=self.base_url,
@@ -76,22 +88,38 @@ class ModelClient:
         self.client = open_client(endpoint)
 
     async def chat(
-        self, prompt: str | None = None, system: str | None = None, messages: Sequence[Message] | None = None
+        self,
+        prompt: str | None = None,
+        system: str | None = None,
+        messages: Sequence[Message] | None = None,
     ) -> ModelResponse:
         """Ask with a prompt and a system text, or with ready messages, which win and are sent as they are."""
-        return await self._ask(_messages(prompt or "", system) if messages is None else messages, prompt or "", system)
+        return await self._ask(
+            _messages(prompt or "", system) if messages is None else messages, prompt or "", system
+        )
 
     async def vlm_chat(
-        self, prompt: str, images: Sequence[str | Path], system: str | None = None, detail: str = "auto"
+        self,
+        prompt: str,
+        images: Sequence[str | Path],
+        system: str | None = None,
+        detail: str = "auto",
     ) -> ModelResponse:
         """Ask about images: URLs, data URIs, or local files, which are sent as data URIs."""
         urls = await asyncio.gather(*(asyncio.to_thread(image_url, image) for image in images))
-        parts: list[JsonDict] = [{"type": "image_url", "image_url": {"url": u, "detail": detail}} for u in urls]
-        return await self._ask(_messages([*parts, {"type": "text", "text": prompt}], system), prompt, system)
+        parts: list[JsonDict] = []
+        for u in urls:
+            parts.append({"type": "image_url", "image_url": {"url": u, "detail": detail}})
+        return await self._ask(
+            _messages([*parts, {"type": "text", "text": prompt}], system), prompt, system
+        )
 
-    async def _ask(self, messages: Sequence[Message], prompt: str, system: str | None) -> ModelResponse:
+    async def _ask(
+        self, messages: Sequence[Message], prompt: str, system: str | None
+    ) -> ModelResponse:
         response = await self.client.chat(messages)
-        response.request_prompt, response.request_system = prompt, system
+        response.request_prompt = prompt
+        response.request_system = system
         return response
 
     async def chat_with_tools(
@@ -127,5 +155,8 @@ class ModelClient:
 
 
 def _messages(content: str | list[JsonDict], system: str | None) -> list[Message]:
-    head: list[Message] = [{"role": "system", "content": system}] if system else []
+    if system:
+        head: list[Message] = [{"role": "system", "content": system}]
+    else:
+        head = []
     return [*head, {"role": "user", "content": content}]

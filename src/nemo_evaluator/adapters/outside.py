@@ -35,16 +35,22 @@ class AgentSession:
     def broken(self) -> TransportError | None:
         """Why the agent's last connection to the model did not get out of its sandbox; None when it did."""
         why = why_broken(self.access.url)
-        return TransportError(f"the agent's connection to the model broke on this side: {why}") if why else None
+        if why:
+            return TransportError(f"the agent's connection to the model broke on this side: {why}")
+        return None
 
     @property
     def spent(self) -> str | None:
         """The limit of the step that the agent ran into."""
-        return next((budget.ended for budget in self.scope.budgets if budget.step and budget.ended), None)
+        return next(
+            (budget.ended for budget in self.scope.budgets if budget.step and budget.ended), None
+        )
 
     def usage(self) -> ModelResponse | None:
         """All calls as one: what the agent's work cost."""
-        return together([reply for _, reply in self.calls]) if self.calls else None
+        if self.calls:
+            return together([reply for _, reply in self.calls])
+        return None
 
 
 class AgentDoor:
@@ -88,7 +94,10 @@ class _Ledger(base.Observer):
         if session is None:
             return
         mended(session.access.url)
-        session.fault = None if reply.ok else error_of(reply, self._endpoint)
+        if reply.ok:
+            session.fault = None
+        else:
+            session.fault = error_of(reply, self._endpoint)
         if reply.ok:
             session.calls.append((_sent(reply.sent or request.body), self._response(reply)))
 
@@ -108,7 +117,10 @@ class _Ledger(base.Observer):
             queue_ms=reply.queue_ms,
             reasoning_content=reasoning or None,
             tool_calls=[
-                ToolCallInfo(str(c["id"] or ""), str(c["name"] or ""), parse_arguments(c["arguments"])) for c in calls
+                ToolCallInfo(
+                    str(c["id"] or ""), str(c["name"] or ""), parse_arguments(c["arguments"])
+                )
+                for c in calls
             ],
             from_cache=reply.from_cache,
         )
@@ -125,4 +137,6 @@ def _sent(body: JsonDict) -> list[JsonDict]:
     asked: Any = body.get("messages") or body.get("input") or body.get("prompt") or []
     if isinstance(asked, str):
         return [{"role": "user", "content": asked}]
-    return [message for message in asked if isinstance(message, dict)] if isinstance(asked, list) else []
+    if isinstance(asked, list):
+        return [message for message in asked if isinstance(message, dict)]
+    return []

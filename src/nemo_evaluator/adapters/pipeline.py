@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
+from typing import Any
 
 from nemo_evaluator.adapters._streams import DONE, PassingStream, encode_event
 from nemo_evaluator.adapters.base import Interceptor, log
@@ -20,7 +21,9 @@ class Pipeline:
         self.stages = sorted(stages, key=lambda stage: stage.place)
         self._endpoint = endpoint
         back = self.stages[::-1]
-        self._on_request = [(stage.on_request, _guard(stage)) for stage in _with("on_request", self.stages)]
+        self._on_request = [
+            (stage.on_request, _guard(stage)) for stage in _with("on_request", self.stages)
+        ]
         self._on_reply = [(stage.on_reply, _guard(stage)) for stage in _with("on_reply", back)]
         self._on_event = _with("on_event", back)
         self._on_error = _with("on_error", back)
@@ -43,7 +46,8 @@ class Pipeline:
             except BoundaryError as error:
                 await self._tell(request, error)
                 raise
-        if (stream := reply.stream) is not None:
+        stream = reply.stream
+        if stream is not None:
             if self._on_event or self._observers:
                 tapped = self._tapped(request, reply, stream)
                 reply.stream = Stream(tapped, closes=stream)
@@ -57,7 +61,12 @@ class Pipeline:
         return reply
 
     def stats(self) -> JsonDict:
-        return {type(stage).__module__.rpartition(".")[2]: counts for stage in self.stages if (counts := stage.stats())}
+        mapping: dict[str, Any] = {}
+        for stage in self.stages:
+            counts = stage.stats()
+            if counts:
+                mapping[type(stage).__module__.rpartition(".")[2]] = counts
+        return mapping
 
     async def close(self) -> None:
         for stage in self.stages:
@@ -68,7 +77,9 @@ class Pipeline:
             with _Spared(stage):
                 await stage.on_error(request, error)
 
-    async def _tapped(self, request: ModelRequest, reply: ModelReply, stream: Stream) -> AsyncIterator[bytes]:
+    async def _tapped(
+        self, request: ModelRequest, reply: ModelReply, stream: Stream
+    ) -> AsyncIterator[bytes]:
         """A stream that passes the event stages, and that the observers see once it has passed."""
         reader = PassingStream(request.path)
         try:
@@ -78,7 +89,9 @@ class Pipeline:
                     yield data
                 elif changed := self._rewritten(request, events, reader, last=False):
                     yield changed
-            if self._on_event and (tail := self._rewritten(request, reader.finish(), reader, last=True)):
+            if self._on_event and (
+                tail := self._rewritten(request, reader.finish(), reader, last=True)
+            ):
                 yield tail
         except BoundaryError as error:
             await self._tell(request, error)
@@ -89,7 +102,12 @@ class Pipeline:
                 await stage.on_reply(request, whole)
 
     def _rewritten(
-        self, request: ModelRequest, events: Sequence[JsonDict], reader: PassingStream, *, last: bool
+        self,
+        request: ModelRequest,
+        events: Sequence[JsonDict],
+        reader: PassingStream,
+        *,
+        last: bool,
     ) -> bytes:
         """The bytes of events after the event stages; once the server is done, also what the stages held back."""
         ending = (reader.done or last) and not reader.closed
@@ -118,7 +136,10 @@ class _Spared:
         return None
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> bool:
         if kind is None or not issubclass(kind, Exception):
             return False
@@ -127,9 +148,15 @@ class _Spared:
 
 
 def _guard(stage: Interceptor) -> _Spared | None:
-    return _Spared(stage) if stage.best_effort else None
+    if stage.best_effort:
+        return _Spared(stage)
+    return None
 
 
 def _with(method: str, stages: Sequence[Interceptor]) -> list[Interceptor]:
     """The stages whose classes give their own ``method``."""
-    return [stage for stage in stages if getattr(type(stage), method) is not getattr(Interceptor, method)]
+    results: list[Interceptor] = []
+    for stage in stages:
+        if getattr(type(stage), method) is not getattr(Interceptor, method):
+            results.append(stage)
+    return results

@@ -153,19 +153,24 @@ class Proxy(HttpServer):
                 self._access.check(caller, path)
                 with self._held(holder) as hold:
                     body = await _read(receive, hold)
-                    await self._post(path, caller, scope, body, respond)
+                    await self._post(path, caller, scope, body=body, respond=respond)
         except Refused as refused:
-            await self._send_json(respond, refused.status, refused.body(path), refused.headers)
+            await self._send_json(
+                respond, refused.status, refused.body(path), headers=refused.headers
+            )
 
     def _get(self, path: str, trusted: bool) -> JsonDict:
         own = self.door.endpoint
         names = (own.model, *own.allowed_models)
-        models = {name: {"id": name, "object": "model", "created": 0, "owned_by": "nel"} for name in names}
+        models = {
+            name: {"id": name, "object": "model", "created": 0, "owned_by": "nel"} for name in names
+        }
         if path == "/stats" and trusted:
             return self.stats()
         if path == "/models":
             return {"object": "list", "data": list(models.values())}
-        if (name := path.removeprefix("/models/")) in models:
+        name = path.removeprefix("/models/")
+        if name in models:
             return models[name]
         text = "only /health, /v1/models and, with the proxy's token, /stats answer GET"
         raise Refused(404, text, code="unknown_url")
@@ -188,7 +193,9 @@ class Proxy(HttpServer):
         finally:
             self._bodies.give_back(holder, sum(sizes))
 
-    async def _post(self, path: str, caller: CallScope | None, scope: Scope, body: JsonDict, respond: Respond) -> None:
+    async def _post(
+        self, path: str, caller: CallScope | None, scope: Scope, body: JsonDict, respond: Respond
+    ) -> None:
         pin_model(body, self.door.endpoint.model, self.door.endpoint.allowed_models)
         headers = passed_headers(scope["headers"])
         task = asyncio.current_task()
@@ -199,7 +206,7 @@ class Proxy(HttpServer):
         self._working[task] = _Asker(session, scope.get(DROP, _nothing))
         scope[LEAVE] = partial(self._leave, task)
         try:
-            await self._carry(path, caller, headers, body, respond)
+            await self._carry(path, caller, headers, body=body, respond=respond)
         except asyncio.CancelledError:
             # The agent has left, or the proxy stops: nobody waits for an answer.
             if task in self._working:
@@ -212,18 +219,23 @@ class Proxy(HttpServer):
         task.cancel()
 
     async def _carry(
-        self, path: str, caller: CallScope | None, headers: dict[str, str], body: JsonDict, respond: Respond
+        self,
+        path: str,
+        caller: CallScope | None,
+        headers: dict[str, str],
+        body: JsonDict,
+        respond: Respond,
     ) -> None:
         route = route_of(path, self.door.endpoint.protocol)
         reply: ModelReply | None = None
         try:
             with boundary(Cause.TRANSPORT):
-                request = ModelRequest(route.path, route.request(body), headers, caller)
+                request = ModelRequest(route.path, route.request(body), headers, scope=caller)
                 request.notes[OUTSIDE] = True
                 request.whole = not (body.get("stream") is True and route.streams)
                 reply = await self.door(request)
                 # A stage may have asked for the whole, or the service may have answered without streaming.
-                await self._answer(path, route, body, reply, respond)
+                await self._answer(path, route, body, reply=reply, respond=respond)
         except NelError as error:
             if reply is None or reply.stream is None:
                 raise refused_by(error) from error
@@ -235,20 +247,26 @@ class Proxy(HttpServer):
             if reply is not None and reply.stream is not None:
                 await reply.stream.aclose()
 
-    async def _answer(self, path: str, route: Route, asked: JsonDict, reply: ModelReply, respond: Respond) -> None:
+    async def _answer(
+        self, path: str, route: Route, asked: JsonDict, reply: ModelReply, respond: Respond
+    ) -> None:
         kept = {name: value for name in _KEPT if (value := reply.headers.get(name)) is not None}
         if reply.attempts > 1 and not reply.ok:
             kept |= FINAL
         if reply.stream is not None:
             await self._stream(route, reply, respond)
         elif not reply.ok:
-            await self._send_json(respond, reply.status, as_error(path, reply), kept)
+            await self._send_json(respond, reply.status, as_error(path, reply), headers=kept)
         elif asked.get("stream") is True and not route.streams:
-            await self._send(respond, 200, route.replayed(reply.body), b"text/event-stream", kept)
+            await self._send(
+                respond, 200, route.replayed(reply.body), kind=b"text/event-stream", headers=kept
+            )
         elif reply.raw is not None:
-            await self._send(respond, reply.status, reply.raw, b"application/octet-stream", kept)
+            await self._send(
+                respond, reply.status, reply.raw, kind=b"application/octet-stream", headers=kept
+            )
         else:
-            await self._send_json(respond, reply.status, route.reply(reply.body), kept)
+            await self._send_json(respond, reply.status, route.reply(reply.body), headers=kept)
 
     async def _stream(self, route: Route, reply: ModelReply, respond: Respond) -> None:
         assert reply.stream is not None
@@ -257,24 +275,33 @@ class Proxy(HttpServer):
         await respond({"type": "http.response.start", "status": 200, "headers": head})
         scrubber = StreamScrubber()
         async for data in route.stream(reply.stream):
-            if clean := scrubber.feed(data):
+            clean = scrubber.feed(data)
+            if clean:
                 await respond({"type": "http.response.body", "body": clean, "more_body": True})
         await respond({"type": "http.response.body", "body": scrubber.finish(), "more_body": False})
 
-    async def _send_json(self, respond: Respond, status: int, body: Any, headers: Any = None) -> None:
-        await self._send(respond, status, orjson.dumps(body), b"application/json", headers or {})
+    async def _send_json(
+        self, respond: Respond, status: int, body: Any, headers: Any = None
+    ) -> None:
+        await self._send(
+            respond, status, orjson.dumps(body), kind=b"application/json", headers=headers or {}
+        )
 
-    async def _send(self, respond: Respond, status: int, body: bytes, kind: bytes, headers: Any) -> None:
+    async def _send(
+        self, respond: Respond, status: int, body: bytes, kind: bytes, headers: Any
+    ) -> None:
         self._statuses[str(status)] += 1
         if kind == b"text/event-stream":
             scrubber = StreamScrubber()
             body = scrubber.feed(body) + scrubber.finish()
         else:
-            body = scrub_json(body) if kind == b"application/json" else scrub_bytes(body)
+            if kind == b"application/json":
+                body = scrub_json(body)
+            else:
+                body = scrub_bytes(body)
         head = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-        head += [
-            (name.encode("latin-1"), scrub(str(value)).encode("latin-1", "replace")) for name, value in headers.items()
-        ]
+        for name, value in headers.items():
+            head.append((name.encode("latin-1"), scrub(str(value)).encode("latin-1", "replace")))
         await respond({"type": "http.response.start", "status": status, "headers": head})
         await respond({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -325,4 +352,6 @@ async def _read(receive: Receive, hold: Callable[[int], None]) -> JsonDict:
 def check_session(name: str) -> None:
     """Refuse a name that could not stand in a URL."""
     if split_path(f"/s/{name}/v1/models") != (name, "/models"):
-        raise UsageError(f"{name!r} is not a session name", hint="up to 128 letters, digits, - and _")
+        raise UsageError(
+            f"{name!r} is not a session name", hint="up to 128 letters, digits, - and _"
+        )

@@ -34,7 +34,9 @@ class InterceptorRegistry:
     def register(name: str, target: str | None = None) -> Callable[[C], C]:
         """Register a module path, or the decorated class; later registrations win."""
         if target is not None:
-            INTERCEPTORS.add(name, target if ":" in target else f"{target}:Interceptor", replace=True)
+            INTERCEPTORS.add(
+                name, target if ":" in target else f"{target}:Interceptor", replace=True
+            )
 
         def decorate(kind: C) -> C:
             INTERCEPTORS.add(name, Kind(build=kind), replace=True)
@@ -48,11 +50,14 @@ def build_stage(spec: StageSpec, base_dir: Path | None = None) -> Interceptor:
     kind = _find(spec.name, base_dir)
     if not (isinstance(kind, type) and issubclass(kind, (Interceptor, StagedInterceptor))):
         raise UsageError(
-            f"{spec.name!r} is not an interceptor", hint="derive the class from nemo_evaluator.adapters.Interceptor"
+            f"{spec.name!r} is not an interceptor",
+            hint="derive the class from nemo_evaluator.adapters.Interceptor",
         )
     _check(spec, kind)
     made = kind(**spec.config)
-    return made if isinstance(made, Interceptor) else adapted(made)
+    if isinstance(made, Interceptor):
+        return made
+    return adapted(made)
 
 
 def _find(name: str, base_dir: Path | None) -> Any:
@@ -72,7 +77,12 @@ def _check(spec: StageSpec, kind: Any) -> None:
     except ValidationError as error:
         item = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, item["loc"]))
-        words = {"extra_forbidden": f"has no setting {key!r}", "missing": f"needs the setting {key!r}"}
-        said = words.get(item["type"], f"has a wrong {key}: {item['msg'][:1].lower()}{item['msg'][1:]}")
+        words = {
+            "extra_forbidden": f"has no setting {key!r}",
+            "missing": f"needs the setting {key!r}",
+        }
+        said = words.get(
+            item["type"], f"has a wrong {key}: {item['msg'][:1].lower()}{item['msg'][1:]}"
+        )
         hint = f"it takes: {', '.join(schema.model_fields) or 'nothing'}"
         raise UsageError(f"interceptor {spec.name!r} {said}", hint=hint) from None

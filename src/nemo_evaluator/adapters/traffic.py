@@ -84,7 +84,9 @@ class Traffic(base.Observer):
         number = f"{next(self._numbers):012x}"
         record: JsonDict = {
             "model_traffic_request_id": f"{scope.session}:{number}",
-            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "timestamp": datetime.now(UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z"),
             "benchmark": scope.benchmark,
             "problem_idx": scope.problem_idx,
             "repeat": scope.repeat,
@@ -101,7 +103,9 @@ class Traffic(base.Observer):
 
     def _add_usage(self, record: JsonDict, reply: ModelReply) -> None:
         usage = usage_of(reply.body)
-        record["usage"] = {f"{name}_tokens": count for name, count in usage._asdict().items() if count is not None}
+        record["usage"] = {
+            f"{name}_tokens": count for name, count in usage._asdict().items() if count is not None
+        }
         if record["usage"]:
             record["token_provenance"] = "provider_reported"
         if reply.first_token_ms is not None:
@@ -110,25 +114,38 @@ class Traffic(base.Observer):
             if usage.completion and spent > 0:
                 record["tokens_per_second"] = round(usage.completion / (spent / 1000.0), 2)
         if self._price is not None and not reply.from_cache:
-            record["cost_usd"] = tokens_cost(self._price, usage.prompt, usage.completion, usage.cached)
+            record["cost_usd"] = tokens_cost(
+                self._price, usage.prompt, usage.completion, cached=usage.cached
+            )
 
     def _add_error(self, record: JsonDict, reply: ModelReply) -> None:
         fields = as_dict(reply.body.get("error"))
         record["error_type"] = fields.get("type") or "http_error"
         record["error_message"] = message_of(reply)
-        body = dumps(reply.body).decode() if reply.body else (reply.raw or b"").decode("utf-8", "replace")
+        if reply.body:
+            body = dumps(reply.body).decode()
+        else:
+            body = (reply.raw or b"").decode("utf-8", "replace")
         record["error_body"] = scrub(body)[:_ERROR_CHARS]
         if fields.get("code") is not None:
             record["error_code"] = fields["code"]
 
     def _cut(self, text: str) -> str:
         most = self._capture.max_content_chars
-        return text if not most or len(text) <= most else f"{text[:most]}… [{len(text) - most} characters left out]"
+        if not most or len(text) <= most:
+            return text
+        return f"{text[:most]}… [{len(text) - most} characters left out]"
 
 
 _BATCH: Final = 256
 _DELAY: Final = 0.5
-_CONTENT: Final = ("tool_calls_full", "reasoning_content", "message_content", "request_body", "error_body")
+_CONTENT: Final = (
+    "tool_calls_full",
+    "reasoning_content",
+    "message_content",
+    "request_body",
+    "error_body",
+)
 
 
 class TrafficLog:
@@ -142,7 +159,10 @@ class TrafficLog:
         self._bodies = keep == "bodies"
         self._max = max_bytes
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._size = path.stat().st_size if path.is_file() else 0
+        if path.is_file():
+            self._size = path.stat().st_size
+        else:
+            self._size = 0
         self._lines: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -167,7 +187,8 @@ class TrafficLog:
             self._timer.cancel()
             self._timer = None
         if self._lines:
-            lines, self._lines = self._lines, []
+            lines = self._lines
+            self._lines = []
             with self.path.open("ab") as file:
                 file.write(b"".join(lines))
 

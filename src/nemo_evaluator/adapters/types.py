@@ -131,7 +131,13 @@ class StagedAdapter(Interceptor):
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
         if self._asks is None:
             return None
-        given = AdapterRequest("POST", request.path, dict(request.headers), dict(request.body), _context_of(request))
+        given = AdapterRequest(
+            "POST",
+            request.path,
+            dict(request.headers),
+            body=dict(request.body),
+            ctx=_context_of(request),
+        )
         set_context(given.ctx)
         made = await self._asks(given)
         if isinstance(made, AdapterResponse):
@@ -147,24 +153,35 @@ class StagedAdapter(Interceptor):
         body = reply.body if reply.raw is None else reply.raw
         context = _context_of(request)
         set_context(context)
-        made = await self._answers(AdapterResponse(reply.status, dict(reply.headers), body, reply.latency_ms, context))
+        made = await self._answers(
+            AdapterResponse(
+                reply.status, dict(reply.headers), body, latency_ms=reply.latency_ms, ctx=context
+            )
+        )
         if not isinstance(made, AdapterResponse):
             raise self._wrong("intercept_response", made)
         return _reply(made, reply)
 
     async def close(self) -> None:
-        closing = self._inner.close() if hasattr(self._inner, "close") else None
+        if hasattr(self._inner, "close"):
+            closing: Any | None = self._inner.close()
+        else:
+            closing = None
         if inspect.isawaitable(closing):
             await closing
 
     def _wrong(self, method: str, made: object) -> UsageError:
         name = type(self._inner).__qualname__
-        return UsageError(f"{method} of {name} returned {type(made).__name__}", hint="return what it was given")
+        return UsageError(
+            f"{method} of {name} returned {type(made).__name__}", hint="return what it was given"
+        )
 
 
 def adapted(inner: StagedInterceptor) -> StagedAdapter:
     place = Place.REPLY if inner.stage is Stage.RESPONSE else Place.EDIT
-    kind = type("StagedAdapter", (StagedAdapter,), {"best_effort": inner.best_effort, "place": place})
+    kind = type(
+        "StagedAdapter", (StagedAdapter,), {"best_effort": inner.best_effort, "place": place}
+    )
     made: StagedAdapter = kind(inner)
     return made
 
@@ -179,9 +196,11 @@ def _context_of(request: ModelRequest) -> InterceptorContext:
 
 
 def _reply(made: AdapterResponse, reply: ModelReply) -> ModelReply:
-    reply.status, reply.headers = made.status_code, made.headers
+    reply.status = made.status_code
+    reply.headers = made.headers
     if isinstance(made.body, bytes):
         reply.raw = made.body
     else:
-        reply.body, reply.raw = made.body, None
+        reply.body = made.body
+        reply.raw = None
     return reply

@@ -33,7 +33,9 @@ class Question:
         known = [*self.words, *self.hidden, *(recipes() if self.many else ())]
         if word in known or word in self.also:
             # Bundles keep the word that was given: it names the file.
-            return word if self.many else self.also.get(word, word)
+            if self.many:
+                return word
+            return self.also.get(word, word)
         if word.replace("-", "_") in known:
             return word.replace("-", "_")
         hint = did_you_mean(word, known, also=f"one of: {', '.join(known)}")
@@ -53,7 +55,12 @@ class Answers:
     @property
     def file_name(self) -> str:
         """Such as ``slurm_vllm_reasoning_math_reasoning_standard.yaml``."""
-        return "_".join([self.execution, self.deployment, self.model_type, *sorted(set(self.benchmarks))]) + ".yaml"
+        return (
+            "_".join(
+                [self.execution, self.deployment, self.model_type, *sorted(set(self.benchmarks))]
+            )
+            + ".yaml"
+        )
 
 
 @cache
@@ -70,7 +77,10 @@ def read_answers(given: Mapping[str, str | Iterable[str]]) -> Answers:
         if isinstance(value, str):
             checked[name] = question.check(value)
         else:
-            words = [word for text in value for word in text.replace(",", " ").split()]
+            words: list[str] = []
+            for text in value:
+                for word in text.replace(",", " ").split():
+                    words.append(word)
             checked[name] = tuple(dict.fromkeys(map(question.check, words)))
     return Answers(**checked)
 
@@ -88,10 +98,21 @@ def ask_answers(choose: Callable[[Question, str], str], given: Mapping[str, Any]
 
 def build_config(answers: Answers, settings: Iterable[str] = (), model: str | None = None) -> str:
     """The text of the config. ``settings`` are ``KEY=VALUE`` as ``--set`` takes them; what is missing stays ``???``."""
-    entries = dict.fromkeys(entry for bundle in answers.benchmarks for entry in _entries(bundle, answers.model_type))
-    code = ("docker" if shutil.which("docker") else "local") if any("sandbox: code" in one for one in entries) else ""
+    entries = dict.fromkeys(
+        entry for bundle in answers.benchmarks for entry in _entries(bundle, answers.model_type)
+    )
+    if any("sandbox: code" in one for one in entries):
+        if shutil.which("docker"):
+            code = "docker"
+        else:
+            code = "local"
+    else:
+        code = ""
     title = f"{answers.model_type} model: {', '.join(answers.benchmarks)}"
-    text = render("config.yaml.j2", **asdict(answers) | {"benchmarks": list(entries), "code": code, "title": title})
+    text = render(
+        "config.yaml.j2",
+        **asdict(answers) | {"benchmarks": list(entries), "code": code, "title": title},
+    )
     for path, value in (*_model(answers, model), *map(parse_override, settings)):
         text = set_value(text, path, value)
     return text + "\n"
@@ -101,7 +122,12 @@ def ask_missing(value: Callable[[Missing], str], text: str) -> str:
     """The text with every missing value asked for. A key is given by the name of its variable."""
     for missing in missing_values(text):
         path, answer = parse_override(f"{missing.name}={value(missing)}")
-        if path[-1] == "api_key" and isinstance(answer, str) and answer.isidentifier() and path[0] == "services":
+        if (
+            path[-1] == "api_key"
+            and isinstance(answer, str)
+            and answer.isidentifier()
+            and path[0] == "services"
+        ):
             answer = f"${{{answer}}}"
         text = set_value(text, path, answer)
     return text
@@ -120,7 +146,8 @@ def output_path(answers: Answers, output: str | None) -> Path:
     """Where a config goes: a number is added to the name while it is taken."""
     given = Path(output or ".").expanduser()
     first = given if given.suffix in _ENDINGS else given / answers.file_name
-    path, number = first, 0
+    path = first
+    number = 0
     while path.exists():
         number += 1
         path = first.with_stem(f"{first.stem}_{number}")
@@ -129,9 +156,12 @@ def output_path(answers: Answers, output: str | None) -> Path:
 
 def refuse_missing(text: str) -> None:
     """Raise UsageError that lists every value that is still missing, with the way to give it."""
-    if missing := missing_values(text):
+    missing = missing_values(text)
+    if missing:
         lines = "\n".join(f"    --set {one.name}=VALUE    # {one.hint}" for one in missing)
-        raise UsageError("values are missing", hint=f"give them (or leave out --yes to be asked):\n{lines}")
+        raise UsageError(
+            "values are missing", hint=f"give them (or leave out --yes to be asked):\n{lines}"
+        )
 
 
 def _entries(bundle: str, model_type: str) -> list[str]:
@@ -142,8 +172,14 @@ def _entries(bundle: str, model_type: str) -> list[str]:
     named = {"chat_reasoning": "reasoning"}.get(model_type, model_type)
     names = by_type.get(named, by_type["chat"])
     if not names:
-        fitting = [name for name, types in read_data("bundles.yaml").items() if types.get(named, types["chat"])]
-        raise UsageError(f"{bundle} has no benchmarks for a {model_type} model", hint=f"one of: {', '.join(fitting)}")
+        fitting: list[Any] = []
+        for name, types in read_data("bundles.yaml").items():
+            if types.get(named, types["chat"]):
+                fitting.append(name)
+        raise UsageError(
+            f"{bundle} has no benchmarks for a {model_type} model",
+            hint=f"one of: {', '.join(fitting)}",
+        )
     return [recipes()[name].config if name in recipes() else name for name in names]
 
 
@@ -157,7 +193,10 @@ def _model(answers: Answers, model: str | None) -> list[tuple[list[str], Any]]:
     from nemo_evaluator.config.quick import find_provider  # noqa: PLC0415
 
     provider, name = find_provider(model)
-    path = "completions" if answers.model_type == "base" else "chat/completions"
+    if answers.model_type == "base":
+        path = "completions"
+    else:
+        path = "chat/completions"
     key = f"${{{provider.key}}}" if provider.key else None
     values = {"url": f"{provider.url}/{path}", "model": name, "api_key": key}
     return [(["services", "model", field], value) for field, value in values.items()]

@@ -27,9 +27,12 @@ from nemo_evaluator.store.layout import PREVIOUS
 
 SUFFIX: Final = "-canary"
 # A few problems tell little of shares: what is rare is a remark, any row that failed is a reason to stop.
-_LIMITS: Final = CheckLimits(truncated=0.25, unparsed=0.25, failed=0.0, refusals=1.0, reasoning=0.25)
+_LIMITS: Final = CheckLimits(
+    truncated=0.25, unparsed=0.25, failed=0.0, refusals=1.0, reasoning=0.25
+)
 _TROUBLE: Final = re.compile(
-    r"traceback|exception|\boom\b|out of memory|killed|unauthorized|rate.?limit|no space left|permission denied", re.I
+    r"traceback|exception|\boom\b|out of memory|killed|unauthorized|rate.?limit|no space left|permission denied",
+    re.I,
 )
 _LINE_CHARS: Final = 160
 _LINES_OF_A_LOG: Final = 3
@@ -79,11 +82,17 @@ class _Pace:
     def words(self, tuned: int | None) -> str:
         """For people. ``tuned`` is the concurrency that retries led to, if there were any."""
         measured = f"{self.key}: median {self.seconds:.2g} s per answer at concurrency {self.used}"
-        retried = "1 retry" if self.retries == 1 else f"{self.retries or 'no'} retries"
+        if self.retries == 1:
+            retried = "1 retry"
+        else:
+            retried = f"{self.retries or 'no'} retries"
         if tuned is not None:
             return f"{measured}, {retried}: start the whole run with max_concurrent: {tuned} (--gated does)"
         time = clock(self.answers * self.seconds / max(1, min(self.most, self.answers)))
-        untried = f" (more than {self.used} at once was not tried)" if self.used < self.most else ""
+        if self.used < self.most:
+            untried = f" (more than {self.used} at once was not tried)"
+        else:
+            untried = ""
         told = f"max_concurrent {self.most} can stay{untried}; {self.answers:,} answers then take about {time}"
         return f"{measured}, {retried}: {told}"
 
@@ -93,13 +102,17 @@ def run_canary(request: RunRequest, problems: int = 10) -> CanaryReport:
 
     Raises ConfigError, as the whole run would. Nothing is exported, and the folder of the whole run is not touched.
     """
-    use_env_file(Path(request.config_file).parent if request.config_file else Path(), request.env_file)
+    use_env_file(
+        Path(request.config_file).parent if request.config_file else Path(), request.env_file
+    )
     try:
         loaded = load_request(request)
     except ConfigError as error:
         raise error.with_rest(find_problems) from None
     folder = Path(f"{Path(loaded.config.output.dir)}{SUFFIX}")
-    plain = replace(request, fresh=True, resume=False, dry_run=False, background=False, submit=False, shard=None)
+    plain = replace(
+        request, fresh=True, resume=False, dry_run=False, background=False, submit=False, shard=None
+    )
     override = (*request.override, *_overrides(loaded))
     asked = replace(plain, max_problems=problems, output_dir=str(folder), override=override)
     tuned: dict[int, int] = {}
@@ -108,14 +121,24 @@ def run_canary(request: RunRequest, problems: int = 10) -> CanaryReport:
         with redirect_stdout(sys.stderr):
             code = start(replace(asked, override=(*asked.override, *settings)))
         report, paces = _report(folder, code, loaded)
-        tried = {one.number: min(tuned.get(one.number, one.most), problems) for one in paces if one.retries}
+        tried: dict[int, int] = {}
+        for one in paces:
+            if one.retries:
+                tried[one.number] = min(tuned.get(one.number, one.most), problems)
         lower = {number: level // 2 for number, level in tried.items() if level > 1}
         if report.exit_code or not lower:
             break
         tuned |= lower
-        settings = [f"benchmarks.{number}.max_concurrent={level}" for number, level in sorted(tuned.items())]
-        words = ", ".join(f"{loaded.config.benchmarks[number].key} at {level}" for number, level in lower.items())
-        print(f"Requests had to be retried; the canary runs again with half the concurrency: {words}", file=sys.stderr)
+        settings = []
+        for number, level in sorted(tuned.items()):
+            settings.append(f"benchmarks.{number}.max_concurrent={level}")
+        words = ", ".join(
+            f"{loaded.config.benchmarks[number].key} at {level}" for number, level in lower.items()
+        )
+        print(
+            f"Requests had to be retried; the canary runs again with half the concurrency: {words}",
+            file=sys.stderr,
+        )
     report.settings, report.advice = settings, [one.words(tuned.get(one.number)) for one in paces]
     return report
 
@@ -129,11 +152,22 @@ def _report(folder: Path, code: int, loaded: LoadedConfig) -> tuple[CanaryReport
     if not folder.is_dir():
         # A run behind ssh leaves its rows there.
         report.exit_code = EXIT_INVALID if code else EXIT_OK
-        report.remarks.append(f"the rows are on the cluster; `nel check {folder}` there judges them")
+        report.remarks.append(
+            f"the rows are on the cluster; `nel check {folder}` there judges them"
+        )
         return report, []
     checks = check_path(folder, _LIMITS)
-    report.causes = [cause for check in checks for cause in _causes(check)]
-    notes = [(check.benchmark, one) for check in checks for one in check.findings if one.level is Level.NOTE]
+    causes: list[Cause] = []
+    for check in checks:
+        for cause in _causes(check):
+            causes.append(cause)
+    report.causes = causes
+    notes = [
+        (check.benchmark, one)
+        for check in checks
+        for one in check.findings
+        if one.level is Level.NOTE
+    ]
     report.remarks = [f"{name}: {one.message}" for name, one in notes if one.check != "failures"]
     report.remarks += _log_lines(folder)
     report.exit_code = EXIT_INVALID if report.causes or code else EXIT_OK
@@ -175,8 +209,13 @@ def _overrides(loaded: LoadedConfig) -> Iterator[str]:
         if bench.stop_when is not None:
             yield f"benchmarks.{number}.stop_when=null"
     for name, service in loaded.raw.get("services", {}).items():
-        yield from (f"services.{name}.{key}=1" for key in ("replicas", "num_instances") if key in service)
-    if getattr(loaded.config.cluster, "shards", None) is not None and loaded.config.cluster.type == "slurm":
+        yield from (
+            f"services.{name}.{key}=1" for key in ("replicas", "num_instances") if key in service
+        )
+    if (
+        getattr(loaded.config.cluster, "shards", None) is not None
+        and loaded.config.cluster.type == "slurm"
+    ):
         yield "cluster.shards=null"
 
 
@@ -189,10 +228,18 @@ def _causes(check: RunCheck) -> Iterator[Cause]:
             continue
         words = [one.message, *(note.message for note in failed if one.check == "coverage")]
         text = " ".join([one.message, *(note.message for note in failed)]).lower()
-        auth = "auth" if re.search(r"\b40[13]\b|unauthorized", text) else ""
-        causes = [note.message.partition(":")[0] for note in failed if one.check in ("coverage", "finished")]
+        if re.search(r"\b40[13]\b|unauthorized", text):
+            auth = "auth"
+        else:
+            auth = ""
+        causes: list[str] = []
+        for note in failed:
+            if one.check in ("coverage", "finished"):
+                causes.append(note.message.partition(":")[0])
         asked = [*causes, one.check, auth, one.failure_class or ""]
-        fix = next((fixes[word] for word in asked if word in fixes), "see the rows: nel show RUN --failed")
+        fix = next(
+            (fixes[word] for word in asked if word in fixes), "see the rows: nel show RUN --failed"
+        )
         yield Cause(check.benchmark, "; ".join(words), fix)
 
 
@@ -209,19 +256,25 @@ def _log_lines(folder: Path) -> Iterator[str]:
 
 def _pace(bundle: Bundle, loaded: LoadedConfig) -> _Pace | None:
     benches = loaded.config.benchmarks
-    number = next((at for at, one in enumerate(benches) if one.key == bundle.path.parent.name), None)
-    runtime, scores = bundle.runtime, as_dict(bundle.benchmark.get("scores"))
+    number = next(
+        (at for at, one in enumerate(benches) if one.key == bundle.path.parent.name), None
+    )
+    runtime = bundle.runtime
+    scores = as_dict(bundle.benchmark.get("scores"))
     if number is None or not runtime.p50_ms or not runtime.steps_per_second:
         return None
     bench = benches[number]
     service = loaded.config.model_services().get(bench.solver.model_service or "")
-    limits = [bench.max_concurrent, *(getattr(service, name, None) for name in ("max_concurrent", "slots"))]
+    limits = [
+        bench.max_concurrent,
+        *(getattr(service, name, None) for name in ("max_concurrent", "slots")),
+    ]
     return _Pace(
         number,
         bench.key,
         runtime.p50_ms / 1000,
-        max(1, round(runtime.steps_per_second * runtime.p50_ms / 1000)),
-        min(filter(None, limits)),
-        as_count(as_dict(scores.get("runtime")).get("total_retries")) or 0,
-        min(bundle.dataset_size or 0, bench.max_problems or sys.maxsize) * bench.repeats,
+        used=max(1, round(runtime.steps_per_second * runtime.p50_ms / 1000)),
+        most=min(filter(None, limits)),
+        retries=as_count(as_dict(scores.get("runtime")).get("total_retries")) or 0,
+        answers=min(bundle.dataset_size or 0, bench.max_problems or sys.maxsize) * bench.repeats,
     )

@@ -32,40 +32,65 @@ class Quantization:
     @property
     def bytes_per_weight(self) -> float:
         """Of all layers on average."""
-        names, known = self.layers or {self.algorithm or "": 1}, _known("bytes_per_weight").items()
-        sizes = [next((size for part, size in known if part in name), 2.0) * count for name, count in names.items()]
+        names = self.layers or {self.algorithm or "": 1}
+        known = _known("bytes_per_weight").items()
+        sizes = [
+            next((size for part, size in known if part in name), 2.0) * count
+            for name, count in names.items()
+        ]
         return sum(sizes) / sum(names.values())
 
     @property
     def facts(self) -> set[str]:
         """What rules for engines may ask for."""
-        text, mixed = f"{self.algorithm} {self.method}".lower(), len(self.layers) > 1
-        named = {word for word in ("fp8", "nvfp4", "mxfp4", "awq", "gptq") if word in text and not mixed}
-        parts = {"modelopt": self.method == "modelopt", "mixed": mixed, "kv_cache": self.kv_cache is not None}
+        text = f"{self.algorithm} {self.method}".lower()
+        mixed = len(self.layers) > 1
+        named: set[str] = set()
+        for word in ("fp8", "nvfp4", "mxfp4", "awq", "gptq"):
+            if word in text and not mixed:
+                named.add(word)
+        parts = {
+            "modelopt": self.method == "modelopt",
+            "mixed": mixed,
+            "kv_cache": self.kv_cache is not None,
+        }
         parts |= {"quantized": self.method is not None, "legacy_file": self.source == _LEGACY}
         return named | {name for name, true in parts.items() if true}
 
 
 def read_quantization(config: JsonDict, legacy: Any) -> tuple[Quantization, list[str]]:
     """What config.json says, else the older hf_quant_config.json; and where the two disagree."""
-    old, block = Quantization(), as_dict(config.get("quantization_config") or config.get("compression_config"))
-    if older := as_dict(as_dict(legacy).get("quantization")):
+    old = Quantization()
+    block = as_dict(config.get("quantization_config") or config.get("compression_config"))
+    older = as_dict(as_dict(legacy).get("quantization"))
+    if older:
         old = replace(_read({"quant_method": "modelopt", **older}), source=_LEGACY)
         if not older.get("quant_algo"):
             # Of some checkpoints the KV cache alone was calibrated.
-            old = replace(old, method=None, algorithm=None) if old.kv_cache else Quantization()
+            if old.kv_cache:
+                old = replace(old, method=None, algorithm=None)
+            else:
+                old = Quantization()
     if not block:
         return old, []
-    new, warnings = _read(block), []
+    new = _read(block)
+    warnings = []
     if old.algorithm and new.algorithm != old.algorithm:
-        warnings = [f"config.json says {new.algorithm}, {_LEGACY} {old.algorithm}; engines read the former"]
+        warnings = [
+            f"config.json says {new.algorithm}, {_LEGACY} {old.algorithm}; engines read the former"
+        ]
     return new, warnings
 
 
 def _read(block: JsonDict) -> Quantization:
-    method = str(block.get("quant_method") or ("modelopt" if block.get("quant_algo") else "compressed-tensors")).lower()
+    method = str(
+        block.get("quant_method")
+        or ("modelopt" if block.get("quant_algo") else "compressed-tensors")
+    ).lower()
     named = map(as_dict, as_dict(block.get("config_groups")).values())
-    schemes = [_scheme(as_dict(one.get("weights")), as_dict(one.get("input_activations"))) for one in named]
+    schemes: list[str | None] = []
+    for one in named:
+        schemes.append(_scheme(as_dict(one.get("weights")), as_dict(one.get("input_activations"))))
     groups = Counter(filter(None, schemes))
     layers_by_name = as_dict(block.get("quantized_layers"))
     mixed = Counter(str(as_dict(one).get("quant_algo")).upper() for one in layers_by_name.values())
@@ -75,16 +100,36 @@ def _read(block: JsonDict) -> Quantization:
         method = "modelopt"
         algorithm = str(block.get("quant_algo") or " + ".join(sorted(groups)) or "unknown").upper()
     elif groups:
-        algorithm, mixed = " + ".join(sorted(groups)), groups
+        algorithm = " + ".join(sorted(groups))
+        mixed = groups
     elif method == "bitsandbytes":
-        algorithm = "INT4 BNB" if block.get("load_in_4bit") or block.get("_load_in_4bit") else "INT8 BNB"
+        if block.get("load_in_4bit") or block.get("_load_in_4bit"):
+            algorithm = "INT4 BNB"
+        else:
+            algorithm = "INT8 BNB"
     elif "fp8" in method or "mxfp4" in method:
-        algorithm = ("FP8 BLOCK" if size else "FP8") if "fp8" in method else "MXFP4"
+        if "fp8" in method:
+            if size:
+                algorithm = "FP8 BLOCK"
+            else:
+                algorithm = "FP8"
+        else:
+            algorithm = "MXFP4"
     else:
         algorithm = f"INT{bits} {method.partition('_')[0].upper()}"
     kv = block.get("kv_cache_quant_algo") or _scheme(as_dict(block.get("kv_cache_scheme")), {})
-    layers = dict(mixed) if len(mixed) > 1 else {}
-    return Quantization(method, algorithm, str(kv).upper() if kv else None, "config.json", size, layers)
+    if len(mixed) > 1:
+        layers = dict(mixed)
+    else:
+        layers = {}
+    return Quantization(
+        method,
+        algorithm,
+        str(kv).upper() if kv else None,
+        source="config.json",
+        block=size,
+        layers=layers,
+    )
 
 
 def _scheme(weights: JsonDict, activations: JsonDict) -> str | None:
@@ -130,12 +175,17 @@ def find_checkpoint(text: str) -> Path:
     if path.is_file():
         raise UsageError(f"{text} is a file", hint="give the folder that holds config.json")
     if text.startswith(("/", ".", "~")) or text.count("/") != 1:
-        raise UsageError(f"{text} does not exist", hint="give the folder of a checkpoint, or a hub name: ORG/NAME")
+        raise UsageError(
+            f"{text} does not exist",
+            hint="give the folder of a checkpoint, or a hub name: ORG/NAME",
+        )
     from huggingface_hub import constants, try_to_load_from_cache  # noqa: PLC0415 - slow, only for hub names
 
     found = try_to_load_from_cache(text, "config.json")
     if not isinstance(found, str):
-        hint = f"nothing is downloaded here: hf download {text} --include '*.json', or give a folder"
+        hint = (
+            f"nothing is downloaded here: hf download {text} --include '*.json', or give a folder"
+        )
         raise UsageError(f"{text} is not in the local cache {constants.HF_HUB_CACHE}", hint=hint)
     return Path(found).parent
 
@@ -143,7 +193,10 @@ def find_checkpoint(text: str) -> Path:
 def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
     """Everything that the files tell. Raises UsageError when there is no usable config.json."""
     config = _config(folder)
-    text = next((as_dict(config[key]) for key in _known("text") if isinstance(config.get(key), dict)), config)
+    text = next(
+        (as_dict(config[key]) for key in _known("text") if isinstance(config.get(key), dict)),
+        config,
+    )
     text = as_dict(text.get("text_config")) or text
     both = {**config, **text}
     legacy = _json(folder / "hf_quant_config.json")
@@ -151,13 +204,20 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
     quantization, said = read_quantization(both, legacy)
     context, scaling = _context(both, as_dict(_json(folder / "tokenizer_config.json")))
     name = name or folder.resolve().name
-    experts = _first(both, _known("experts")) or _first(as_dict(both.get("ffn_config")), _known("experts")) or 0
-    template, sampling = _template(folder), as_dict(_json(folder / "generation_config.json"))
+    experts = (
+        _first(both, _known("experts"))
+        or _first(as_dict(both.get("ffn_config")), _known("experts"))
+        or 0
+    )
+    template = _template(folder)
+    sampling = as_dict(_json(folder / "generation_config.json"))
     warnings = list(said)
     weights = _weights(folder)
     if weights is None and (sized := _NAMED_SIZE.search(name)):
         weights = int(float(sized[1]) * 1e9 * quantization.bytes_per_weight)
-        warnings.append(f"there are no weights here; their size is estimated from the name ({sized[0]})")
+        warnings.append(
+            f"there are no weights here; their size is estimated from the name ({sized[0]})"
+        )
     if context is None:
         warnings.append("config.json does not say how long the context is")
     return Checkpoint(
@@ -175,8 +235,13 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
         intermediate=_first(both, ("moe_intermediate_size", "intermediate_size")),
         experts=experts if experts > 1 else 0,
         vision=any(config.get(key) is not None for key in _known("vision")),
-        chat_template=bool(template) if template or (folder / "tokenizer_config.json").is_file() else None,
-        thinks=any(word in template for word in ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")),
+        chat_template=bool(template)
+        if template or (folder / "tokenizer_config.json").is_file()
+        else None,
+        thinks=any(
+            word in template
+            for word in ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")
+        ),
         tools="tool" in template,
         weight_bytes=weights,
         generation={key: sampling[key] for key in sampling if key in _known("sampling")},
@@ -194,11 +259,15 @@ def _config(folder: Path) -> JsonDict:
     if isinstance(found, dict) and found:
         return found
     if found is not None:
-        raise UsageError(f"{folder / 'config.json'} holds no settings", hint="download the checkpoint again")
+        raise UsageError(
+            f"{folder / 'config.json'} holds no settings", hint="download the checkpoint again"
+        )
     for pattern, what, fix in read_data("other_forms.yaml"):
         if any(folder.glob(pattern)):
             raise UsageError(f"{folder} holds {what}, not a Hugging Face checkpoint", hint=fix)
-    raise UsageError(f"{folder} has no config.json", hint="give the folder of a Hugging Face checkpoint")
+    raise UsageError(
+        f"{folder} has no config.json", hint="give the folder of a Hugging Face checkpoint"
+    )
 
 
 def _json(path: Path) -> Any:
@@ -211,7 +280,9 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is not JSON: {error}", hint="was the download cut off? fetch it again") from error
+        raise UsageError(
+            f"{path} is not JSON: {error}", hint="was the download cut off? fetch it again"
+        ) from error
 
 
 def _first(data: JsonDict, keys: Iterable[str]) -> int | None:
@@ -237,7 +308,8 @@ def _context(config: JsonDict, tokenizer: JsonDict) -> tuple[int | None, str | N
 
 def _template(folder: Path) -> str:
     parts = [str(as_dict(_json(folder / "tokenizer_config.json")).get("chat_template") or "")]
-    parts += [path.read_text(encoding="utf-8", errors="replace") for path in folder.glob("chat_template.j*")]
+    for path in folder.glob("chat_template.j*"):
+        parts.append(path.read_text(encoding="utf-8", errors="replace"))
     return "\n".join(filter(None, parts))
 
 

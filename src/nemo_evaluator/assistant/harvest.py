@@ -48,7 +48,8 @@ def harvest(path: Path) -> list[Harvested]:
 
 
 def _line(bundle: Bundle) -> Harvested:
-    score, people = _canonical(bundle), bundle.corrected
+    score = _canonical(bundle)
+    people = bundle.corrected
     tampering = bundle.tampering
     scale = None if score is None else 1 if abs(score.value) <= 1 else 100
     return Harvested(
@@ -74,11 +75,15 @@ def _line(bundle: Bundle) -> Harvested:
 def _canonical(bundle: Bundle) -> Score | None:
     """The score that the benchmark's recipe names, else the headline."""
     names = (bundle.path.parent.name, bundle.name)
-    recipe = next((one for one in recipes().values() if {one.name, one.benchmark["name"]} & set(names)), None)
+    recipe = next(
+        (one for one in recipes().values() if {one.name, one.benchmark["name"]} & set(names)), None
+    )
     own = [score for score in bundle.scores if score is not bundle.corrected]
     fitting = [score for score in own if recipe and re.search(recipe.metric, score.name)]
     exact = [score for score in fitting if recipe and score.name == recipe.metric]
-    averages = sorted(exact or fitting, key=lambda score: int((_AVERAGE.search(score.name) or (0, 0))[1]))
+    averages = sorted(
+        exact or fitting, key=lambda score: int((_AVERAGE.search(score.name) or (0, 0))[1])
+    )
     return averages[-1] if averages else bundle.headline
 
 
@@ -87,7 +92,9 @@ def _error(bundle: Bundle, score: Score) -> float | None:
     if score.name in _OF_ROWS and bundle.results.is_file():
         rows = read_table(bundle.results)
         if rows.scored.any() and len(set(rows.problem[rows.scored])) > 1:
-            return math.sqrt(cluster_spread(rows.reward[rows.scored], rows.problem[rows.scored]).variance)
+            return math.sqrt(
+                cluster_spread(rows.reward[rows.scored], rows.problem[rows.scored]).variance
+            )
     if score.ci_lower is not None and score.ci_upper is not None:
         return (score.ci_upper - score.ci_lower) / _WIDTH_OF_95
     return None

@@ -16,14 +16,25 @@ def install_skills(folder: Path | None = None, *, force: bool = False) -> list[P
 
     Raises UsageError, before anything is written, when a skill there was changed and ``force`` is not given.
     """
-    homes = [folder] if folder else [Path(name) / "skills" for name in _AGENTS if Path(name).is_dir()]
+    if folder:
+        homes = [folder]
+    else:
+        homes = [Path(name) / "skills" for name in _AGENTS if Path(name).is_dir()]
     homes = homes or [Path(".claude") / "skills"]
     sources = sorted(SKILLS.glob("*/SKILL.md"))
-    targets = {home / source.parent.name / source.name: source.read_bytes() for home in homes for source in sources}
-    changed = [path for path, text in targets.items() if path.exists() and path.read_bytes() != text]
+    targets: dict[Path, bytes] = {}
+    for home in homes:
+        for source in sources:
+            targets[home / source.parent.name / source.name] = source.read_bytes()
+    changed: list[Path] = []
+    for path, text in targets.items():
+        if path.exists() and path.read_bytes() != text:
+            changed.append(path)
     if changed and not force:
         hint = "--force replaces it; --dir FOLDER installs elsewhere"
-        raise UsageError(f"changed since it was installed: {', '.join(map(str, changed))}", hint=hint)
+        raise UsageError(
+            f"changed since it was installed: {', '.join(map(str, changed))}", hint=hint
+        )
     for path, text in targets.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text)

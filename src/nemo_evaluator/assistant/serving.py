@@ -19,7 +19,11 @@ _FOR_WEIGHTS: Final = 0.75
 _DAMAGE: Final = ("very high", "high", "medium")
 _GPUS_OF_A_NODE: Final = 8
 _DASHED: Final = ("--reasoning-parser", "--tool-call-parser")
-_PARSER_FLAGS: Final = {"vllm": _DASHED, "sglang": _DASHED, "trt_llm": ("--reasoning_parser", "--tool_parser")}
+_PARSER_FLAGS: Final = {
+    "vllm": _DASHED,
+    "sglang": _DASHED,
+    "trt_llm": ("--reasoning_parser", "--tool_parser"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,58 +66,94 @@ def advise(checkpoint: Checkpoint, gpus: int = 1, gpu_memory: float = 80.0) -> A
     """Everything at once."""
     sizes = parallel_sizes(checkpoint, gpus, gpu_memory)
     named = " ".join((checkpoint.name, checkpoint.model_type, *checkpoint.architectures)).lower()
-    family: dict[str, Any] = next((one for one in read_data("models.yaml") if re.search(one["match"], named)), {})
+    family: dict[str, Any] = next(
+        (one for one in read_data("models.yaml") if re.search(one["match"], named)), {}
+    )
     facts = _facts(checkpoint, gpus)
-    serving = {runtime: _serving(runtime, checkpoint, family, facts) for runtime in RUNTIMES}
-    left_out = {
-        name: f"needs a context of {one.context:,} tokens"
-        for name, one in recipes().items()
-        if one.context and checkpoint.context and one.context > checkpoint.context
-    }
+    serving = {runtime: _serving(runtime, checkpoint, family, facts=facts) for runtime in RUNTIMES}
+    left_out: dict[str, str] = {}
+    for name, one in recipes().items():
+        if one.context and checkpoint.context and one.context > checkpoint.context:
+            left_out[name] = f"needs a context of {one.context:,} tokens"
     chosen = [name for name in _benchmarks(checkpoint) if name not in left_out]
-    thinking = family.get("thinking") if checkpoint.thinks or not checkpoint.chat_template else None
-    return Advice(checkpoint, sizes, serving, thinking, chosen, left_out)
+    if checkpoint.thinks or not checkpoint.chat_template:
+        thinking = family.get("thinking")
+    else:
+        thinking = None
+    return Advice(
+        checkpoint, sizes, serving, thinking=thinking, benchmarks=chosen, left_out=left_out
+    )
 
 
 def parallel_sizes(checkpoint: Checkpoint, gpus: int, gpu_memory: float) -> Sizes:
     """The smallest tensor parallel size that fits, inside a node; the other GPUs hold copies of the model."""
     possible = [size for size in _powers(min(gpus, _GPUS_OF_A_NODE)) if _divides(checkpoint, size)]
     if checkpoint.weight_bytes is None:
-        return Sizes(possible[-1], 1, gpus // possible[-1], None, "the size of the weights is unknown; TP is a guess")
+        return Sizes(
+            possible[-1],
+            1,
+            gpus // possible[-1],
+            fits=None,
+            note="the size of the weights is unknown; TP is a guess",
+        )
     room = gpu_memory * 1e9 * _FOR_WEIGHTS
     for size in possible:
         if checkpoint.weight_bytes <= room * size:
-            return Sizes(size, 1, max(1, gpus // size), True)
+            return Sizes(size, 1, max(1, gpus // size), fits=True)
     tensor = possible[-1]
     stages = math.ceil(checkpoint.weight_bytes / (room * tensor))
     if stages * tensor <= gpus:
-        return Sizes(tensor, stages, gpus // (stages * tensor), True, "layers split into pipeline stages")
+        return Sizes(
+            tensor,
+            stages,
+            gpus // (stages * tensor),
+            fits=True,
+            note="layers split into pipeline stages",
+        )
     wide = [size for size in _powers(_GPUS_OF_A_NODE) if _divides(checkpoint, size)]
     needed = next((size for size in wide if checkpoint.weight_bytes <= room * size), None)
     needed = needed or wide[-1] * math.ceil(checkpoint.weight_bytes / (room * wide[-1]))
     weights = f"weights of {checkpoint.weight_bytes / 1e9:.0f} GB"
     note = f"{weights} do not fit on {gpus} x {gpu_memory:g} GB; {needed} GPUs are needed"
-    return Sizes(tensor, stages, 1, False, note)
+    return Sizes(tensor, stages, 1, fits=False, note=note)
 
 
 def apply_advice(text: str, advice: Advice, model: str) -> tuple[str, list[str]]:
     """The text of a config with the settings of its model server changed; and what was changed."""
     services = as_dict(as_dict(yaml.safe_load(text)).get("services"))
-    found = [(name, as_dict(one)) for name, one in services.items() if as_dict(one).get("type") in RUNTIMES]
+    found = [
+        (name, as_dict(one))
+        for name, one in services.items()
+        if as_dict(one).get("type") in RUNTIMES
+    ]
     if len(found) != 1:
-        what = "no service" if not found else f"{len(found)} services"
-        raise UsageError(f"the config has {what} of type {', '.join(RUNTIMES)}", hint="--apply sets the one there is")
+        if not found:
+            what = "no service"
+        else:
+            what = f"{len(found)} services"
+        raise UsageError(
+            f"the config has {what} of type {', '.join(RUNTIMES)}",
+            hint="--apply sets the one there is",
+        )
     name, service = found[0]
-    serving, sizes = advice.serving[str(service["type"])], advice.sizes
+    serving = advice.serving[str(service["type"])]
+    sizes = advice.sizes
     if sizes.fits is False:
-        raise UsageError(sizes.note, hint="--gpus N says how many there are, --gpu-memory GB how large they are")
-    values: dict[str, Any] = {"tensor_parallel_size": sizes.tensor, "pipeline_parallel_size": sizes.pipeline}
+        raise UsageError(
+            sizes.note, hint="--gpus N says how many there are, --gpu-memory GB how large they are"
+        )
+    values: dict[str, Any] = {
+        "tensor_parallel_size": sizes.tensor,
+        "pipeline_parallel_size": sizes.pipeline,
+    }
     values["num_nodes"] = math.ceil(sizes.tensor * sizes.pipeline / _GPUS_OF_A_NODE)
     if service["type"] != "trt_llm":
         values["data_parallel_size"] = sizes.data
     values = {key: value for key, value in values.items() if value > 1 or key in service}
     values |= {"reasoning_parser": serving.reasoning_parser, "tool_parser": serving.tool_parser}
-    values["extra_args"] = _merged([str(one) for one in as_list(service.get("extra_args"))], serving.args)
+    values["extra_args"] = _merged(
+        [str(one) for one in as_list(service.get("extra_args"))], serving.args
+    )
     values |= {f"extra_env.{key}": value for key, value in serving.env.items()}
     if service.get("model") in (None, MISSING):
         values["model"] = model
@@ -136,7 +176,11 @@ def _merged(given: list[str], wanted: list[str]) -> list[str]:
                 groups[name] = [name, *value]
             else:
                 groups[name].append(word)
-    return [word for group in groups.values() for word in group]
+    results: list[str] = []
+    for group in groups.values():
+        for word in group:
+            results.append(word)
+    return results
 
 
 def _powers(most: int) -> list[int]:
@@ -162,7 +206,9 @@ def _facts(checkpoint: Checkpoint, gpus: int) -> set[str]:
     return checkpoint.quantization.facts | {name for name, true in facts.items() if true}
 
 
-def _serving(runtime: str, checkpoint: Checkpoint, family: dict[str, Any], facts: set[str]) -> Serving:
+def _serving(
+    runtime: str, checkpoint: Checkpoint, family: dict[str, Any], facts: set[str]
+) -> Serving:
     # A template that shows no reasoning or tools has none to parse; without one the family is all that is known.
     shown = {"reasoning": checkpoint.thinks, "tools": checkpoint.tools}
     known = [kind for kind, there in shown.items() if there or not checkpoint.chat_template]
@@ -175,7 +221,9 @@ def _serving(runtime: str, checkpoint: Checkpoint, family: dict[str, Any], facts
     found.notes.extend([str(family["note"])] if family.get("note") else [])
     for rule in read_data("runtimes.yaml"):
         if rule["runtime"] == runtime and facts.issuperset(rule["if"]):
-            found.args.extend(word.format(context=checkpoint.context) for word in rule.get("args", ()))
+            found.args.extend(
+                word.format(context=checkpoint.context) for word in rule.get("args", ())
+            )
             found.env.update(rule.get("env", {}))
             found.notes.extend([rule["note"]] if "note" in rule else [])
     found.flags.extend(found.args)
@@ -189,5 +237,9 @@ def _benchmarks(checkpoint: Checkpoint) -> list[str]:
         return [*vision, "mmlu", "gsm8k", "arc_challenge"]
     if checkpoint.quantization.method is None and checkpoint.quantization.kv_cache is None:
         return [*vision, "mmlu_pro", "gpqa", "ifbench"]
-    ranked = [name for damage in _DAMAGE for name, one in recipes().items() if one.damage == damage]
+    ranked: list[str] = []
+    for damage in _DAMAGE:
+        for name, one in recipes().items():
+            if one.damage == damage:
+                ranked.append(name)
     return vision + [name for name in ranked if name != "mmmu_pro"]

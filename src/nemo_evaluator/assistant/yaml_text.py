@@ -47,7 +47,7 @@ def set_value(text: str, path: Sequence[Key], value: Any) -> str:
         if below is None:
             for name in reversed(path[depth + 1 :]):
                 value = {name: value}
-            return _add(text, node, key, value)
+            return _add(text, node, key, value=value)
         node = below
     start = node.start_mark.index
     # An empty value has no width and stands right behind its colon.
@@ -70,7 +70,9 @@ def _child(node: Any, key: Key) -> Any:
     if isinstance(node, yaml.MappingNode):
         return next((value for name, value in node.value if name.value == str(key)), None)
     if isinstance(node, yaml.SequenceNode) and str(key).isdecimal():
-        return node.value[int(key)] if int(key) < len(node.value) else None
+        if int(key) < len(node.value):
+            return node.value[int(key)]
+        return None
     hint = "give the path of a mapping, or of a list entry"
     raise UsageError(f"{key!r} cannot be set under a plain value", hint=hint)
 
@@ -79,12 +81,18 @@ def _add(text: str, node: Any, key: Key, value: Any) -> str:
     """A new entry at the end of a mapping or a list."""
     listed = isinstance(node, yaml.SequenceNode)
     flow = node.flow_style or not node.value
-    entry = _written(value, flow=flow) if listed else f"{key}: {_written(value, flow=flow)}"
+    if listed:
+        entry = _written(value, flow=flow)
+    else:
+        entry = f"{key}: {_written(value, flow=flow)}"
     if flow:
         place = node.end_mark.index - 1
         return f"{text[:place].rstrip()}{', ' if node.value else ''}{entry}{text[place:]}"
     place = text.find("\n", _end(node))
-    place = len(text) if place < 0 else place
+    if place < 0:
+        place = len(text)
+    else:
+        place = place
     return f"{text[:place]}\n{' ' * node.start_mark.column}{'- ' if listed else ''}{entry}{text[place:]}"
 
 
@@ -98,7 +106,9 @@ def _end(node: Any) -> int:
 
 def _written(value: Any, *, flow: bool = False) -> str:
     """A value on one line. Text is quoted where it stands inside braces, and where YAML needs it."""
-    if isinstance(value, dict | list) or (flow and isinstance(value, str) and any(c in value for c in "{}[],")):
+    if isinstance(value, dict | list) or (
+        flow and isinstance(value, str) and any(c in value for c in "{}[],")
+    ):
         return json.dumps(value, ensure_ascii=False)
     text = str(yaml.safe_dump(value, width=10**9, allow_unicode=True))
     return text.removesuffix("\n...\n").rstrip("\n")

@@ -21,8 +21,9 @@ _ABOUT: Final = frozenset(field.name for field in fields(BenchmarkInfo))
 @cache
 def declared(name: str) -> JsonDict:
     """What the file of a benchmark says; ``own`` is for its own code (parts, texts for a judge)."""
-    said: dict[str, JsonDict] = yaml.load((_FOLDER / f"{MODULES[name]}.yaml").read_text(encoding="utf-8"), _LOADER)  # noqa: S506 - safe
-    return said[name]
+    text = (_FOLDER / f"{MODULES[name]}.yaml").read_text(encoding="utf-8")
+    declarations: dict[str, JsonDict] = yaml.load(text, _LOADER)  # noqa: S506 - safe
+    return declarations[name]
 
 
 def builtin(name: str, **code: Any) -> Callable[[F], F]:
@@ -31,7 +32,9 @@ def builtin(name: str, **code: Any) -> Callable[[F], F]:
     scorer without a docstring judges."""
     said = {key: value for key, value in declared(name).items() if key != "own"}
     about = {key: said.pop(key) for key in _ABOUT if key in said}
-    about = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
+    about = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in about.items()
+    }
     about["published"] = Published(**about["published"])
     scoring = said.pop("scoring", None)
     register = benchmark(name, **said, **code, info=BenchmarkInfo(**about))

@@ -1,6 +1,7 @@
 """Following instructions: run the checkers of a row, strictly and with harmless wrapping forgiven."""
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.core.errors import UsageError
@@ -17,9 +18,14 @@ def named(family: str, *checks: Check) -> dict[str, Check]:
 
 def prepare(row: JsonDict) -> JsonDict:
     """The instructions with the arguments that are set: the hub pads every entry with nulls."""
-    arguments = [{key: value for key, value in (one or {}).items() if value is not None} for one in row["kwargs"]]
+    arguments: list[dict[Any, Any]] = []
+    for one in row["kwargs"]:
+        arguments.append({key: value for key, value in (one or {}).items() if value is not None})
     family = row["instruction_id_list"][0].partition(":")[0]
-    return kept(row, "key", "prompt", "instruction_id_list") | {"arguments": arguments, "category": family}
+    return kept(row, "key", "prompt", "instruction_id_list") | {
+        "arguments": arguments,
+        "category": family,
+    }
 
 
 def check_all(sample: ScorerInput, checks: Mapping[str, Check]) -> Score:
@@ -31,23 +37,45 @@ def check_all(sample: ScorerInput, checks: Mapping[str, Check]) -> Score:
     if unknown:
         raise UsageError(f"no checker for the instruction {unknown[0]!r}")
     response = strip_reasoning(sample.response)
-    said, lines = response.strip(), response.split("\n")
-    cuts = [text.strip() for text in (response, *("\n".join(part) for part in (lines[1:], lines[:-1], lines[1:-1])))]
-    forms = [form for text in cuts if text for form in (text, text.replace("*", ""))]
-    followed = [bool(said) and checks[name](response, args) for name, args in zip(ids, arguments, strict=True)]
-    loose = [
-        right or any(checks[name](form, args) for form in forms)
-        for name, args, right in zip(ids, arguments, followed, strict=True)
+    said = response.strip()
+    lines = response.split("\n")
+    cuts = [
+        text.strip()
+        for text in (response, *("\n".join(part) for part in (lines[1:], lines[:-1], lines[1:-1])))
     ]
-    score: Score = {"correct": all(followed), "loose": all(loose), "followed": followed, "followed_loose": loose}
-    return {**score, "extracted": said[:200]} if said else {**score, "extracted": None, "unparsed": True}
+    forms: list[str] = []
+    for text in cuts:
+        if text:
+            for form in (text, text.replace("*", "")):
+                forms.append(form)
+    followed: list[bool] = []
+    for name, args in zip(ids, arguments, strict=True):
+        followed.append(bool(said) and checks[name](response, args))
+    loose: list[bool] = []
+    for name, args, right in zip(ids, arguments, followed, strict=True):
+        loose.append(right or any(checks[name](form, args) for form in forms))
+    score: Score = {
+        "correct": all(followed),
+        "loose": all(loose),
+        "followed": followed,
+        "followed_loose": loose,
+    }
+    if said:
+        return {**score, "extracted": said[:200]}
+    return {**score, "extracted": None, "unparsed": True}
 
 
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     """Accuracy by prompt and by instruction, strict and loose."""
     rows = [detail for detail in details if "followed" in detail]
-    strict = [right for row in rows for right in row["followed"]]
-    loose = [right for row in rows for right in row["followed_loose"]]
+    strict: list[Any] = []
+    for row in rows:
+        for right in row["followed"]:
+            strict.append(right)
+    loose: list[Any] = []
+    for row in rows:
+        for right in row["followed_loose"]:
+            loose.append(right)
     if not strict:
         return {}
     return {

@@ -33,7 +33,10 @@ def grade_hooks(
         grade = judge_grade(answer, list(grades))
         return {"reward": grades[grade], "grade": grade, **(details(grade) if details else {})}
 
-    fields: JsonDict = {"reason": {"type": "string"}, "grade": {"type": "string", "enum": list(grades)}}
+    fields: JsonDict = {
+        "reason": {"type": "string"},
+        "grade": {"type": "string", "enum": list(grades)},
+    }
     return equipped(judge_prompt, canary, fields), parse_judge
 
 

@@ -87,7 +87,9 @@ def _grade(code: str, transcript_file: str, workspace: str) -> dict[str, Any]:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a task's code raises is its answer
         found = {"raised": f"{type(error).__name__}: {error}"[:300]}
     if refused:
-        found = {"lacks": f"it would run code of the workspace in its own process: {refused[0][:200]}"}
+        found = {
+            "lacks": f"it would run code of the workspace in its own process: {refused[0][:200]}"
+        }
     return found
 
 

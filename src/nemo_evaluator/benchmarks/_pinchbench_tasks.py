@@ -38,7 +38,11 @@ def load(dataset: str | None = None, source_url: str = SOURCE, source_ref: str =
     folder = Path(dataset).expanduser()
     if not folder.is_dir():
         return open_rows(dataset)
-    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("*/*") if path.is_file()}
+    files = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.glob("*/*")
+        if path.is_file()
+    }
     return ListRows(list(tasks_of(files, dataset)), dataset)
 
 
@@ -54,7 +58,9 @@ def files_of(row: Mapping[str, Any], beside: Path | None) -> dict[str, str]:
         elif beside is not None and (beside / "assets" / str(file["source"])).is_file():
             content = (beside / "assets" / str(file["source"])).read_bytes()
         else:
-            raise SeedError(f"the tasks were copied without the file {file['source']!r}, which {row['id']} begins with")
+            raise SeedError(
+                f"the tasks were copied without the file {file['source']!r}, which {row['id']} begins with"
+            )
         kept = cache_dir() / "pinchbench" / digest_parts(content.hex()) / Path(name).name
         if not kept.is_file():
             kept.parent.mkdir(parents=True, exist_ok=True)
@@ -67,9 +73,14 @@ def tasks_of(files: Mapping[str, bytes], source: str) -> Iterator[JsonDict]:
     """The tasks among the files of a checkout, in the order of its manifest."""
     names = sorted(name for name in files if re.fullmatch(r"tasks/task_[^/]*\.md", name))
     if not names:
-        raise UsageError(f"{source} has no tasks/task_*.md", hint="name a checkout of PinchBench's repository")
+        raise UsageError(
+            f"{source} has no tasks/task_*.md", hint="name a checkout of PinchBench's repository"
+        )
     listed = list(_words(load_yaml(files.get("tasks/manifest.yaml", b""))))
-    order = {word.removesuffix(".md").rpartition("/")[2]: at for at, word in reversed(list(enumerate(listed)))}
+    order = {
+        word.removesuffix(".md").rpartition("/")[2]: at
+        for at, word in reversed(list(enumerate(listed)))
+    }
     for name in sorted(names, key=lambda name: order.get(Path(name).stem, len(order))):
         yield _task(Path(name).name, files[name].decode(), files)
 
@@ -80,14 +91,19 @@ def _of_archive(url: str) -> Rows:
 
     def write(target: IO[bytes]) -> None:
         with zipfile.ZipFile(path) as archive:
-            files = {name.partition("/")[2]: archive.read(name) for name in archive.namelist() if name[-1] != "/"}
+            files: dict[str, bytes] = {}
+            for name in archive.namelist():
+                if name[-1] != "/":
+                    files[name.partition("/")[2]] = archive.read(name)
         target.writelines(dumps(row) + b"\n" for row in tasks_of(files, url))
 
     try:
         return JsonlRows(cached(path, "tasks.jsonl", write), url)
     except zipfile.BadZipFile as error:
         path.unlink()
-        raise UsageError(f"{url} is no archive: {error}", hint="check source_url and source_ref") from error
+        raise UsageError(
+            f"{url} is no archive: {error}", hint="check source_url and source_ref"
+        ) from error
 
 
 def _task(name: str, text: str, files: Mapping[str, bytes]) -> JsonDict:
@@ -97,9 +113,16 @@ def _task(name: str, text: str, files: Mapping[str, bytes]) -> JsonDict:
     parts = _SECTION.split(body)
     sections = dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
     code = _FENCE.search(sections.get("Automated Checks", ""))
-    row: JsonDict = {"id": Path(name).stem, "category": "general", "grading_type": "automated", "timeout_seconds": 120}
+    row: JsonDict = {
+        "id": Path(name).stem,
+        "category": "general",
+        "grading_type": "automated",
+        "timeout_seconds": 120,
+    }
     row |= about | {"file": name, "grading_code": code[1] if code else None}
-    held = [(file, files.get(f"assets/{file.get('source')}")) for file in about.get("workspace_files") or ()]
+    held: list[tuple[Any, bytes | None]] = []
+    for file in about.get("workspace_files") or ():
+        held.append((file, files.get(f"assets/{file.get('source')}")))
     row["workspace_files"] = [
         file if content is None else file | {"bytes_base64": base64.b64encode(content).decode()}
         for file, content in held
@@ -111,5 +134,7 @@ def _words(value: Any) -> Iterator[str]:
     """Every text in a manifest, whatever its form, in order."""
     if isinstance(value, str):
         yield value
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for item in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         yield from _words(item)

@@ -22,7 +22,9 @@ _VOWELS: Final = re.compile(r"[aeiouy]+")
 
 def word_list(name: str) -> frozenset[str]:
     """A list of words that lies beside the code."""
-    return frozenset((Path(__file__).parent / "data" / f"{name}.txt").read_text(encoding="utf-8").split())
+    return frozenset(
+        (Path(__file__).parent / "data" / f"{name}.txt").read_text(encoding="utf-8").split()
+    )
 
 
 STOP_WORDS: Final = word_list("stop_words")
@@ -66,7 +68,8 @@ def sentences(text: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    pieces, start = [], 0
+    pieces = []
+    start = 0
     for end in _END.finditer(text):
         before = text[max(start, end.start() - _BEFORE_END) : end.start()]
         upto = before + end[0].rstrip("\"'”’)]*_")
@@ -81,14 +84,22 @@ def _split(text: str) -> list[str]:
 def kind_of(sentence: str) -> str:
     """declarative, interrogative or exclamatory, by the sign at the end."""
     bare = sentence.rstrip("\"'”’)]*_ ")
-    return "interrogative" if bare.endswith("?") else "exclamatory" if bare.endswith("!") else "declarative"
+    if bare.endswith("?"):
+        return "interrogative"
+    if bare.endswith("!"):
+        return "exclamatory"
+    return "declarative"
 
 
 def syllables(word: str) -> int:
     """How many syllables an English word has, by its vowel groups: right for most words, a guess for the rest."""
     plain = re.sub(r"[^a-z]", "", word.lower())
     count = len(_VOWELS.findall(plain))
-    if plain.endswith("e") and not plain.endswith(("le", "ee", "ye", "ie", "oe", "ue")) and count > 1:
+    if (
+        plain.endswith("e")
+        and not plain.endswith(("le", "ee", "ye", "ie", "oe", "ue"))
+        and count > 1
+    ):
         count -= 1
     if plain.endswith("le") and len(plain) > 2 and plain[-3] in "aeiouy" and count > 1:
         count -= 1

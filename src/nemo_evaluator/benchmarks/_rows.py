@@ -21,11 +21,17 @@ def lettered(options: Sequence[str], right: int) -> JsonDict:
 
 
 def chained(
-    asked: str | Sequence[str], part: Callable[[str], Rows], what: str = "", known: Collection[str] = ()
+    asked: str | Sequence[str],
+    part: Callable[[str], Rows],
+    what: str = "",
+    known: Collection[str] = (),
 ) -> Rows:
     """The rows of one part or of several, one after another; ``what`` names benchmark and kind of part in the error
     for a part that is not ``known``."""
-    chosen = [asked] if isinstance(asked, str) else list(asked)
+    if isinstance(asked, str):
+        chosen = [asked]
+    else:
+        chosen = list(asked)
     unknown = [name for name in chosen if known and name not in known]
     if unknown:
         raise UsageError(f"{what} {unknown[0]!r}", hint=f"it has: {', '.join(known)}")
@@ -33,14 +39,22 @@ def chained(
 
 
 def configs(
-    repo: str, column: str, asked: str | Sequence[str], split: str = "test", what: str = "", known: Collection[str] = ()
+    repo: str,
+    column: str,
+    asked: str | Sequence[str],
+    split: str = "test",
+    what: str = "",
+    known: Collection[str] = (),
 ) -> Rows:
     """The rows of some configs of a hub dataset, one after another; ``column`` says which config a row is of."""
 
     def part(name: str) -> Rows:
-        return MappedRows(open_rows(f"hf://{repo}?config={name}&split={split}"), lambda row, idx: {**row, column: name})
+        return MappedRows(
+            open_rows(f"hf://{repo}?config={name}&split={split}"),
+            lambda row, idx: {**row, column: name},
+        )
 
-    return chained(asked, part, what, known)
+    return chained(asked, part, what, known=known)
 
 
 def kept(row: JsonDict, *columns: str) -> JsonDict:

@@ -23,7 +23,9 @@ _REST: Final = re.compile(
     r"|(?:,|\sand|\sbut)\s+not\b|,?\s(?:rather than|instead of|as opposed to)\b",
     re.IGNORECASE,
 )
-_MARKS: Final = re.compile(r"\*\*|__|`+|^#{1,6}\s|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)", re.MULTILINE)
+_MARKS: Final = re.compile(
+    r"\*\*|__|`+|^#{1,6}\s|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)", re.MULTILINE
+)
 _UNSURE: Final = re.compile(
     r"\b(?:not|never|neither|nor|cannot|maybe|perhaps|possibly|either)\b|n['’]t\b"
     r"|\bor\b(?! (?:more|older|over|above|less|fewer|younger|under|so|later)\b)"
@@ -43,9 +45,13 @@ _INSTEAD: Final = re.compile(
     r"|\sinstead\b.*$",
     re.IGNORECASE,
 )
-_SEPARATOR: Final = re.compile(r"\s*(?:\n|;|,(?!\d)|(?<=\d),\s|\band\b|&|\s/\s|•)\s*", re.IGNORECASE)
+_SEPARATOR: Final = re.compile(
+    r"\s*(?:\n|;|,(?!\d)|(?<=\d),\s|\band\b|&|\s/\s|•)\s*", re.IGNORECASE
+)
 _NUMBER_SIGNS: Final = re.compile(r"[$€£¥](?=[\d.])|(?<=\d)\s?%|(?<=\d),(?=\d{3}(?!\d))")
-_SCALES: Final = re.compile(r"(?<=\d)\s?(?:hundred|thousand|[mb]illion|trillion|dozen|[kmb])s?\b", re.IGNORECASE)
+_SCALES: Final = re.compile(
+    r"(?<=\d)\s?(?:hundred|thousand|[mb]illion|trillion|dozen|[kmb])s?\b", re.IGNORECASE
+)
 _ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION: Final = frozenset(string.punctuation)
 _QUOTES: Final = "".join(chr(code) for code in (0x2018, 0x2019, 0xB4, 0x60))
@@ -60,7 +66,10 @@ def committed(response: str, question: str = "") -> str | None:
     said = next(claimed_texts(whole), None)
     if said is None:
         last = text.rstrip().rpartition("\n")[2]
-        said = _MARKS.sub("", last) if len(last) <= _LONGEST and len(last.split()) <= _BARE else None
+        if len(last) <= _LONGEST and len(last.split()) <= _BARE:
+            said = _MARKS.sub("", last)
+        else:
+            said = None
         # "World War I" and "four times" end like a sentence that was cut off.
         if declines(last) or (len(last.split()) > _SHORT and cut_off(last)):
             return None
@@ -79,7 +88,9 @@ def committed(response: str, question: str = "") -> str | None:
     if rest is not None and rest.start():
         said = said[: rest.start()]
     said = said.strip().strip("\"'“”‘’`").rstrip(".").strip()
-    return None if not said or _UNSURE.search(said) else said
+    if not said or _UNSURE.search(said):
+        return None
+    return said
 
 
 def _bullets(text: str) -> list[str]:
@@ -90,7 +101,9 @@ def _bullets(text: str) -> list[str]:
         if bullet is None:
             break
         items.append(bullet[1])
-    return items[::-1] if len(items) > 1 else []
+    if len(items) > 1:
+        return items[::-1]
+    return []
 
 
 def span_list(text: str) -> list[str]:
@@ -114,7 +127,9 @@ def trivia_normal(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", bare).split())
 
 
-def best_match(said: str, accepted: Iterable[str], normal: Callable[[str], str]) -> tuple[bool, float]:
+def best_match(
+    said: str, accepted: Iterable[str], normal: Callable[[str], str]
+) -> tuple[bool, float]:
     """Exact match and F1 with the accepted answer that fits best."""
     mine = normal(said)
     wanted = [normal(one) for one in accepted]
@@ -124,25 +139,36 @@ def best_match(said: str, accepted: Iterable[str], normal: Callable[[str], str])
 # DROP: sets of spans, aligned one to one, numbers as numbers.
 
 
-def drop_match(said: str, accepted: Sequence[Sequence[str]], question: str = "") -> tuple[bool, float]:
+def drop_match(
+    said: str, accepted: Sequence[Sequence[str]], question: str = ""
+) -> tuple[bool, float]:
     """Exact match and F1 of an answer, read as one span and as a list, with the accepted answer that fits best."""
     plain = _NUMBER_SIGNS.sub("", said)
     number = _without_unit(plain, question)
     readings = [*_forms([plain.replace("\n", " ")], plain), *([[number]] if number else [])]
-    wanted = [form for spans in accepted for form in (_forms(spans, spans[0]) if len(spans) == 1 else [spans])]
+    wanted: list[Sequence[str]] = []
+    for spans in accepted:
+        for form in _forms(spans, spans[0]) if len(spans) == 1 else [spans]:
+            wanted.append(form)
     scale = _SCALES.search(said)
     # 1080 thousand is not 1080, unless thousands were asked for.
     if scale is not None and scale[0].strip().lower().rstrip("s") not in question.lower():
         wanted = [spans for spans in wanted if not _is_number(spans[0])]
-    pairs = [drop_scores(mine, theirs) for mine in readings for theirs in wanted if theirs[0].strip()]
+    pairs: list[tuple[bool, float]] = []
+    for mine in readings:
+        for theirs in wanted:
+            if theirs[0].strip():
+                pairs.append(drop_scores(mine, theirs))
     return max(pairs, default=(False, 0.0))
 
 
 def drop_scores(said: Sequence[str], wanted: Sequence[str]) -> tuple[bool, float]:
     """Exact match and F1 of the spans given with the spans wanted, in any order."""
-    mine, theirs = [_drop_normal(span) for span in said], [_drop_normal(span) for span in wanted]
+    mine = [_drop_normal(span) for span in said]
+    theirs = [_drop_normal(span) for span in wanted]
     exact = set(mine) == set(theirs) and len(mine) == len(theirs)
-    bags, wanted_bags = [set(span.split()) for span in mine], [set(span.split()) for span in theirs]
+    bags = [set(span.split()) for span in mine]
+    wanted_bags = [set(span.split()) for span in theirs]
     total = _best_alignment([[_bag_f1(bag, gold) for bag in bags] for gold in wanted_bags])
     return exact, round(total / max(len(bags), len(wanted_bags)), 2)
 
@@ -150,7 +176,9 @@ def drop_scores(said: Sequence[str], wanted: Sequence[str]) -> tuple[bool, float
 def _forms(spans: Sequence[str], text: str) -> list[Sequence[str]]:
     """An answer as it stands and, where its text lists several spans, as those."""
     parts = span_list(text)
-    return [spans, parts] if 1 < len(parts) <= _MOST_SPANS else [spans]
+    if 1 < len(parts) <= _MOST_SPANS:
+        return [spans, parts]
+    return [spans]
 
 
 def _without_unit(said: str, question: str) -> str | None:
@@ -159,13 +187,17 @@ def _without_unit(said: str, question: str) -> str | None:
     head = re.match(r"-?\d+(?:\.\d+)?(?!\S)", said)
     spelt = None if head or len(words) > _BARE else extract_number(said)
     if spelt is not None and said.startswith(spelt.text):
-        tail, number = said[len(spelt.text) :], spelt.canonical
+        tail = said[len(spelt.text) :]
+        number = spelt.canonical
     elif head and len(words) > 1:
-        tail, number = said[head.end() :], head[0]
+        tail = said[head.end() :]
+        number = head[0]
     else:
         return None
     asked = {word.strip(string.punctuation).rstrip("s") for word in question.lower().split()}
-    return number if all(word.strip(string.punctuation).rstrip("s") in asked for word in tail.lower().split()) else None
+    if all(word.strip(string.punctuation).rstrip("s") in asked for word in tail.lower().split()):
+        return number
+    return None
 
 
 def _drop_normal(span: str) -> str:
@@ -177,8 +209,13 @@ def _drop_normal(span: str) -> str:
 
 
 def _as_number(token: str) -> str:
-    bare = token if _is_number(token) else "".join(sign for sign in token if sign not in _PUNCTUATION)
-    return str(float(bare)) if _is_number(bare) else bare
+    if _is_number(token):
+        bare = token
+    else:
+        bare = "".join(sign for sign in token if sign not in _PUNCTUATION)
+    if _is_number(bare):
+        return str(float(bare))
+    return bare
 
 
 def _is_number(token: str) -> bool:

@@ -42,4 +42,6 @@ def _said(part: str, words: list[str]) -> str | None:
     opening = next((word for word in words if plain.startswith(f" {word} ")), None)
     if opening is not None and not (hits - {opening}):
         return opening
-    return hits.pop() if len(hits) == 1 and " not " not in plain else None
+    if len(hits) == 1 and " not " not in plain:
+        return hits.pop()
+    return None

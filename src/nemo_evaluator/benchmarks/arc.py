@@ -10,8 +10,15 @@ def prepare(row: JsonDict) -> JsonDict:
     """Letter the options; some rows number them 1 to 4."""
     texts = row["choices"]["text"]
     columns = lettered(texts, row["choices"]["label"].index(row["answerKey"]))
-    return {"id": row["id"], "question": row["question"], **columns, "letters": LETTERS[: len(texts)]}
+    return {
+        "id": row["id"],
+        "question": row["question"],
+        **columns,
+        "letters": LETTERS[: len(texts)],
+    }
 
 
 for _name in ("arc_challenge", "arc_easy"):
-    builtin(_name, prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels=sample.metadata["letters"]))
+    builtin(_name, prepare_row=prepare)(
+        lambda sample: multichoice_regex(sample, labels=sample.metadata["letters"])
+    )

@@ -33,20 +33,25 @@ def dataset(tasks: list[str] | str, protocol: str) -> Rows:
     """The problems of some tasks, one task after another; with the worked examples where the protocol has them."""
     prompts = open_rows(WORKED) if protocol == COT else ()
     worked = {row["dataset_name"]: row["chain_of_thought_prompt"].strip() for row in prompts}
-    rows = configs("lukaemon/bbh", "task", tasks, "test", "bbh has no task", TASKS)
+    rows = configs("lukaemon/bbh", "task", tasks, split="test", what="bbh has no task", known=TASKS)
     return MappedRows(rows, lambda row, idx: {**row, "worked": worked.get(row["task"], "")})
 
 
 def prepare(row: JsonDict) -> JsonDict:
     """The task is the category; lettered options are kept for the scorer."""
     options = dict(_OPTION.findall(row["input"]))
-    return kept(row, "input", "worked") | {"target": row["target"].strip(), "options": options, "category": row["task"]}
+    return kept(row, "input", "worked") | {
+        "target": row["target"].strip(),
+        "options": options,
+        "category": row["task"],
+    }
 
 
 @builtin("bbh", dataset=dataset, prepare_row=prepare, params={"tasks": list(TASKS)})
 def bbh(sample: ScorerInput) -> Score:
     """Judge by the form of the target."""
-    target, task = str(sample.target), sample.metadata["category"]
+    target = str(sample.target)
+    task = sample.metadata["category"]
     if task == "dyck_languages":
         return brackets(sample)
     if task == "word_sorting":
@@ -57,7 +62,9 @@ def bbh(sample: ScorerInput) -> Score:
     words = next((pair for pair in _WORDS if target.lower() in pair), None)
     if words is not None:
         return one_of(sample, words)
-    return numeric_match(sample) if re.fullmatch(r"-?\d+", target) else exact_match(sample)
+    if re.fullmatch(r"-?\d+", target):
+        return numeric_match(sample)
+    return exact_match(sample)
 
 
 def brackets(sample: ScorerInput) -> Score:
@@ -65,11 +72,19 @@ def brackets(sample: ScorerInput) -> Score:
     text = readable(sample.response, sample.question)
     announced = next(claimed_texts(text), "")
     text = (announced if _BRACKETS.search(announced) else text).replace("`", "").replace("*", "")
-    last = next((line for line in reversed(text.splitlines()) if re.search(r"[][(){}<>]", line)), "")
+    last = next(
+        (line for line in reversed(text.splitlines()) if re.search(r"[][(){}<>]", line)), ""
+    )
     runs = _BRACKETS.findall(last.rpartition(":")[2] if ":" in last else last)
-    said = "".join(max(runs, key=len).split()) if runs else None
+    if runs:
+        said: str | None = "".join(max(runs, key=len).split())
+    else:
+        said = None
     wanted = "".join(str(sample.target).split())
-    given = "".join(sample.metadata["input"].rpartition("Input:")[2].split()) if "input" in sample.metadata else ""
+    if "input" in sample.metadata:
+        given = "".join(sample.metadata["input"].rpartition("Input:")[2].split())
+    else:
+        given = ""
     return found(said, said in (wanted, given + wanted))
 
 

@@ -7,7 +7,11 @@ from nemo_evaluator.core.types import JsonDict
 
 def prepare(row: JsonDict) -> JsonDict:
     """The truth value in words."""
-    return {"passage": row["passage"], "question": row["question"], "target": "yes" if row["answer"] else "no"}
+    return {
+        "passage": row["passage"],
+        "question": row["question"],
+        "target": "yes" if row["answer"] else "no",
+    }
 
 
 builtin("boolq", prepare_row=prepare)(lambda sample: one_of(sample, ("yes", "no")))

@@ -12,4 +12,6 @@ def prepare(row: JsonDict) -> JsonDict:
     return {"id": row["id"], "question": row["question"], **columns}
 
 
-builtin("commonsense_qa", prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels="ABCDE"))
+builtin("commonsense_qa", prepare_row=prepare)(
+    lambda sample: multichoice_regex(sample, labels="ABCDE")
+)

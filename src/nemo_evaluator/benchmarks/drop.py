@@ -1,6 +1,7 @@
 """DROP: reading a passage and counting, comparing or sorting what it says."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._rows import kept
@@ -11,7 +12,10 @@ from nemo_evaluator.scoring import Score, ScorerInput, found
 
 def prepare(row: JsonDict) -> JsonDict:
     """Each accepted answer is a list of spans; the first one is the target."""
-    answers = structured(row) if "validated_answers" in row else grouped(**row["answers_spans"])
+    if "validated_answers" in row:
+        answers = structured(row)
+    else:
+        answers = grouped(**row["answers_spans"])
     return {
         **kept(row, "passage", "question", "query_id"),
         "answers": answers,
@@ -24,7 +28,9 @@ def prepare(row: JsonDict) -> JsonDict:
 def structured(row: JsonDict) -> list[list[str]]:
     """The answers of a copy of the data that keeps them apart (hf://EleutherAI/drop)."""
     checked = row["validated_answers"]
-    others = [{key: checked[key][at] for key in ("number", "date", "spans")} for at in range(len(checked["number"]))]
+    others: list[dict[str, Any]] = []
+    for at in range(len(checked["number"])):
+        others.append({key: checked[key][at] for key in ("number", "date", "spans")})
     answers = [_one_answer(answer) for answer in (row["answer"], *others)]
     return [spans for spans in answers if spans[0]]
 
@@ -32,7 +38,9 @@ def structured(row: JsonDict) -> list[list[str]]:
 def _one_answer(answer: JsonDict) -> list[str]:
     date = answer["date"]
     spoken = " ".join(date[part] for part in ("day", "month", "year")).strip()
-    return [str(answer["number"])] if answer["number"] else list(answer["spans"]) or [spoken]
+    if answer["number"]:
+        return [str(answer["number"])]
+    return list(answer["spans"]) or [spoken]
 
 
 def grouped(spans: list[str], types: list[str]) -> list[list[str]]:
@@ -58,7 +66,12 @@ def example(row: JsonDict) -> str:
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     """Both figures of the paper."""
     rows = [detail for detail in details if "f1" in detail]
-    return {key: sum(row[key] for row in rows) / len(rows) for key in ("em", "f1")} if rows else {}
+    if rows:
+        mapping: dict[str, float] = {}
+        for key in ("em", "f1"):
+            mapping[key] = sum(row[key] for row in rows) / len(rows)
+        return mapping
+    return {}
 
 
 @builtin("drop", prepare_row=prepare, fewshot_format=example, summary=summary)

@@ -10,19 +10,39 @@ from nemo_evaluator.datasets import Rows
 from nemo_evaluator.scoring import multichoice_regex
 
 # The languages whose translations were post-edited by professionals.
-LANGUAGES: Final = ("ar", "bn", "de", "en", "es", "fr", "hi", "id", "it", "ja", "ko", "pt", "sw", "yo", "zh")
+LANGUAGES: Final = (
+    "ar",
+    "bn",
+    "de",
+    "en",
+    "es",
+    "fr",
+    "hi",
+    "id",
+    "it",
+    "ja",
+    "ko",
+    "pt",
+    "sw",
+    "yo",
+    "zh",
+)
 
 
 def dataset(languages: str | Sequence[str], split: str = "test") -> Rows:
     """The problems of some languages, one language after another."""
-    return configs("CohereLabs/Global-MMLU", "language", languages, split)
+    return configs("CohereLabs/Global-MMLU", "language", languages, split=split)
 
 
 def prepare(row: JsonDict) -> JsonDict:
     """The language is the category; the subject is kept beside it."""
     choices = [row[f"option_{letter}"] for letter in "abcd"]
     columns = kept(row, "sample_id", "subject", "question", "language")
-    return {**columns, **lettered(choices, LETTERS.index(row["answer"])), "category": row["language"]}
+    return {
+        **columns,
+        **lettered(choices, LETTERS.index(row["answer"])),
+        "category": row["language"],
+    }
 
 
 builtin(

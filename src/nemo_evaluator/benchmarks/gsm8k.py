@@ -15,7 +15,11 @@ def prepare(row: JsonDict) -> JsonDict:
     """Split a solution into its text and its number, without thousands separators."""
     solution, _, number = row["answer"].rpartition("####")
     target = number.strip().replace(",", "")
-    return {"question": row["question"], "target": target, "solution": _NOTES.sub("", solution).strip()}
+    return {
+        "question": row["question"],
+        "target": target,
+        "solution": _NOTES.sub("", solution).strip(),
+    }
 
 
 builtin("gsm8k", prepare_row=prepare)(lambda sample: numeric_match(sample))

@@ -20,7 +20,11 @@ def _clean(text: str) -> str:
 def prepare(row: JsonDict) -> JsonDict:
     """The activity is the category."""
     endings = [_clean(ending) for ending in row["endings"]]
-    context = _clean(f"{row['ctx_a']} {row['ctx_b'][:1].upper()}{row['ctx_b'][1:]}" if "ctx_a" in row else row["ctx"])
+    context = _clean(
+        f"{row['ctx_a']} {row['ctx_b'][:1].upper()}{row['ctx_b'][1:]}"
+        if "ctx_a" in row
+        else row["ctx"]
+    )
     activity = row["activity_label"]
     columns = {"ind": row["ind"], "context": f"{activity}: {context}", "category": activity}
     return columns | lettered(endings, int(row["label"]))

@@ -15,7 +15,14 @@ PROMPTS: Final[dict[str, list[str]]] = declared("mgsm")["own"]["prompts"]
 
 def dataset(languages: str | Sequence[str], split: str = "test") -> Rows:
     """The problems of some languages, one language after another."""
-    return configs("juletxara/mgsm", "language", languages, split, "mgsm has no language", PROMPTS)
+    return configs(
+        "juletxara/mgsm",
+        "language",
+        languages,
+        split=split,
+        what="mgsm has no language",
+        known=PROMPTS,
+    )
 
 
 def prepare(row: JsonDict) -> JsonDict:

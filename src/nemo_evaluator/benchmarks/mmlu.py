@@ -8,7 +8,11 @@ from nemo_evaluator.scoring import multichoice_regex
 
 def prepare(row: JsonDict) -> JsonDict:
     """Letter the options; the subject is the category."""
-    return {"question": row["question"], **lettered(row["choices"], int(row["answer"])), "category": row["subject"]}
+    return {
+        "question": row["question"],
+        **lettered(row["choices"], int(row["answer"])),
+        "category": row["subject"],
+    }
 
 
 builtin("mmlu", prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels="ABCD"))

@@ -14,10 +14,14 @@ def prepare(row: JsonDict) -> JsonDict:
         "options": options,
         "lines": option_lines(options),
         "letters": LETTERS[: len(options)],
-        "dotted": "\n".join(f"{letter}. {option.strip()}" for letter, option in zip(LETTERS, options, strict=False)),
+        "dotted": "\n".join(
+            f"{letter}. {option.strip()}" for letter, option in zip(LETTERS, options, strict=False)
+        ),
         "worked": row.get("cot_content", "").removeprefix("A: "),
         "target": row["answer"],
     }
 
 
-builtin("mmlu_pro", prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels=sample.metadata["letters"]))
+builtin("mmlu_pro", prepare_row=prepare)(
+    lambda sample: multichoice_regex(sample, labels=sample.metadata["letters"])
+)

@@ -23,7 +23,9 @@ def key_of(row: JsonDict) -> str | None:
         return LETTERS[int(corrected)]
     if corrected.upper() in LETTERS[: len(row["choices"])]:
         return corrected.upper()
-    return LETTERS[row["choices"].index(corrected)] if corrected in row["choices"] else None
+    if corrected in row["choices"]:
+        return LETTERS[row["choices"].index(corrected)]
+    return None
 
 
 def dataset(subjects: list[str]) -> Rows:

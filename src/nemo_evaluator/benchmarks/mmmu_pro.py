@@ -33,11 +33,18 @@ def data_uri(cell: Any) -> str:
 
 def seed(row: JsonDict, idx: int) -> SeedResult:
     """The question with its pictures, in the order of their numbers; the text keeps its ``<image n>`` marks."""
-    options = ast.literal_eval(row["options"]) if isinstance(row["options"], str) else list(row["options"])
+    if isinstance(row["options"], str):
+        options: Any | list[Any] = ast.literal_eval(row["options"])
+    else:
+        options = list(row["options"])
     letters = LETTERS[: len(options)]
     question = row.get("question") or "Answer the question in the image."
-    numbers = [column for column in _IMAGES if row.get(column)] or (["image"] if row.get("image") else [])
-    named = {int(number) for number in re.findall(r"<image (\d)>", f"{question} {' '.join(options)}")}
+    numbers = [column for column in _IMAGES if row.get(column)] or (
+        ["image"] if row.get("image") else []
+    )
+    named: set[int] = set()
+    for number in re.findall(r"<image (\d)>", f"{question} {' '.join(options)}"):
+        named.add(int(number))
     missing = sorted(f"<image {number}>" for number in named if not row.get(f"image_{number}"))
     if missing:
         raise SeedError(f"{row['id']}: the dataset has no picture for {', '.join(missing)}")

@@ -38,13 +38,27 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     kind = row["grading_type"]
     if kind != "llm_judge" and not row.get("grading_code"):
         hint = "name a checkout of PinchBench's repository: params: {dataset: FOLDER}"
-        raise SeedError(f"the tasks were copied without the code that {row['id']} is graded by", hint=hint)
+        raise SeedError(
+            f"the tasks were copied without the code that {row['id']} is graded by", hint=hint
+        )
     spec = SandboxSpec(workdir=_WORKDIR)
-    beside = Path(row["beside"]) if row.get("beside") else None
+    if row.get("beside"):
+        beside: Path | None = Path(row["beside"])
+    else:
+        beside = None
     files = {kept: f"{_WORKDIR}/{name}" for kept, name in files_of(row, beside).items()}
     metadata = {
-        **{"source": "pinchbench", "benchmark": "pinchbench", "task_id": row["id"], "task_name": row.get("name", "")},
-        **{"category": row["category"], "grading_type": kind, "agent_timeout_sec": float(row["timeout_seconds"])},
+        **{
+            "source": "pinchbench",
+            "benchmark": "pinchbench",
+            "task_id": row["id"],
+            "task_name": row.get("name", ""),
+        },
+        **{
+            "category": row["category"],
+            "grading_type": kind,
+            "agent_timeout_sec": float(row["timeout_seconds"]),
+        },
         "rubric": row.get("llm_judge_rubric") or row.get("grading_criteria", ""),
         "expected_behavior": row.get("expected_behavior", ""),
         "grading_code": row.get("grading_code"),
@@ -71,12 +85,24 @@ def transcript(trajectory: list[JsonDict], response: str) -> list[JsonDict]:
 
 def _events(trajectory: list[JsonDict]) -> Iterator[JsonDict]:
     for step in (step for document in trajectory for step in document.get("steps") or ()):
-        parts: list[JsonDict] = [{"type": "text", "text": str(step["message"])}] if step.get("message") else []
+        if step.get("message"):
+            parts: list[JsonDict] = [{"type": "text", "text": str(step["message"])}]
+        else:
+            parts = []
         for call in step.get("tool_calls") or ():
             given = call.get("arguments")
-            parts.append({"type": "toolCall", "name": call.get("function_name"), "arguments": given, "params": given})
+            parts.append(
+                {
+                    "type": "toolCall",
+                    "name": call.get("function_name"),
+                    "arguments": given,
+                    "params": given,
+                }
+            )
         if parts:
-            yield _event("assistant" if step.get("source") == "agent" else str(step.get("source")), parts)
+            yield _event(
+                "assistant" if step.get("source") == "agent" else str(step.get("source")), parts
+            )
         for result in as_dict(step.get("observation")).get("results") or ():
             yield _event("toolResult", [{"type": "text", "text": str(result.get("content") or "")}])
 
@@ -85,30 +111,48 @@ def _event(role: str, content: list[JsonDict]) -> JsonDict:
     return {"type": "message", "message": {"role": role, "content": content}}
 
 
-async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> tuple[dict[str, float], str]:
+async def grade(
+    code: str, events: list[JsonDict], sandbox: Sandbox
+) -> tuple[dict[str, float], str]:
     """Grade a workspace by a task's own code: what it says, by criterion; or nothing, and what it raised over the
     workspace. Raises ScorerError when it could not run or says nothing."""
     place, mark = f"/tmp/nel-grade-{uuid.uuid4().hex}", uuid.uuid4().hex  # noqa: S108 - inside the sandbox
-    parts = {"run.py": _GRADER, "grade.py": code.encode(), "transcript.json": json.dumps(events).encode()}
+    parts = {
+        "run.py": _GRADER,
+        "grade.py": code.encode(),
+        "transcript.json": json.dumps(events).encode(),
+    }
     for name, content in parts.items():
         await sandbox.upload(content, f"{place}/{name}")
-    words = ["python3", "-I", *(f"{place}/{name}" for name in ("run.py", "grade.py", "transcript.json"))]
+    words = [
+        "python3",
+        "-I",
+        *(f"{place}/{name}" for name in ("run.py", "grade.py", "transcript.json")),
+    ]
     done = await sandbox.exec([*words, _WORKDIR], timeout=_SECONDS, stdin=f"{mark}\n".encode())
     if done.exit_code in (126, 127):
         hint = "use an image with OpenClaw and Python"
         raise SandboxError("the sandbox has no python3, which this task is graded with", hint=hint)
     if done.timed_out or done.out_of_memory:
         # As a program that is graded: pipes and devices in the place of files must not be worth more than a zero.
-        return {}, f"the grading did not end in {_SECONDS:g} s" if done.timed_out else "out of memory"
+        return (
+            {},
+            f"the grading did not end in {_SECONDS:g} s" if done.timed_out else "out of memory",
+        )
     # Between two marks: programs that the task's code has started may still print when it is done.
     pieces = done.stdout.split(mark)
-    found = pieces[1] if len(pieces) == 3 else ""
+    if len(pieces) == 3:
+        found = pieces[1]
+    else:
+        found = ""
     if not found and done.stderr.startswith(_BEGUN):
         return {}, f"what was graded ended the grading (exit code {done.exit_code})"
     try:
         told = as_dict(json.loads(found))
     except ValueError as error:
-        raise ScorerError(f"the task's own code did not grade: {(done.stderr or done.stdout)[-300:]}") from error
+        raise ScorerError(
+            f"the task's own code did not grade: {(done.stderr or done.stdout)[-300:]}"
+        ) from error
     if told.get("lacks"):
         raise ScorerError(f"the task's own code did not grade: {told['lacks']}")
     if told.get("raised"):
@@ -116,7 +160,9 @@ async def grade(code: str, events: list[JsonDict], sandbox: Sandbox) -> tuple[di
     scores = {str(name): as_number(value) for name, value in as_dict(told.get("scores")).items()}
     values = {name: float(value) for name, value in scores.items() if value is not None}
     if not scores or len(values) < len(scores):
-        raise ScorerError(f"the task's own code graded with something else than numbers: {found[:300]}")
+        raise ScorerError(
+            f"the task's own code graded with something else than numbers: {found[:300]}"
+        )
     return values, ""
 
 
@@ -151,7 +197,11 @@ def parse_judge(answer: str, seed: SeedResult, found: JsonDict | None = None) ->
         total = sum(known) / len(known)
     if total is None or not 0 <= total <= 1:
         raise JudgeError(f"the judge gave no total between 0 and 1: {answer[:120]!r}")
-    details: JsonDict = {"reward": float(total), "judge_total": float(total), "judge_scores": scores}
+    details: JsonDict = {
+        "reward": float(total),
+        "judge_total": float(total),
+        "judge_scores": scores,
+    }
     automated = (found or {}).get("automated")
     if automated is not None:
         weights = {"automated": 0.5, "llm_judge": 0.5} | (seed.metadata["grading_weights"] or {})
@@ -163,7 +213,10 @@ def parse_judge(answer: str, seed: SeedResult, found: JsonDict | None = None) ->
 def rows(dataset: str | None, source_url: str, source_ref: str) -> Any:
     """The tasks; files of a copy are looked for beside it."""
     found = load(dataset, source_url, source_ref)
-    return [row | ({"beside": str(Path(dataset).absolute().parent)} if dataset else {}) for row in found]
+    results: list[Any] = []
+    for row in found:
+        results.append(row | ({"beside": str(Path(dataset).absolute().parent)} if dataset else {}))
+    return results
 
 
 @builtin(
@@ -176,15 +229,24 @@ def rows(dataset: str | None, source_url: str, source_ref: str) -> Any:
 )
 async def pinchbench(sample: ScorerInput) -> Score:
     """The mean of a task's own criteria, a judge's total by its rubric, or both, weighed as the task says."""
-    about, sandbox = sample.metadata, sample.sandbox
+    about = sample.metadata
+    sandbox = sample.sandbox
     if sandbox is None:
         raise SandboxError("an errand is graded in a sandbox", hint="give the benchmark a sandbox")
     left = (await sandbox.exec(_LISTING, cwd=_WORKDIR)).stdout
-    score: Score = {"extracted": sample.response[:200], "grading_type": about["grading_type"], "workspace": left}
+    score: Score = {
+        "extracted": sample.response[:200],
+        "grading_type": about["grading_type"],
+        "workspace": left,
+    }
     if about["grading_type"] == "llm_judge":
         return {**score, "correct": 0.0, "needs_judge": True}
-    scores, raised = await grade(about["grading_code"], transcript(sample.trajectory, sample.response), sandbox)
+    scores, raised = await grade(
+        about["grading_code"], transcript(sample.trajectory, sample.response), sandbox
+    )
     mean = sum(scores.values()) / max(1, len(scores))
     score |= {"correct": mean, **{f"criterion_{name}": value for name, value in scores.items()}}
     score |= {"grading_raised": raised} if raised else {}
-    return {**score, "automated": mean, "needs_judge": True} if about["grading_type"] == "hybrid" else score
+    if about["grading_type"] == "hybrid":
+        return {**score, "automated": mean, "needs_judge": True}
+    return score

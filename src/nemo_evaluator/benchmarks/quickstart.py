@@ -15,4 +15,6 @@ def quickstart(sample: ScorerInput) -> Score:
         return numeric_match(sample)
     if category == "choice":
         return multichoice_regex(sample, labels="ABC")
-    return one_of(sample, ("yes", "no")) if category == "yes or no" else fuzzy_match(sample)
+    if category == "yes or no":
+        return one_of(sample, ("yes", "no"))
+    return fuzzy_match(sample)

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable
+from typing import Any
 
 from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
@@ -15,7 +16,8 @@ _GRADES = declared("simpleqa")["own"]["judge"]
 def prepare(row: JsonDict) -> JsonDict:
     """The topic is the category; upstream it stands in a Python dict written as text."""
     about = ast.literal_eval(row["metadata"])
-    topic, kind = about.get("topic", ""), about.get("answer_type", "")
+    topic = about.get("topic", "")
+    kind = about.get("answer_type", "")
     return kept(row, "problem", "answer") | {"category": topic, "answer_type": kind}
 
 
@@ -26,8 +28,12 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
         return {}
     right = sum(detail["grade"] == "CORRECT" for detail in graded)
     tried = sum(detail["grade"] != "NOT_ATTEMPTED" for detail in graded)
-    accuracy, precision = right / len(graded), right / tried if tried else 0.0
-    harmonic = 2 * accuracy * precision / (accuracy + precision) if right else 0.0
+    accuracy = right / len(graded)
+    precision = right / tried if tried else 0.0
+    if right:
+        harmonic: Any | float = 2 * accuracy * precision / (accuracy + precision)
+    else:
+        harmonic = 0.0
     shares = {"accuracy": accuracy, "attempted": tried / len(graded)}
     return shares | {"accuracy_given_attempted": precision, "f1": harmonic}
 
@@ -38,11 +44,17 @@ judge_prompt, parse_judge = grade_hooks(
     ),
     {"CORRECT": 1.0, "INCORRECT": 0.0, "NOT_ATTEMPTED": 0.0},
     Canary(),
-    lambda grade: {"correct": grade == "CORRECT", "attempted": grade != "NOT_ATTEMPTED"},
+    details=lambda grade: {"correct": grade == "CORRECT", "attempted": grade != "NOT_ATTEMPTED"},
 )
 
 
-@builtin("simpleqa", prepare_row=prepare, judge_prompt=judge_prompt, parse_judge=parse_judge, summary=summary)
+@builtin(
+    "simpleqa",
+    prepare_row=prepare,
+    judge_prompt=judge_prompt,
+    parse_judge=parse_judge,
+    summary=summary,
+)
 def simpleqa(sample: ScorerInput) -> Score:
     """Left to the judge; without one, does the response state the answer?"""
     return fallback(fuzzy_match(sample), sample, "normalised match")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._rows import kept
@@ -35,7 +35,9 @@ def prepare(row: JsonDict) -> JsonDict:
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     """The other figure of the paper."""
     overlaps = [detail["f1"] for detail in details if "f1" in detail]
-    return {"f1": sum(overlaps) / len(overlaps)} if overlaps else {}
+    if overlaps:
+        return {"f1": sum(overlaps) / len(overlaps)}
+    return {}
 
 
 @builtin("squad_v2", prepare_row=prepare, summary=summary)
@@ -49,6 +51,9 @@ def squad_v2(sample: ScorerInput) -> Score:
     if said is None and not declined:
         return found(None, False, f1=0.0)
     # The official script writes an empty string for "no answer", on both sides.
-    accepted = [""] if sample.target == NO_ANSWER else sample.metadata["correct_answers"]
+    if sample.target == NO_ANSWER:
+        accepted: list[str | Any] | Any = [""]
+    else:
+        accepted = sample.metadata["correct_answers"]
     exact, overlap = best_match("" if declined else said or "", accepted, squad_normal)
     return found(NO_ANSWER if declined else said, exact, f1=overlap)

@@ -12,7 +12,10 @@ def prepare(row: JsonDict) -> JsonDict:
     answer = row["answer"]
     accepted = [answer["value"], *answer["aliases"], *answer["normalized_aliases"]]
     spellings = [alias for alias in dict.fromkeys(accepted) if alias.strip()]
-    return kept(row, "question", "question_id") | {"target": answer["value"], "correct_answers": spellings}
+    return kept(row, "question", "question_id") | {
+        "target": answer["value"],
+        "correct_answers": spellings,
+    }
 
 
 @builtin("triviaqa", prepare_row=prepare)

@@ -8,7 +8,10 @@ from nemo_evaluator.scoring import multichoice_regex
 
 def prepare(row: JsonDict) -> JsonDict:
     """Two lettered options."""
-    return {"sentence": row["sentence"], **lettered([row["option1"], row["option2"]], int(row["answer"]) - 1)}
+    return {
+        "sentence": row["sentence"],
+        **lettered([row["option1"], row["option2"]], int(row["answer"]) - 1),
+    }
 
 
 builtin("winogrande", prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels="AB"))

@@ -16,12 +16,20 @@ from nemo_evaluator.core.wording import counted
 
 def tell(error: NelError | OSError | click.ClickException) -> int:
     """Show an error that ends a command; returns the exit code."""
-    if isinstance(error, click.NoSuchOption) and (meant := same_word("options", error.option_name)) is not None:
-        error = click.UsageError(f"No such option {error.option_name!r}. Did you mean {meant!r}?", ctx=error.ctx)
+    if (
+        isinstance(error, click.NoSuchOption)
+        and (meant := same_word("options", error.option_name)) is not None
+    ):
+        error = click.UsageError(
+            f"No such option {error.option_name!r}. Did you mean {meant!r}?", ctx=error.ctx
+        )
     if isinstance(error, click.ClickException):
         error.show()
         return EXIT_USAGE
-    told = error if isinstance(error, NelError) else storage_error(error)
+    if isinstance(error, NelError):
+        told = error
+    else:
+        told = storage_error(error)
     click.echo(harmless(render_error(told)), err=True)
     return told.exit_code
 
@@ -45,19 +53,25 @@ def problem_place(problem: Problem, source: str | None = None) -> str:
         return problem.path
     if file.startswith("-O"):
         return f"{problem.path} (from {file})"
-    return f"{file}:{problem.line}: {problem.path}" if problem.line is not None else f"{file}: {problem.path}"
+    if problem.line is not None:
+        return f"{file}:{problem.line}: {problem.path}"
+    return f"{file}: {problem.path}"
 
 
 def better_command(group: str, word: str, known: Sequence[str]) -> str | None:
     """What was probably meant by a command that ``group`` does not have."""
     if word.endswith((".yaml", ".yml")):
         return f"nel eval run {word}"
-    if group.endswith(" eval") and (word.endswith(".py") or ".py:" in word or ".py@" in word or "://" in word):
+    if group.endswith(" eval") and (
+        word.endswith(".py") or ".py:" in word or ".py@" in word or "://" in word
+    ):
         return f"nel eval run --bench {word.partition('@')[0]}"
     close = nearest(word, list(known))
     if close is None and group.endswith(" eval"):
         return f"nel eval run --bench {word}"
-    return f"{group} {close}" if close is not None else same_word("commands", word)
+    if close is not None:
+        return f"{group} {close}"
+    return same_word("commands", word)
 
 
 def same_word(kind: str, word: str) -> str | None:

@@ -19,7 +19,8 @@ from nemo_evaluator.core.terminal import coloured, harmless, table, terminal_wid
 
 option = partial(click.option, show_default=True)
 JSON = option("--json", "as_json", is_flag=True, help="Output JSON.")
-PATH, FILE = click.Path(path_type=Path), click.Path(dir_okay=False)
+PATH = click.Path(path_type=Path)
+FILE = click.Path(dir_okay=False)
 
 
 def say(line: str) -> None:
@@ -29,38 +30,55 @@ def say(line: str) -> None:
 
 def benchmark_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """The benchmarks whose name begins like this."""
-    names: list[str] = importlib.import_module("nemo_evaluator.environments.registry").list_environments()
+    names: list[str] = importlib.import_module(
+        "nemo_evaluator.environments.registry"
+    ).list_environments()
     return [name for name in names if name.startswith(incomplete)]
 
 
-def run_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def run_ids(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """The runs whose id begins like this, with what they run; and folders, which name a run too."""
     runs = importlib.import_module("nemo_evaluator.store.run_registry").list_runs()
-    found = [CompletionItem(run.run_id, help=run.config_summary) for run in runs if run.run_id.startswith(incomplete)]
+    found: list[CompletionItem[Any]] = []
+    for run in runs:
+        if run.run_id.startswith(incomplete):
+            found.append(CompletionItem(run.run_id, help=run.config_summary))
     return [*found, CompletionItem(incomplete, type="dir")]
 
 
-def benchmarks_and_runs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def benchmarks_and_runs(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """For an argument that is either."""
     names = benchmark_names(ctx, parameter, incomplete)
     return [*map(CompletionItem, names), *run_ids(ctx, parameter, incomplete)]
 
 
-def config_files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def config_files(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Folders, and YAML files."""
     folder, _, start = incomplete.rpartition("/")
-    found = sorted(Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(f"{glob.escape(start)}*"))
+    found = sorted(
+        Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(f"{glob.escape(start)}*")
+    )
     names = [one.name + "/" if one.is_dir() else one.name for one in found]
     fitting = [name for name in names if name.endswith(("/", ".yaml", ".yml"))]
     return [CompletionItem(f"{incomplete.removesuffix(start)}{name}") for name in fitting]
 
 
-def show_table(rows: Sequence[Sequence[str]], narrow: Sequence[int] = (), more: Iterable[str] = ()) -> None:
+def show_table(
+    rows: Sequence[Sequence[str]], narrow: Sequence[int] = (), more: Iterable[str] = ()
+) -> None:
     """Print rows as columns, those that ``narrow`` names giving way to the terminal's width; and ``more`` lines."""
     click.echo(harmless("\n".join([*table(rows, terminal_width(), narrow), *more])))
 
 
-def load_whole(file: Path | str, overrides: Sequence[str], *, file_only: bool = False, **more: Any) -> Any:
+def load_whole(
+    file: Path | str, overrides: Sequence[str], *, file_only: bool = False, **more: Any
+) -> Any:
     """The config of a file. Of a broken one all is told at once: also what the rest of it would be refused for."""
     try:
         from nemo_evaluator.config import load_config  # noqa: PLC0415 - most commands read no config
@@ -74,4 +92,6 @@ def load_whole(file: Path | str, overrides: Sequence[str], *, file_only: bool = 
 
 def echo_verdict(text: str) -> None:
     """Print text whose lines may start with a verdict."""
-    click.echo(coloured(harmless(text)), nl=False, color=False if os.environ.get("NO_COLOR") else None)
+    click.echo(
+        coloured(harmless(text)), nl=False, color=False if os.environ.get("NO_COLOR") else None
+    )

@@ -18,13 +18,20 @@ from nemo_evaluator.core.terminal import harmless
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def recipe(name: str | None, as_json: bool) -> None:
     """Show a benchmark's usual repeats, limits and needs, as a config entry; without NAME, list all recipes."""
-    chosen = [find_recipe(name)] if name else list(recipes().values())
+    if name:
+        chosen = [find_recipe(name)]
+    else:
+        chosen = list(recipes().values())
     if as_json:
         data = [{**asdict(one), "benchmark": one.benchmark} for one in chosen]
         click.echo(dumps(data[0] if name else data, indent=True))
         return
     if not name:
-        rows = [(one.name, str(one.repeats), one.damage, ", ".join(one.needs) or "-", one.title) for one in chosen]
+        rows: list[tuple[str, str, str, str, str]] = []
+        for one in chosen:
+            rows.append(
+                (one.name, str(one.repeats), one.damage, ", ".join(one.needs) or "-", one.title)
+            )
         head = ("RECIPE", "REPEATS", "SHOWS QUANTIZATION DAMAGE", "NEEDS", "WHAT")
         show_table([head, *rows], narrow=(3, 4))
         return
@@ -36,14 +43,24 @@ def recipe(name: str | None, as_json: bool) -> None:
 @option("--gpus", type=click.IntRange(1), default=1, help="GPUs that the server may use.")
 @option("--gpu-memory", type=click.FloatRange(1), default=80.0, help="GB of one GPU.")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
-@option("--apply", "config", type=click.Path(dir_okay=False, exists=True), help="Set what was found in this config.")
-def inspect_model(model: str, gpus: int, gpu_memory: float, as_json: bool, config: str | None) -> None:
+@option(
+    "--apply",
+    "config",
+    type=click.Path(dir_okay=False, exists=True),
+    help="Set what was found in this config.",
+)
+def inspect_model(
+    model: str, gpus: int, gpu_memory: float, as_json: bool, config: str | None
+) -> None:
     """Quantization, context, sizes, parsers, flags and benchmarks of a checkpoint, from its files alone.
 
     Nothing of the checkpoint is executed. A hub name (ORG/NAME) is looked for in the local Hugging Face cache only.
     """
     folder = find_checkpoint(model)
-    named = model if not Path(model).expanduser().exists() else None
+    if not Path(model).expanduser().exists():
+        named: str | None = model
+    else:
+        named = None
     advice = advise(read_checkpoint(folder, named), gpus, gpu_memory)
     changed: list[str] = []
     if config is not None:
@@ -54,6 +71,10 @@ def inspect_model(model: str, gpus: int, gpu_memory: float, as_json: bool, confi
     if as_json:
         click.echo(dumps(asdict(advice) | {"changed": changed}, indent=True))
     else:
-        shown = [f"{name} ({recipes()[name].damage})" if name in recipes() else name for name in advice.benchmarks]
-        facts = {field.name: getattr(advice, field.name) for field in fields(advice)} | {"benchmarks": shown}
+        shown: list[str] = []
+        for name in advice.benchmarks:
+            shown.append(f"{name} ({recipes()[name].damage})" if name in recipes() else name)
+        facts = {field.name: getattr(advice, field.name) for field in fields(advice)} | {
+            "benchmarks": shown
+        }
         click.echo(harmless(render("inspect.txt.j2", **facts, changed=changed, config=config)))

@@ -20,10 +20,14 @@ _SIZES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def _folder(context: click.Context, parameter: click.Parameter, given: Path | None) -> Path:
-    return given.expanduser() if given is not None else cache_folder()
+    if given is not None:
+        return given.expanduser()
+    return cache_folder()
 
 
-_DIR = option("--dir", "folder", type=PATH, callback=_folder, help="The store; default: your cache folder.")
+_DIR = option(
+    "--dir", "folder", type=PATH, callback=_folder, help="The store; default: your cache folder."
+)
 
 
 @click.group()
@@ -44,22 +48,36 @@ def stats(folder: Path, as_json: bool) -> None:
     for model, count in found.models.items():
         click.echo(f"  {count:8}  {model}")
     if found.oldest is not None and found.newest is not None:
-        days = [time.strftime("%Y-%m-%d %H:%M", time.localtime(when)) for when in (found.oldest, found.newest)]
+        days: list[str] = []
+        for when in (found.oldest, found.newest):
+            days.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(when)))
         click.echo(f"  from {days[0]} to {days[1]}")
 
 
 @cache.command()
 @_DIR
 @option("--older-than", metavar="AGE", help="Remove answers older than this: 12h, 30d, 4w.")
-@option("--max-size", metavar="SIZE", help="Then remove the oldest until the answers fit: 500m, 2g.")
+@option(
+    "--max-size", metavar="SIZE", help="Then remove the oldest until the answers fit: 500m, 2g."
+)
 @JSON
 def prune(folder: Path, older_than: str | None, max_size: str | None, as_json: bool) -> None:
     """Remove old answers."""
     if older_than is None and max_size is None:
-        raise UsageError("nothing to prune by", hint="give --older-than 30d, --max-size 2g, or both")
-    age = _amount(older_than, _AGES, "an age such as 12h or 30d") if older_than else None
-    size = _amount(max_size, _SIZES, "a size such as 500m or 2g") if max_size else None
-    _removed(prune_store(folder, older_than=age, max_bytes=None if size is None else int(size)), as_json)
+        raise UsageError(
+            "nothing to prune by", hint="give --older-than 30d, --max-size 2g, or both"
+        )
+    if older_than:
+        age: float | None = _amount(older_than, _AGES, "an age such as 12h or 30d")
+    else:
+        age = None
+    if max_size:
+        size: float | None = _amount(max_size, _SIZES, "a size such as 500m or 2g")
+    else:
+        size = None
+    _removed(
+        prune_store(folder, older_than=age, max_bytes=None if size is None else int(size)), as_json
+    )
 
 
 @cache.command()
@@ -74,7 +92,9 @@ def clear(folder: Path, yes: bool, as_json: bool) -> None:
 
 
 def _removed(number: int, as_json: bool) -> None:
-    click.echo(json.dumps({"removed": number}) if as_json else f"removed {counted(number, 'answer')}")
+    click.echo(
+        json.dumps({"removed": number}) if as_json else f"removed {counted(number, 'answer')}"
+    )
 
 
 def _amount(text: str, units: dict[str, int], wanted: str) -> float:

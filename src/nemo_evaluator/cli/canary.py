@@ -17,19 +17,31 @@ from nemo_evaluator.executors.request import RunRequest
 @click.command()
 @click.argument("config_file", metavar="CONFIG", type=FILE, shell_complete=config_files)
 @option("--limit", type=click.IntRange(1), default=10, help="Problems of each benchmark.")
-@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable.")
+@option(
+    "--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable."
+)
 @option("--env-file", type=FILE, help="NAME=VALUE lines (default: .env beside the config).")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.pass_context
 def canary(
-    ctx: click.Context, config_file: str, limit: int, override: tuple[str, ...], env_file: str | None, as_json: bool
+    ctx: click.Context,
+    config_file: str,
+    limit: int,
+    override: tuple[str, ...],
+    env_file: str | None,
+    as_json: bool,
 ) -> None:
     """Run a few problems of each benchmark into OUTPUT_DIR-canary and say whether the whole run is safe to start.
 
     Exit codes: 0 PASS, 1 config error, 3 FAIL with its causes, 130 interrupted.
     """
     command = tuple(masked_arguments(sys.argv[1:]))
-    report = run_canary(RunRequest(config_file, override=override, env_file=env_file, command=command), limit)
-    shown = dumps({"verdict": report.verdict} | asdict(report)).decode() if as_json else canary_text(report)
+    report = run_canary(
+        RunRequest(config_file, override=override, env_file=env_file, command=command), limit
+    )
+    if as_json:
+        shown = dumps({"verdict": report.verdict} | asdict(report)).decode()
+    else:
+        shown = canary_text(report)
     click.echo(scrub(harmless(shown)))
     ctx.exit(report.exit_code)

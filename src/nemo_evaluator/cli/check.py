@@ -43,9 +43,12 @@ def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
     A share over its limit makes a run DEGRADED. Exit codes: 0 VALID, 2 DEGRADED, 3 INVALID, 1 when there is nothing to
     check.
     """
-    if damage := damaged_files(run):
+    damage = damaged_files(run)
+    if damage:
         raise UsageError("; ".join(damage), hint=MEND)
-    checks = check_path(run, CheckLimits(**{name.removeprefix("max_"): limit for name, limit in limits.items()}))
+    checks = check_path(
+        run, CheckLimits(**{name.removeprefix("max_"): limit for name, limit in limits.items()})
+    )
     if not checks:
         hint = "give the output directory of a finished run"
         raise UsageError(f"no bundle (eval-*.json) under {run}: {FailureClass.CONFIG}", hint=hint)
@@ -55,7 +58,10 @@ def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
     else:
         counts = Counter(one.status for one in checks)
         said = ", ".join(f"{counts[status]} {status}" for status in RunStatus if counts[status])
-        total = f"{len(checks)} benchmarks: {said}\n" if len(checks) > 1 else ""
+        if len(checks) > 1:
+            total = f"{len(checks)} benchmarks: {said}\n"
+        else:
+            total = ""
         echo_verdict("".join(map(_text, checks)) + total)
     if strict or worst is RunStatus.INVALID:
         sys.exit(worst.exit_code)
@@ -63,10 +69,16 @@ def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
 
 def _text(one: RunCheck) -> str:
     """What was found in a run, as plain text."""
-    found = f" ({one.failure_class})" if one.failure_class not in (None, FailureClass.UNKNOWN) else ""
-    count, width = words.counted(one.problems, "problem"), terminal_width()
+    if one.failure_class not in (None, FailureClass.UNKNOWN):
+        found = f" ({one.failure_class})"
+    else:
+        found = ""
+    count = words.counted(one.problems, "problem")
+    width = terminal_width()
     count += f" in {one.rows:,} rows" if one.rows != one.problems else ""
-    lines = words.wrapped(f"{one.status}  {one.benchmark}{found}: {count}, {one.run_id or one.path}", "", width=width)
+    lines = words.wrapped(
+        f"{one.status}  {one.benchmark}{found}: {count}, {one.run_id or one.path}", "", width=width
+    )
     for finding in one.findings:
         said = f"{finding.check}: {finding.message}".replace("\n", " ")
         lines += words.wrapped(said, mark=f"{finding.level:<8}  ", width=width)

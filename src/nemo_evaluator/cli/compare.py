@@ -24,7 +24,9 @@ _REPORT = "regression_report.md"
 _TESTS = ["auto", "mcnemar", "sign", "permutation"]
 
 
-def show(fmt: str, document: Callable[[], JsonDict], pages: Mapping[str, Callable[[], str]]) -> None:
+def show(
+    fmt: str, document: Callable[[], JsonDict], pages: Mapping[str, Callable[[], str]]
+) -> None:
     if fmt == "json":
         click.echo(dumps(document()))
     elif fmt == "text":
@@ -34,7 +36,10 @@ def show(fmt: str, document: Callable[[], JsonDict], pages: Mapping[str, Callabl
 
 
 def write_page(target: Path, html: Callable[[], str] | None, markdown: Callable[[], str]) -> None:
-    page = html if html is not None and target.suffix.lower() in (".html", ".htm") else markdown
+    if html is not None and target.suffix.lower() in (".html", ".htm"):
+        page = html
+    else:
+        page = markdown
     write_atomic(target, page())
     click.echo(f"report written: {target}", err=True)
 
@@ -59,7 +64,13 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
     help="Largest acceptable drop of the mean score, in score units.",
 )
 @option("--strict/--no-strict", default=True, help="Exit codes by verdict, or always 0.")
-@option("--correct-above", type=float, callback=_finite, default=0.0, help="For flips: rewards above this are right.")
+@option(
+    "--correct-above",
+    type=float,
+    callback=_finite,
+    default=0.0,
+    help="For flips: rewards above this are right.",
+)
 @option("--show-flips", is_flag=True, help="List the problems that changed sides.")
 @option("--compact", is_flag=True, help="A few lines only.")
 @option("--verbose", is_flag=True, help="With the statistics.")
@@ -98,7 +109,9 @@ def compare(baseline: Path, candidates: tuple[Path, ...], **flags: Any) -> None:
     A path is a bundle, the folder of a benchmark, or a folder of several benchmarks. Exit codes: 0 PASS, 1 BLOCK,
     2 WARN or INCONCLUSIVE, or no run at a path; 1 when the runs share no benchmark.
     """
-    options = CompareOptions(**{one.name: flags[one.name] for one in fields(CompareOptions) if one.name in flags})
+    options = CompareOptions(
+        **{one.name: flags[one.name] for one in fields(CompareOptions) if one.name in flags}
+    )
     found = compare_paths(baseline, candidates, options)
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -34,10 +34,14 @@ def config() -> None:
 
 @config.command()
 @click.argument("file", type=click.Path(), shell_complete=config_files)
-@option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
+@option(
+    "-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value."
+)
 @option("--env-file", type=FILE, help="NAME=VALUE lines (default: .env beside the config).")
 @option("--file-only", is_flag=True, help="Open no dataset and no sandbox.")
-@option("--ping", is_flag=True, help="Also ask every endpoint, the judges' too, one short question.")
+@option(
+    "--ping", is_flag=True, help="Also ask every endpoint, the judges' too, one short question."
+)
 @option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def check(
@@ -62,11 +66,18 @@ def check(
         if not as_json:
             raise ConfigError(error.problems, source=source) from error
         problems = [{**asdict(one), "place": problem_place(one, source)} for one in error.problems]
-        click.echo(scrub(json.dumps({"ok": False, "source": source, "problems": problems}, indent=2)))
+        click.echo(
+            scrub(json.dumps({"ok": False, "source": source, "problems": problems}, indent=2))
+        )
         context.exit(error.exit_code)
-    asked = _pinged(loaded) if ping else None
+    if ping:
+        asked: list[str] | None = _pinged(loaded)
+    else:
+        asked = None
     if as_json:
-        click.echo(json.dumps(_success(loaded, file) | ({"answered": asked} if ping else {}), indent=2))
+        click.echo(
+            json.dumps(_success(loaded, file) | ({"answered": asked} if ping else {}), indent=2)
+        )
         return
     for warning in loaded.warnings:
         say(f"warning: {warning}")
@@ -74,7 +85,9 @@ def check(
     for line in _summary(loaded):
         click.echo(f"  {line}")
     if asked is not None:
-        click.echo(f"  answered: {', '.join(asked) or 'no endpoint to ask; nel starts the services itself'}")
+        click.echo(
+            f"  answered: {', '.join(asked) or 'no endpoint to ask; nel starts the services itself'}"
+        )
 
 
 @config.command()
@@ -108,7 +121,10 @@ def get(key: str) -> None:
     """Print the default kept under KEY."""
     value: Any = _settings()
     for part in _known(key).split("."):
-        value = value.get(part) if isinstance(value, dict) else None
+        if isinstance(value, dict):
+            value = value.get(part)
+        else:
+            value = None
     if value is None:
         raise UsageError(f"{key} is not set", hint=f"set it with: nel config set {key} VALUE")
     click.echo(value if isinstance(value, str) else json.dumps(value))
@@ -152,7 +168,10 @@ def _pinged(loaded: LoadedConfig) -> list[str]:
 
 def _known(key: str, *, whole: bool = False) -> str:
     names = setting_names()
-    groups = [] if whole else sorted({name.split(".")[0] for name in names})
+    if whole:
+        groups: list[str] = []
+    else:
+        groups = sorted({name.split(".")[0] for name in names})
     if key in names or key in groups:
         return key
     raise UsageError(f"unknown key {key!r}", hint=did_you_mean(key, names))
@@ -161,10 +180,19 @@ def _known(key: str, *, whole: bool = False) -> str:
 def _summary(loaded: LoadedConfig) -> list[str]:
     config = loaded.config
     services = ", ".join(f"{name} ({service.type})" for name, service in config.services.items())
-    lines = [f"services: {services}", f"cluster: {config.cluster.type}", f"output: {config.output.dir}"]
+    lines = [
+        f"services: {services}",
+        f"cluster: {config.cluster.type}",
+        f"output: {config.output.dir}",
+    ]
     for benchmark in config.benchmarks:
-        size = counted(benchmark.max_problems, "problem") if benchmark.max_problems else "all problems"
-        lines.append(f"benchmark {benchmark.key}: {size} x {benchmark.repeats}, solver {benchmark.solver.type}")
+        if benchmark.max_problems:
+            size = counted(benchmark.max_problems, "problem")
+        else:
+            size = "all problems"
+        lines.append(
+            f"benchmark {benchmark.key}: {size} x {benchmark.repeats}, solver {benchmark.solver.type}"
+        )
     return lines
 
 

@@ -30,16 +30,23 @@ def mirror(benchmarks: tuple[str, ...], folder: Path, as_json: bool) -> None:
 
     On a machine without a network, point NEL_DATA_MIRROR (or `datasets.mirror` of a config) at that folder.
     """
-    opened = [one for name in benchmarks for one in _datasets_of(name)]
+    opened: list[Opened] = []
+    for name in benchmarks:
+        for one in _datasets_of(name):
+            opened.append(one)
     if not opened:
-        raise UsageError(f"{', '.join(benchmarks)}: nothing to mirror, the rows are on this machine already")
+        raise UsageError(
+            f"{', '.join(benchmarks)}: nothing to mirror, the rows are on this machine already"
+        )
     entries = fill(folder, opened)
     if as_json:
         click.echo(json.dumps([asdict(entry) for entry in entries], indent=2))
         return
     for entry in entries:
         config = f" config={entry.config}" if entry.config else ""
-        click.echo(f"{entry.dataset}{config} split={entry.split}: {entry.rows:,} rows -> {entry.file}")
+        click.echo(
+            f"{entry.dataset}{config} split={entry.split}: {entry.rows:,} rows -> {entry.file}"
+        )
     click.echo(f"\nUse it with: export NEL_DATA_MIRROR={folder.absolute()}")
 
 
@@ -75,7 +82,9 @@ def verify(ctx: click.Context, folder: Path, as_json: bool) -> None:
     else:
         for problem in problems:
             click.echo(problem, err=True)
-        click.echo(f"{len(found.entries) - len(problems)} of {counted(len(found.entries), 'file')} as the index says")
+        click.echo(
+            f"{len(found.entries) - len(problems)} of {counted(len(found.entries), 'file')} as the index says"
+        )
     ctx.exit(EXIT_FAILED if problems else 0)
 
 
@@ -89,7 +98,9 @@ def lock(as_json: bool) -> None:
         return
     click.echo(lock_file())
     for key, entry in entries.items():
-        click.echo(f"  {key}  {entry.rows:,} rows  {entry.sha256[:12]}  revision {entry.revision or '-'}")
+        click.echo(
+            f"  {key}  {entry.rows:,} rows  {entry.sha256[:12]}  revision {entry.revision or '-'}"
+        )
 
 
 @data.command("update")

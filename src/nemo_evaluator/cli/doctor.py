@@ -26,7 +26,13 @@ from nemo_evaluator.core.terminal import terminal_width
 from nemo_evaluator.core.wording import wrapped
 from nemo_evaluator.datasets.settings import cache_dir, is_offline, mirror_dir
 
-_KEYS: Final = ("NEMO_API_KEY", "HF_TOKEN", "WANDB_API_KEY", "MLFLOW_TRACKING_URI", "AWS_ACCESS_KEY_ID")
+_KEYS: Final = (
+    "NEMO_API_KEY",
+    "HF_TOKEN",
+    "WANDB_API_KEY",
+    "MLFLOW_TRACKING_URI",
+    "AWS_ACCESS_KEY_ID",
+)
 _PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _TRIED: Final = ("local", "docker", "apptainer")
 _SCARCE: Final = 2 * 1024**3
@@ -59,25 +65,38 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
         for one in found:
             mark = f"{ {True: 'ok', False: 'no', None: '--'}[one.ok] }  {one.about:<20} "
             lines = wrapped(scrub(one.text), "", width=width, mark=mark)
-            lines += wrapped(one.fix, "      ", width=width, mark="fix: ") if one.fix else []
+            if one.fix:
+                lines += wrapped(one.fix, "      ", width=width, mark="fix: ")
             click.echo("\n".join(lines))
     needed = ("python", "disk", "datasets")
-    ctx.exit(EXIT_FAILED if any(one.ok is False and one.about in needed for one in found) else EXIT_OK)
+    ctx.exit(
+        EXIT_FAILED if any(one.ok is False and one.about in needed for one in found) else EXIT_OK
+    )
 
 
 def examine() -> Iterator[DoctorCheck]:
     """Everything that is looked at, in the order of the page."""
-    yield DoctorCheck("python", True, f"{platform.python_version()} on {platform.machine()}, nel {__version__}")
+    yield DoctorCheck(
+        "python", True, f"{platform.python_version()} on {platform.machine()}, nel {__version__}"
+    )
     yield from _extras()
     for word in _TRIED:
         yield asyncio.run(_sandbox(word))
-    yield _command("gpu", ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], "no NVIDIA driver found")
+    yield _command(
+        "gpu", ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], "no NVIDIA driver found"
+    )
     yield _command("slurm", ["sinfo", "--version"], "no SLURM commands found")
     free = shutil.disk_usage(Path.cwd()).free
-    fix = "free some, or write elsewhere: -o FOLDER" if free < _SCARCE else ""
-    yield DoctorCheck("disk", free >= _SCARCE, f"{free / 1024**3:.1f} GB free in this folder", fix)
+    if free < _SCARCE:
+        fix = "free some, or write elsewhere: -o FOLDER"
+    else:
+        fix = ""
+    yield DoctorCheck(
+        "disk", free >= _SCARCE, f"{free / 1024**3:.1f} GB free in this folder", fix=fix
+    )
     for name in _PROXIES:
-        if value := os.environ.get(name) or os.environ.get(name.lower()):
+        value = os.environ.get(name) or os.environ.get(name.lower())
+        if value:
             yield DoctorCheck(f"proxy {name}", None, re.sub(r"//[^@/]*@", "//***@", value))
     names = [*_KEYS, *(one.key for one in providers().values() if one.key)]
     present = [name for name in names if os.environ.get(name)]
@@ -94,7 +113,9 @@ def _extras() -> Iterator[DoctorCheck]:
             wanted.setdefault(extra[1], []).append(first[0])
     for word, packages in sorted(wanted.items()):
         absent = ", ".join(package for package in packages if not _installed(package))
-        lacking = DoctorCheck(f"extra {word}", None, f"not installed: {absent}", install_line(word))
+        lacking = DoctorCheck(
+            f"extra {word}", None, f"not installed: {absent}", fix=install_line(word)
+        )
         yield lacking if absent else DoctorCheck(f"extra {word}", True, "installed")
 
 
@@ -115,7 +136,7 @@ async def _sandbox(word: str) -> DoctorCheck:
         finally:
             await provider.close()
     except NelError as error:
-        return DoctorCheck(about, None, error.message, error.hint or "")
+        return DoctorCheck(about, None, error.message, fix=error.hint or "")
     return DoctorCheck(about, True, "works here")
 
 
@@ -127,14 +148,22 @@ def _command(about: str, words: list[str], absent: str) -> DoctorCheck:
     except (OSError, subprocess.TimeoutExpired) as error:
         return DoctorCheck(about, None, f"{words[0]} does not answer: {error}")
     if done.returncode:
-        return DoctorCheck(about, None, f"{words[0]} fails: {done.stderr.strip().partition(chr(10))[0]}")
+        return DoctorCheck(
+            about, None, f"{words[0]} fails: {done.stderr.strip().partition(chr(10))[0]}"
+        )
     return DoctorCheck(about, True, ", ".join(done.stdout.split("\n")).strip(", "))
 
 
 def _datasets() -> DoctorCheck:
     try:
-        mirror, cache = mirror_dir(), cache_dir()
+        mirror = mirror_dir()
+        cache = cache_dir()
     except NelError as error:
-        return DoctorCheck("datasets", False, error.message, error.hint or "")
-    where = f"mirror {mirror}" if mirror else "no mirror: rows come from the hub"
-    return DoctorCheck("datasets", True, f"{where}; cache {cache}{'; offline' if is_offline() else ''}")
+        return DoctorCheck("datasets", False, error.message, fix=error.hint or "")
+    if mirror:
+        where = f"mirror {mirror}"
+    else:
+        where = "no mirror: rows come from the hub"
+    return DoctorCheck(
+        "datasets", True, f"{where}; cache {cache}{'; offline' if is_offline() else ''}"
+    )

@@ -17,8 +17,13 @@ _QUICK: Final = {
     "model": "-O services.NAME.url=URL -O services.NAME.model=ID",
     "model_url": "-O services.NAME.url=URL",
     "model_id": "-O services.NAME.model=ID",
-    **dict.fromkeys(("judge_url", "judge_id"), "scoring.metrics in the config: {type: judge, service: NAME}"),
-    **dict.fromkeys(("api_key", "api_key_env", "judge_api_key_env"), "a variable in the config: api_key: ${NAME}"),
+    **dict.fromkeys(
+        ("judge_url", "judge_id"), "scoring.metrics in the config: {type: judge, service: NAME}"
+    ),
+    **dict.fromkeys(
+        ("api_key", "api_key_env", "judge_api_key_env"),
+        "a variable in the config: api_key: ${NAME}",
+    ),
     "repeats": "-O benchmarks.0.repeats=N",
     "system_prompt": "-O benchmarks.0.solver.system_prompt=TEXT",
     "temperature": "-O services.NAME.generation.temperature=T",
@@ -29,45 +34,102 @@ _QUICK: Final = {
 def _variable(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """The name of a variable. What is none may be the key itself, so it is not repeated."""
     if value is not None and not value.isidentifier():
-        raise click.BadParameter("give the name of an environment variable, not the key", ctx, parameter)
+        raise click.BadParameter(
+            "give the name of an environment variable, not the key", ctx, parameter
+        )
     return value
 
 
 @click.command()
 @click.argument("config_file", required=False, type=FILE, shell_complete=config_files)
-@option("--bench", "-b", shell_complete=benchmark_names, help="Quick mode: a benchmark name, URI or file.py[:name].")
-@option("--model", "-m", metavar="PROVIDER/MODEL", help="Quick mode: openai/..., nvidia/..., vllm/..., ollama/...")
+@option(
+    "--bench",
+    "-b",
+    shell_complete=benchmark_names,
+    help="Quick mode: a benchmark name, URI or file.py[:name].",
+)
+@option(
+    "--model",
+    "-m",
+    metavar="PROVIDER/MODEL",
+    help="Quick mode: openai/..., nvidia/..., vllm/..., ollama/...",
+)
 @option("--model-url", envvar="NEMO_MODEL_URL", help="Quick mode: base URL of the model's API.")
 @option("--model-id", envvar="NEMO_MODEL_ID", help="Quick mode: the model's name in requests.")
 @option("--api-key", help="Quick mode: the key; better in NEMO_API_KEY, or see --api-key-env.")
-@option("--api-key-env", metavar="NAME", callback=_variable, help="Quick mode: the variable that holds the key.")
+@option(
+    "--api-key-env",
+    metavar="NAME",
+    callback=_variable,
+    help="Quick mode: the variable that holds the key.",
+)
 @option("--judge-url", help="Quick mode: base URL of the judge's API.")
 @option("--judge-id", help="Quick mode: the judge's model name in requests.")
 @option(
-    "--judge-api-key-env", metavar="NAME", callback=_variable, help="The judge's key [default: NEMO_JUDGE_API_KEY]."
+    "--judge-api-key-env",
+    metavar="NAME",
+    callback=_variable,
+    help="The judge's key [default: NEMO_JUDGE_API_KEY].",
 )
 @option("--repeats", "-n", type=click.IntRange(1), default=1, help="Quick mode.")
 @option(
-    "--limit", "--max-problems", "max_problems", type=click.IntRange(1), help="At most N problems of every benchmark."
+    "--limit",
+    "--max-problems",
+    "max_problems",
+    type=click.IntRange(1),
+    help="At most N problems of every benchmark.",
 )
-@option("--only", multiple=True, metavar="IDX|HASH", help="Only these problems (index or start of problem_hash).")
-@option("--concurrency", type=click.IntRange(1), help="At most N problems at once, in every benchmark.")
+@option(
+    "--only",
+    multiple=True,
+    metavar="IDX|HASH",
+    help="Only these problems (index or start of problem_hash).",
+)
+@option(
+    "--concurrency", type=click.IntRange(1), help="At most N problems at once, in every benchmark."
+)
 @option("--system-prompt", help="Quick mode.")
 @option("--temperature", type=float, default=0.0, help="Quick mode.")
 @option("--max-tokens", type=click.IntRange(1), help="Quick mode.")
 @option("--output-dir", "-o", help="Where results go; wins over output.dir.")
-@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable.")
+@option(
+    "--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable."
+)
 @option("--env-file", type=FILE, help="NAME=VALUE lines (default: .env beside the config).")
-@option("--resume", is_flag=True, help="Go on where an earlier run stopped; says what is reused and why.")
-@option("--fresh", is_flag=True, help="Start over where an earlier run is unfinished; that one is kept in previous/.")
+@option(
+    "--resume",
+    is_flag=True,
+    help="Go on where an earlier run stopped; says what is reused and why.",
+)
+@option(
+    "--fresh",
+    is_flag=True,
+    help="Start over where an earlier run is unfinished; that one is kept in previous/.",
+)
 @option("--dry-run", is_flag=True, help="Show the plan; ask nothing, write nothing.")
 @option("--background", is_flag=True, help="Run detached; see `nel eval status|logs|stop`.")
-@option("--detach-batch", is_flag=True, help="Exit (code 5) once batches are submitted; --resume collects them.")
-@option("--submit", is_flag=True, help="Submit to the cluster of the config (refused where there is none).")
-@option("--shard", metavar="I/N", help="Run part I (from 0) of N; also NEL_SHARD_IDX and NEL_TOTAL_SHARDS.")
+@option(
+    "--detach-batch",
+    is_flag=True,
+    help="Exit (code 5) once batches are submitted; --resume collects them.",
+)
+@option(
+    "--submit",
+    is_flag=True,
+    help="Submit to the cluster of the config (refused where there is none).",
+)
+@option(
+    "--shard",
+    metavar="I/N",
+    help="Run part I (from 0) of N; also NEL_SHARD_IDX and NEL_TOTAL_SHARDS.",
+)
 @option("--strict-export", is_flag=True, help="A failing export fails the run.")
 @option("--frozen", is_flag=True, help="Refuse datasets that differ from the lock file.")
-@option("--allow-fallback", is_flag=True, help="Score without a judge where a benchmark needs one but can do so.")
+@option(
+    "--allow-fallback",
+    is_flag=True,
+    help="Score without a judge where a benchmark needs one but can do so.",
+)
 @option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines on stdout.")
 @option("--no-progress", is_flag=True, help="No progress lines.")
 @option("--verbose", "-v", is_flag=True, help="Log what happens inside, on stderr.")
@@ -114,7 +176,10 @@ def run(
 
 
 def _refuse_quick_flags(ctx: click.Context, config_file: str | None) -> None:
-    given = [name for name in _QUICK if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    given: list[str] = []
+    for name in _QUICK:
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            given.append(name)
     if config_file is not None and given:
         flag = "--" + given[0].replace("_", "-")
         hint = f"use {_QUICK[given[0]]}"
@@ -123,8 +188,14 @@ def _refuse_quick_flags(ctx: click.Context, config_file: str | None) -> None:
         hint = "nel eval run config.yaml, or: nel eval run --bench gsm8k --model openai/MODEL (see `nel list`)"
         raise UsageError("give a config file or --bench", hint=hint)
     if "api_key" in given and "api_key_env" in given:
-        raise UsageError("--api-key and --api-key-env exclude each other", hint="--api-key-env shows the key to nobody")
+        raise UsageError(
+            "--api-key and --api-key-env exclude each other",
+            hint="--api-key-env shows the key to nobody",
+        )
     twice = next((name for name in ("model_url", "model_id") if name in given), None)
     if "model" in given and twice is not None:
         flag = "--" + twice.replace("_", "-")
-        raise UsageError(f"--model and {flag} exclude each other", hint="--model names the endpoint and the model")
+        raise UsageError(
+            f"--model and {flag} exclude each other",
+            hint="--model names the endpoint and the model",
+        )

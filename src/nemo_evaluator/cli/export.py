@@ -28,8 +28,14 @@ def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> d
             raise UsageError(f"cannot read {file}: {error}") from error
         if not isinstance(content, dict):
             raise UsageError(f"{file} is not a mapping of settings")
-        content = content["export"] if isinstance(content.get("export"), dict) else content
-        settings = dict(content[name]) if isinstance(content.get(name), dict) else content
+        if isinstance(content.get("export"), dict):
+            content = content["export"]
+        else:
+            content = content
+        if isinstance(content.get(name), dict):
+            settings = dict(content[name])
+        else:
+            settings = content
     for override in overrides:
         # A launcher's override names the exporter as well.
         key, equals, text = override.lstrip("+").removeprefix(f"export.{name}.").partition("=")
@@ -44,17 +50,36 @@ def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> d
 
 @click.command("export")
 @click.argument("names", metavar="PATH|ID...", nargs=-1, required=True)
-@option("--dest", "-d", "name", required=True, help="inspect, mlflow, wandb, or one of an installed package.")
-@option("--override", "-o", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting; the value as JSON.")
+@option(
+    "--dest",
+    "-d",
+    "name",
+    required=True,
+    help="inspect, mlflow, wandb, or one of an installed package.",
+)
+@option(
+    "--override",
+    "-o",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting; the value as JSON.",
+)
 @option("--config", "-c", "file", type=PATH, help="Settings as YAML or JSON.")
 @option("--output-dir", type=PATH, help="Where files go; default: beside the bundles.")
 def export(
-    names: tuple[str, ...], name: str, overrides: tuple[str, ...], file: Path | None, output_dir: Path | None
+    names: tuple[str, ...],
+    name: str,
+    overrides: tuple[str, ...],
+    file: Path | None,
+    output_dir: Path | None,
 ) -> None:
     """Send finished runs to a tracker: bundle files, folders that are searched for them, or ids of runs."""
     paths = [Path(one) if Path(one).exists() else Path(run_of(one)[0].output_dir) for one in names]
     for path in paths:
         convert_legacy(path)
     warn_invalid([load_bundle(path) for path in find_bundles(paths)])
-    for place in export_bundles(name, paths, read_settings(name, file, overrides), output_dir=output_dir):
+    for place in export_bundles(
+        name, paths, read_settings(name, file, overrides), output_dir=output_dir
+    ):
         click.echo(place)

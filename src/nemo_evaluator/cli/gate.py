@@ -25,7 +25,9 @@ from nemo_evaluator.reports.gate import gate_html, gate_junit, gate_markdown, ga
 @option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @option("--strict/--no-strict", default=True, help="Exit 1 on NO-GO, 2 on INCONCLUSIVE.")
 @option("--verbose", is_flag=True, help="With every warning by benchmark, and the terms.")
-@option("--explain", is_flag=True, help="Say, per open benchmark, how much more data would settle it.")
+@option(
+    "--explain", is_flag=True, help="Say, per open benchmark, how much more data would settle it."
+)
 @option("--report", "report_path", type=PATH, help="Write the decision, as .md or .html.")
 @option("--junit", type=PATH, help="Write the decision as JUnit XML, for CI.")
 @option("--no-report", is_flag=True, help="Write no report.")
@@ -35,7 +37,8 @@ def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
     Both are folders of benchmarks, or bundles. Exit codes: 0 GO, 1 NO-GO, 2 INCONCLUSIVE; 1 for a bad policy or path.
     """
     report = gate_runs(baseline, candidate, load_gate_policy(policy))
-    fmt, target = "json" if flags["as_json"] else flags["fmt"], flags["report_path"]
+    fmt = "json" if flags["as_json"] else flags["fmt"]
+    target = flags["report_path"]
     if flags["junit"]:
         write_atomic(flags["junit"], gate_junit(report))
     if flags["output"]:
@@ -46,7 +49,9 @@ def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
         write_page(target, lambda: gate_html(report), lambda: gate_markdown(report, explain=True))
     how = {"explain": flags["explain"]}
     pages = {"markdown": lambda: gate_markdown(report, **how), "html": lambda: gate_html(report)}
-    pages["text"] = lambda: gate_text(report, verbose=flags["verbose"], width=terminal_width(), **how)
+    pages["text"] = lambda: gate_text(
+        report, verbose=flags["verbose"], width=terminal_width(), **how
+    )
     show(fmt, report.to_dict, pages)
     if flags["strict"]:
         sys.exit(report.verdict.exit_code)

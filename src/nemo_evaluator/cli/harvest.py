@@ -13,7 +13,17 @@ from nemo_evaluator.cli._options import option, run_ids, show_table
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.store.run_registry import find_run
 
-_COLUMNS = ("status", "benchmark", "metric", "score", "standard_error", "scale", "percent", "n", "repeats")
+_COLUMNS = (
+    "status",
+    "benchmark",
+    "metric",
+    "score",
+    "standard_error",
+    "scale",
+    "percent",
+    "n",
+    "repeats",
+)
 _SOMETIMES = ("corrected", "tampered", "score_tampered_as_0")
 
 
@@ -29,18 +39,27 @@ def harvest(run: str, form: str) -> None:
     if form == "json":
         click.echo(dumps([asdict(one) for one in lines], indent=True))
     elif form == "csv":
-        writer = csv.DictWriter(sys.stdout, [field.name for field in fields(Harvested)], lineterminator="\n")
+        writer = csv.DictWriter(
+            sys.stdout, [field.name for field in fields(Harvested)], lineterminator="\n"
+        )
         writer.writeheader()
         writer.writerows(map(asdict, lines))
     else:
         # What few runs have takes no space in the tables of others.
-        more = [name for name in _SOMETIMES if any(getattr(line, name) is not None for line in lines)]
+        more: list[str] = []
+        for name in _SOMETIMES:
+            if any(getattr(line, name) is not None for line in lines):
+                more.append(name)
         columns = [*_COLUMNS, *more]
-        rows = [[_cell(getattr(line, name)) for name in columns] for line in lines]
+        rows: list[list[str]] = []
+        for line in lines:
+            rows.append([_cell(getattr(line, name)) for name in columns])
         show_table([columns, *rows], narrow=(1, 2))
 
 
 def _cell(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return str(value)

@@ -11,11 +11,22 @@ from nemo_evaluator.core.errors import UsageError
 
 
 @click.command("package")
-@option("--module", "-m", required=True, type=PATH, help="The benchmark: a Python file, or a folder with it.")
+@option(
+    "--module",
+    "-m",
+    required=True,
+    type=PATH,
+    help="The benchmark: a Python file, or a folder with it.",
+)
 @option("--tag", "-t", help="Name of the image (default: nel-NAME:latest).")
 @option("--base-image", default="python:3.12-slim", help="Image with Python 3.11 or newer.")
 @option("--requirements", type=PATH, help="File with the libraries of the benchmark, for pip.")
-@option("--include", multiple=True, metavar="GLOB", help="Copy this file although it looks like a secret; repeatable.")
+@option(
+    "--include",
+    multiple=True,
+    metavar="GLOB",
+    help="Copy this file although it looks like a secret; repeatable.",
+)
 @option("--push", is_flag=True, help="Push the image once it is built.")
 @option("--output", "-o", type=PATH, help="Only write the Dockerfile, to this file.")
 def package(
@@ -45,7 +56,9 @@ def package(
         ignored.write_text(image.ignored(), encoding="utf-8")
         output.write_text(image.dockerfile(), encoding="utf-8")
         click.echo(image.content().listing())
-        click.echo(f"{output} (with {ignored.name}): build it in the folder that holds {image.module.name}")
+        click.echo(
+            f"{output} (with {ignored.name}): build it in the folder that holds {image.module.name}"
+        )
         return
     tag = tag or f"nel-{image.module.stem.lower().replace('_', '-')}:latest"
     image.build(tag, push=push, say=click.echo)
@@ -63,12 +76,22 @@ _HERE: Final = ("localhost", "local", "-")
 @click.argument("target")
 @click.argument("host")
 @click.argument("output_path")
-@option("--registry", "-r", help=f"Where the variants ({', '.join(_VARIANTS)}) are pushed: REGISTRY/IMAGE.")
+@option(
+    "--registry",
+    "-r",
+    help=f"Where the variants ({', '.join(_VARIANTS)}) are pushed: REGISTRY/IMAGE.",
+)
 @option("--tag", "-t", default="local", help="Tag of a variant: REGISTRY:TAG-VARIANT.")
 @option("--filename", "-f", help="Name of the file (default: after the image).")
 @option("--dry-run", is_flag=True, help="Only print the command that would run on HOST.")
 def cache_sqsh(
-    target: str, host: str, output_path: str, registry: str | None, tag: str, filename: str | None, dry_run: bool
+    target: str,
+    host: str,
+    output_path: str,
+    registry: str | None,
+    tag: str,
+    filename: str | None,
+    dry_run: bool,
 ) -> None:
     """Import TARGET (an image, or a variant of nel's own) on HOST into the folder OUTPUT_PATH with enroot.
 
@@ -79,9 +102,16 @@ def cache_sqsh(
 
     if target in _VARIANTS and registry is None:
         hint = f"push it somewhere first, then name that: nel cache-sqsh {target} HOST PATH -r registry.example.com/nel"
-        raise UsageError(f"{target!r} is a variant of nel's image, and --registry is not given", hint=hint)
-    image = f"{registry}:{tag}-{target}" if target in _VARIANTS else re.sub(r"^(docker|dockerd)://", "", target)
-    name = filename or (f"nel-{target}.sqsh" if target in _VARIANTS else f"{re.sub('[/:#]', '-', image)}.sqsh")
+        raise UsageError(
+            f"{target!r} is a variant of nel's image, and --registry is not given", hint=hint
+        )
+    if target in _VARIANTS:
+        image = f"{registry}:{tag}-{target}"
+    else:
+        image = re.sub(r"^(docker|dockerd)://", "", target)
+    name = filename or (
+        f"nel-{target}.sqsh" if target in _VARIANTS else f"{re.sub('[/:#]', '-', image)}.sqsh"
+    )
     path = f"{output_path.rstrip('/')}/{name}"
     said = import_image(image, path, None if host in _HERE else host, dry_run=dry_run)
     click.echo(said if dry_run else f"{said.strip()}\nimage: {path}")

@@ -29,11 +29,23 @@ def answer_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
 
     many = questions()["benchmarks"]
     about = f"{', '.join([*many.words, *many.hidden])}, or names of recipes (`nel recipe`)."
-    options = [option("--benchmarks", "-b", multiple=True, required=required, metavar="A B ...", help=about)]
-    for name, short in {"execution": "e", "deployment": "d", "export": "x", "model_type": "m"}.items():
-        one, must = questions()[name], required and name != "export"
+    options = [
+        option(
+            "--benchmarks", "-b", multiple=True, required=required, metavar="A B ...", help=about
+        )
+    ]
+    for name, short in {
+        "execution": "e",
+        "deployment": "d",
+        "export": "x",
+        "model_type": "m",
+    }.items():
+        one = questions()[name]
+        must = required and name != "export"
         names = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}", f"-{short}"))
-        options.append(option(*names, name, required=must, metavar=f"[{'|'.join(one.words)}]", help=one.ask))
+        options.append(
+            option(*names, name, required=must, metavar=f"[{'|'.join(one.words)}]", help=one.ask)
+        )
     value = "Any value of the config; repeatable."
     options += [
         click.argument("more", nargs=-1, metavar="[BENCHMARK]..."),
@@ -66,14 +78,20 @@ def build(settings: tuple[str, ...], model: str | None, output: str | None, **gi
     answers = read_answers(given_answers(given))
     text = build_config(answers, settings, model)
     click.echo(f"Config written to: {write_config(text, answers, output)}")
-    if missing := missing_values(text):
+    missing = missing_values(text)
+    if missing:
         click.echo("Values that are missing (???), to be filled in:")
         for one in missing:
             click.echo(f"  {one.name}: {one.hint}")
 
 
 @skills.command()
-@option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Where agents look for skills.")
+@option(
+    "--dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where agents look for skills.",
+)
 @option("--force", is_flag=True, help="Replace skills that were changed.")
 def install(folder: Path | None, force: bool) -> None:
     """Copy the skills nel-assistant and evaluation to where coding agents look: .claude/skills, .agents/skills, ..."""
@@ -90,9 +108,15 @@ def _choose(question: Question, default: str) -> str:
 
     def checked(text: str) -> str:
         parts = text.replace(",", " ").split()
-        named = [words[int(part) - 1] if part.isdecimal() and 0 < int(part) <= len(words) else part for part in parts]
+        named: list[str] = []
+        for part in parts:
+            named.append(
+                words[int(part) - 1] if part.isdecimal() and 0 < int(part) <= len(words) else part
+            )
         if not named or (len(named) > 1 and not question.many):
-            raise click.BadParameter("one of the numbers or words above" + (", or several" * question.many))
+            raise click.BadParameter(
+                "one of the numbers or words above" + (", or several" * question.many)
+            )
         try:
             return ",".join(question.check(part) for part in named)
         except UsageError as error:
@@ -106,18 +130,31 @@ def _value(missing: Missing) -> str:
     def checked(text: str) -> str:
         if not text.strip():
             raise click.BadParameter("a value is needed; Ctrl-C leaves without writing anything")
-        if missing.path[-1] == "api_key" and not (text == "null" or text.isidentifier() or text.startswith("${")):
-            raise click.BadParameter("give the name of the variable that holds the key, not the key")
+        if missing.path[-1] == "api_key" and not (
+            text == "null" or text.isidentifier() or text.startswith("${")
+        ):
+            raise click.BadParameter(
+                "give the name of the variable that holds the key, not the key"
+            )
         return text
 
-    found: str = click.prompt(f"\n{missing.name}\n  {missing.hint}\nValue", "", value_proc=checked, show_default=False)
+    found: str = click.prompt(
+        f"\n{missing.name}\n  {missing.hint}\nValue", "", value_proc=checked, show_default=False
+    )
     return found
 
 
 @click.command()
 @answer_options(required=False)
-@option("--yes", "-y", is_flag=True, help="Ask nothing: defaults for what no flag gives; missing values are an error.")
-def init(settings: tuple[str, ...], model: str | None, output: str | None, yes: bool, **flags: Any) -> None:
+@option(
+    "--yes",
+    "-y",
+    is_flag=True,
+    help="Ask nothing: defaults for what no flag gives; missing values are an error.",
+)
+def init(
+    settings: tuple[str, ...], model: str | None, output: str | None, yes: bool, **flags: Any
+) -> None:
     """Write a config: five questions, then the values that are missing. Flags answer in advance.
 
     The config is shown before it is written; an existing file is never overwritten.

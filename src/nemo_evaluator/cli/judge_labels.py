@@ -32,11 +32,17 @@ from nemo_evaluator.store.run_registry import find_run
 
 def bundle_of(run: str, benchmark: str | None = None) -> Bundle:
     """The only finished benchmark of a run (a folder, a bundle or an id), or the one that is named."""
-    path = Path(run) if Path(run).exists() else find_run(run).output_dir
+    if Path(run).exists():
+        path: Path | str = Path(run)
+    else:
+        path = find_run(run).output_dir
     found = [one for one in find_runs(Path(path)) if benchmark in (None, one.name)]
     if len(found) != 1:
         names = ", ".join(sorted(one.name for one in found)) or "none"
-        raise UsageError(f"{run} holds {len(found)} finished benchmarks ({names})", hint="choose with --benchmark NAME")
+        raise UsageError(
+            f"{run} holds {len(found)} finished benchmarks ({names})",
+            hint="choose with --benchmark NAME",
+        )
     return found[0]
 
 
@@ -49,9 +55,17 @@ def bundle_of(run: str, benchmark: str | None = None) -> Bundle:
     default="uniform",
     help="stratified: more of rare verdicts; uncertainty: more of the rows that the judge is unsure of.",
 )
-@option("--like", metavar="RUN", help="The problems that were drawn from that run, to compare the two in pairs.")
+@option(
+    "--like",
+    metavar="RUN",
+    help="The problems that were drawn from that run, to compare the two in pairs.",
+)
 @option("--seed", type=click.IntRange(min=0), default=0)
-@option("--replace", is_flag=True, help="Draw anew; earlier labels count where their rows are drawn again.")
+@option(
+    "--replace",
+    is_flag=True,
+    help="Draw anew; earlier labels count where their rows are drawn again.",
+)
 @option("--benchmark", help="Which benchmark of RUN.")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def sample(
@@ -75,19 +89,36 @@ def sample(
         raise UsageError(f"rows of {folder} are drawn already", hint=hint)
     rows = read_judged(bundle)
     if like is None:
-        draw = draw_rows(rows, labels, method, seed)
+        draw = draw_rows(rows, labels, method, seed=seed)
     else:
         other = bundle_of(like, benchmark or bundle.name)
-        if (theirs := read_draw(other.path.parent)) is None:
+        theirs = read_draw(other.path.parent)
+        if theirs is None:
             raise UsageError(f"no rows of {like} are drawn", hint=f"nel judge sample {like}")
         draw = draw_like(rows, read_judged(other), theirs)
     draw.save(folder)
     corrected, alone = expected_widths(rows, len(draw.rows))
-    facts = {"folder": str(folder), "method": draw.method, "seed": draw.seed, "drawn": len(draw.rows)}
+    facts = {
+        "folder": str(folder),
+        "method": draw.method,
+        "seed": draw.seed,
+        "drawn": len(draw.rows),
+    }
     if as_json:
-        click.echo(dumps({**facts, "rows": len(rows), "half_width": corrected, "half_width_labels_alone": alone}))
+        click.echo(
+            dumps(
+                {
+                    **facts,
+                    "rows": len(rows),
+                    "half_width": corrected,
+                    "half_width_labels_alone": alone,
+                }
+            )
+        )
         return
-    click.echo(f"{bundle.name}: {len(draw.rows):,} of {len(rows):,} rows drawn ({draw.method}, seed {draw.seed})")
+    click.echo(
+        f"{bundle.name}: {len(draw.rows):,} of {len(rows):,} rows drawn ({draw.method}, seed {draw.seed})"
+    )
     known = f"±{corrected:.3f} with a usual judge, ±{alone:.3f} by labels alone"
     click.echo(f"the corrected score will be known to about {known}")
     click.echo(f"next: nel judge label {run}, or label them in the viewer")
@@ -98,7 +129,9 @@ _WORDS: dict[str, Verdict] = {"r": "right", "w": "wrong", "u": "unsure"}
 
 @click.command()
 @click.argument("run", shell_complete=run_ids)
-@option("--who", default="", show_default=False, help="Your name or initials, kept with each label.")
+@option(
+    "--who", default="", show_default=False, help="Your name or initials, kept with each label."
+)
 @option("--benchmark", help="Which benchmark of RUN.")
 def label(run: str, who: str, benchmark: str | None) -> None:
     """Label the drawn rows of RUN. Every label is saved at once; run the command again to continue.
@@ -118,7 +151,10 @@ def label(run: str, who: str, benchmark: str | None) -> None:
     at = 0
     while at < len(todo):
         row = texts[todo[at]]
-        expected = f"\n--- reference\n{row.expected}" if row.expected not in (None, "") else ""
+        if row.expected not in (None, ""):
+            expected = f"\n--- reference\n{row.expected}"
+        else:
+            expected = ""
         shown = f"--- prompt\n{row.prompt}\n--- answer\n{row.response}{expected}"
         click.echo(harmless(f"\n=== {at + 1} of {len(todo)}\n{shown}\n"))
         said = _asked(low, high)
@@ -129,19 +165,28 @@ def label(run: str, who: str, benchmark: str | None) -> None:
             continue
         if said != "s":
             word = _WORDS.get(said)
-            reward = None if word is not None else (float(said) - low) / (high - low)
+            if word is not None:
+                reward: float | None = None
+            else:
+                reward = (float(said) - low) / (high - low)
             named: Verdict = word or ("right" if reward is not None and reward >= 0.5 else "wrong")
             append_label(folder, Label(*todo[at], named, who=who, reward=reward))
         at += 1
     left = sum(key not in read_labels(folder) for key in todo)
-    click.echo(f"saved; {counted(left, 'row')} to go" if left else f"all rows are labelled: nel judge calibrate {run}")
+    click.echo(
+        f"saved; {counted(left, 'row')} to go"
+        if left
+        else f"all rows are labelled: nel judge calibrate {run}"
+    )
 
 
 def _asked(low: float, high: float) -> str:
     graded = high - low > 1
     grade = f", a grade from {low:g} to {high:g}" if graded else ""
     while True:
-        said: str = click.prompt(f"[r]ight, [w]rong, [u]nsure{grade}, [s]kip, [b]ack, [q]uit", prompt_suffix=" > ")
+        said: str = click.prompt(
+            f"[r]ight, [w]rong, [u]nsure{grade}, [s]kip, [b]ack, [q]uit", prompt_suffix=" > "
+        )
         said = said.strip().lower()
         if said[:1] in (*_WORDS, "s", "b", "q"):
             return said[0]
@@ -161,7 +206,11 @@ def _asked(low: float, high: float) -> str:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Labels as .csv or .jsonl: problem_idx, repeat, and label (right, wrong, unsure) or grade.",
 )
-@option("--convenience", is_flag=True, help="Use labels on rows that were not drawn; the result is marked.")
+@option(
+    "--convenience",
+    is_flag=True,
+    help="Use labels on rows that were not drawn; the result is marked.",
+)
 @option("--from", "source", metavar="RUN", help="Carry that run's calibration over (Rogan-Gladen).")
 @option("--benchmark", help="Which benchmark of RUN.")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
@@ -177,9 +226,15 @@ def calibrate_runs(
 
     The result is kept in the run's bundle; reports and exports show it until the judge changes.
     """
-    if (file is not None or source is not None) and (len(runs) > 1 or (file is not None and source is not None)):
+    if (file is not None or source is not None) and (
+        len(runs) > 1 or (file is not None and source is not None)
+    ):
         raise UsageError("--labels and --from are for one run, one of them at a time")
-    found = [_one(bundle_of(run, benchmark), file, convenience, source, benchmark) for run in runs]
+    found: list[CalibrationReport] = []
+    for run in runs:
+        found.append(
+            _one(bundle_of(run, benchmark), file, convenience, source=source, benchmark=benchmark)
+        )
     for report in found:
         report.save()
     documents = [report.to_dict() for report in found]
@@ -198,7 +253,8 @@ def _one(
     if source is not None:
         return carry(run, bundle_of(source, benchmark or run.name))
     folder = run.path.parent
-    labels, draw = read_labels(folder), read_draw(folder)
+    labels = read_labels(folder)
+    draw = read_draw(folder)
     if file is not None:
         rows = read_judged(run)
         given = read_label_file(file, rows.scale)
@@ -210,5 +266,7 @@ def _one(
                 append_label(folder, one)
         labels |= given
     if not labels:
-        raise UsageError(f"{run.name} has no labels", hint="nel judge sample RUN, then nel judge label RUN")
+        raise UsageError(
+            f"{run.name} has no labels", hint="nel judge sample RUN, then nel judge label RUN"
+        )
     return calibrate(run, labels, draw, convenience=convenience)

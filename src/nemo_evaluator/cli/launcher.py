@@ -26,23 +26,42 @@ from nemo_evaluator.store.run_registry import invocation_of, list_runs, registry
 @option("--json", "as_json", is_flag=True, help="As JSON.")
 def status(ids: tuple[str, ...], as_json: bool) -> None:
     """Show the status of each job of a run. ID is an invocation id or a job id, or the beginning of one."""
-    jobs = [job for which in ids for job in find_jobs(which)]
+    jobs: list[LauncherJob] = []
+    for which in ids:
+        for job in find_jobs(which):
+            jobs.append(job)
     if as_json:
-        more = [
-            {"progress": {"done": one.done, "total": one.total}, "data": {"output_dir": str(one.folder)}}
-            for one in jobs
-        ]
+        more: list[dict[str, object]] = []
+        for one in jobs:
+            more.append(
+                {
+                    "progress": {"done": one.done, "total": one.total},
+                    "data": {"output_dir": str(one.folder)},
+                }
+            )
         rows = [_state(job) | also for job, also in zip(jobs, more, strict=True)]
         click.echo(dumps(rows, indent=True).decode())
         return
     head = ("JOB ID", "STATUS", "SAMPLES", "EXECUTOR", "TASK")
-    lines = [(job.job_id, job.status, f"{job.done}/{job.total or '?'}", job.run.executor, job.task) for job in jobs]
+    lines: list[tuple[str, str, str, str, str]] = []
+    for job in jobs:
+        lines.append(
+            (job.job_id, job.status, f"{job.done}/{job.total or '?'}", job.run.executor, job.task)
+        )
     # A path is not cut: it is there to be copied.
-    show_table([head, *lines], narrow=(4,), more=dict.fromkeys(f"Location: {job.run.output_dir}" for job in jobs))
+    show_table(
+        [head, *lines],
+        narrow=(4,),
+        more=dict.fromkeys(f"Location: {job.run.output_dir}" for job in jobs),
+    )
 
 
 def _state(job: LauncherJob) -> JsonDict:
-    return {"invocation": invocation_of(job.run.run_id), "job_id": job.job_id, "status": job.status.lower()}
+    return {
+        "invocation": invocation_of(job.run.run_id),
+        "job_id": job.job_id,
+        "status": job.status.lower(),
+    }
 
 
 @click.command("info")
@@ -65,25 +84,42 @@ def info(
         root = Path(job.run.output_dir)
         if show_config:
             kept = (registry_dir() / job.run.run_id if job.run.remote else root) / SNAPSHOT
-            click.echo(kept.read_text(encoding="utf-8") if kept.is_file() else f"# {kept} is not there yet")
+            click.echo(
+                kept.read_text(encoding="utf-8") if kept.is_file() else f"# {kept} is not there yet"
+            )
         elif artifacts or logs:
             # Servers and jobs of a cluster have logs of their own; a run without them has only its own.
             apart = root / "logs"
-            place = job.folder if not logs else apart if job.run.remote or apart.is_dir() else root / LOG
+            if not logs:
+                place = job.folder
+            elif job.run.remote or apart.is_dir():
+                place = apart
+            else:
+                place = root / LOG
             click.echo(f"{job.job_id}: {_shown(job, place)}")
         elif copy_logs is None and copy_artifacts is None:
             _describe(job)
-        for source, target in ((root / "logs", copy_logs), (root / LOG, copy_logs), (job.folder, copy_artifacts)):
+        for source, target in (
+            (root / "logs", copy_logs),
+            (root / LOG, copy_logs),
+            (job.folder, copy_artifacts),
+        ):
             if target is not None:
                 _copy(job, source, target / job.job_id)
 
 
 def _describe(job: LauncherJob) -> None:
     root = Path(job.run.output_dir)
-    facts = {"executor": job.run.executor, "created": job.run.started_at, "task": job.task, "status": job.status}
+    facts = {
+        "executor": job.run.executor,
+        "created": job.run.started_at,
+        "task": job.task,
+        "status": job.status,
+    }
     places = {"artifacts": job.folder, "log": root / LOG, "logs of servers": root / "logs"}
     facts |= {name: _shown(job, path) for name, path in places.items()}
-    if slurm := job.run.details.get("job_ids"):
+    slurm = job.run.details.get("job_ids")
+    if slurm:
         facts["slurm job"] = ", ".join(map(str, slurm))
     click.echo("\n".join([job.job_id, *(f"  {name}: {value}" for name, value in facts.items())]))
 
@@ -98,7 +134,9 @@ def _shown(job: LauncherJob, path: Path) -> str:
 def _copy(job: LauncherJob, source: Path, target: Path) -> None:
     if job.run.remote:
         host = job.run.details["hostname"]
-        raise UsageError(f"the files of {job.job_id} are on {host}", hint=f"rsync -a {host}:{source} {target}")
+        raise UsageError(
+            f"the files of {job.job_id} are on {host}", hint=f"rsync -a {host}:{source} {target}"
+        )
     if source.is_dir():
         shutil.copytree(source, target / source.name, dirs_exist_ok=True)
     elif source.is_file():
@@ -109,11 +147,18 @@ def _copy(job: LauncherJob, source: Path, target: Path) -> None:
 
 @click.command("logs")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=run_ids)
-@option("--no-follow", is_flag=True, help="Print what there is and return; otherwise until the run ends.")
+@option(
+    "--no-follow",
+    is_flag=True,
+    help="Print what there is and return; otherwise until the run ends.",
+)
 def logs(ids: tuple[str, ...], no_follow: bool) -> None:
     """Print the log of a run, local or on SLURM, one run after another; the jobs of a run share its log."""
     for run in {found.run_id: found for which in ids for found in [run_of(which)[0]]}.values():
-        prefix = f"{invocation_of(run.run_id)[:6]} " if len(ids) > 1 else ""
+        if len(ids) > 1:
+            prefix = f"{invocation_of(run.run_id)[:6]} "
+        else:
+            prefix = ""
         for line in executor_of(run.executor).logs(run, follow=not no_follow):
             click.echo(prefix + harmless(line), nl=False)
 
@@ -126,7 +171,9 @@ def kill(which: str) -> None:
     invocation = invocation_of(run.run_id)
     if number is not None and len(find_jobs(invocation)) > 1:
         hint = f"nel kill {invocation} stops the run; leave a task out with: nel run --config FILE -t OTHER_TASK"
-        raise UsageError("the jobs of a run share one process and cannot be stopped alone", hint=hint)
+        raise UsageError(
+            "the jobs of a run share one process and cannot be stopped alone", hint=hint
+        )
     executor_of(run.executor).stop(run)
     click.echo(dumps([_state(job) for job in find_jobs(invocation)], indent=True).decode())
 
@@ -147,10 +194,16 @@ def tasks(as_json: bool) -> None:
         click.echo(dumps({"tasks": [_facts(one) for one in catalogue()]}, indent=True).decode())
         return
     head = ("TASK", "ENDPOINT", "RUNS AS", "NEEDS")
-    rows = [
-        (one.name, one.endpoint, one.nel or "its container only", "".join(need[0].upper() for need in one.needs))
-        for one in catalogue()
-    ]
+    rows: list[tuple[str, str, str, str]] = []
+    for one in catalogue():
+        rows.append(
+            (
+                one.name,
+                one.endpoint,
+                one.nel or "its container only",
+                "".join(need[0].upper() for need in one.needs),
+            )
+        )
     first, *lines = table([head, *rows], terminal_width(), narrow=(2, 0))
     click.echo(first)
     for place, (one, line) in enumerate(zip(catalogue(), lines, strict=True)):
@@ -177,12 +230,23 @@ def task(name: str, as_json: bool) -> None:
 @option("--since", metavar="DATE|Nd|Nh", help="Only runs started since then.")
 def runs(limit: int | None, executor: str | None, since: str | None) -> None:
     """List runs, newest first; `nel eval runs` shows their scores as well."""
-    found = [run for run in list_runs() if executor in (None, run.executor) and _is_recent(run.started_at, since)]
-    rows = [
-        (invocation_of(run.run_id), run.started_at[:19], str(len(jobs)), run.executor, ", ".join(jobs))
-        for run in found[:limit]
-        for jobs in [run.details.get("benchmarks") or [one.name for one in overview(run)]]
+    found = [
+        run
+        for run in list_runs()
+        if executor in (None, run.executor) and _is_recent(run.started_at, since)
     ]
+    rows: list[tuple[str, str, str, str, str]] = []
+    for run in found[:limit]:
+        for jobs in [run.details.get("benchmarks") or [one.name for one in overview(run)]]:
+            rows.append(
+                (
+                    invocation_of(run.run_id),
+                    run.started_at[:19],
+                    str(len(jobs)),
+                    run.executor,
+                    ", ".join(jobs),
+                )
+            )
     if not rows:
         click.echo("No runs.")
         return
@@ -190,7 +254,12 @@ def runs(limit: int | None, executor: str | None, since: str | None) -> None:
 
 
 def _facts(one: Task) -> JsonDict:
-    facts: JsonDict = {"task": one.name, "harness": one.harness, "endpoint_type": one.endpoint, "container": one.image}
+    facts: JsonDict = {
+        "task": one.name,
+        "harness": one.harness,
+        "endpoint_type": one.endpoint,
+        "container": one.image,
+    }
     return facts | {"nel": one.nel, "needs": list(one.needs), "defaults": dict(one.defaults)}
 
 
@@ -200,7 +269,12 @@ def _is_recent(started: str, since: str | None) -> bool:
     try:
         ago = re.fullmatch(r"(\d+)([dh])", since)
         unit = {"d": timedelta(days=1), "h": timedelta(hours=1)}
-        then = datetime.now(UTC) - int(ago[1]) * unit[ago[2]] if ago else datetime.fromisoformat(since)
+        if ago:
+            then = datetime.now(UTC) - int(ago[1]) * unit[ago[2]]
+        else:
+            then = datetime.fromisoformat(since)
     except ValueError as error:
-        raise UsageError(f"--since {since} is no time", hint="write 2026-01-31, 2026-01-31T12:00, 7d or 12h") from error
+        raise UsageError(
+            f"--since {since} is no time", hint="write 2026-01-31, 2026-01-31T12:00, 7d or 12h"
+        ) from error
     return datetime.fromisoformat(started) >= (then if then.tzinfo else then.replace(tzinfo=UTC))

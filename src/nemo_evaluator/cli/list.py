@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -30,7 +30,10 @@ _ORDER: Final = ("start", "knowledge", "math", "reasoning", "common sense", "rea
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
     """List benchmarks: problems, scorer, what they need, licence."""
-    facts = [benchmark_facts(name) for name in list_environments()] if source in ("all", "builtin") else []
+    if source in ("all", "builtin"):
+        facts: list[dict[str, Any]] = [benchmark_facts(name) for name in list_environments()]
+    else:
+        facts = []
     if as_json:
         click.echo(json.dumps(facts, indent=2))
         return
@@ -43,8 +46,12 @@ def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
         return
     for scheme in ("skills", "lm-eval"):
         if source == scheme or (source == "all" and SCHEMES.get(scheme).missing is None):
-            missing, where = SCHEMES.get(scheme).missing, f" (data in {data_dir})" if data_dir else ""
-            said = f"{scheme}:// benchmarks are {missing}" if missing else f"name one as {scheme}://TASK{where}"
+            missing = SCHEMES.get(scheme).missing
+            where = f" (data in {data_dir})" if data_dir else ""
+            if missing:
+                said = f"{scheme}:// benchmarks are {missing}"
+            else:
+                said = f"name one as {scheme}://TASK{where}"
             click.echo(f"\n{scheme}://\n  {said}")
 
 
@@ -52,7 +59,10 @@ def benchmark_facts(name: str) -> JsonDict:
     """What there is to say about a registered benchmark."""
     environment = environment_class(name)
     definition = getattr(environment, "definition", None)
-    facts: JsonDict = {"name": name, "source": "builtin" if name in builtin_modules() else "registered"}
+    facts: JsonDict = {
+        "name": name,
+        "source": "builtin" if name in builtin_modules() else "registered",
+    }
     if definition is None:
         return {**facts, "group": "custom", "description": (environment.__doc__ or "").strip()}
     info = asdict(definition.info)
@@ -71,8 +81,14 @@ def _print(facts: list[JsonDict]) -> None:
     for (_, group), members in groupby(sorted(facts, key=place), key=place):
         click.echo(f"\n{group}")
         for fact in members:
-            size = f"{fact['size']:,}" if fact.get("size") else "-"
-            needs = f"  needs {', '.join(fact['needs'])}" if fact.get("needs") else ""
+            if fact.get("size"):
+                size = f"{fact['size']:,}"
+            else:
+                size = "-"
+            if fact.get("needs"):
+                needs = f"  needs {', '.join(fact['needs'])}"
+            else:
+                needs = ""
             text = f"{fact.get('scorer', '')}{needs}  [{fact.get('license', '')}]"
             mark = f"{fact['name']:<{width}}  {size:>7}  "
             click.echo("\n".join(wrapped(text, width=terminal_width(), mark=mark)))

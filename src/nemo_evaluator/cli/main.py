@@ -18,7 +18,8 @@ COLLECTIONS: Final = (500_000, 20, 100)
 
 def _read_contents() -> dict[str, dict[str, tuple[str, str]]]:
     """The sections of ``contents.txt``: per command its module and function, and one line of help."""
-    title, sections = "", dict[str, dict[str, tuple[str, str]]]()
+    title = ""
+    sections = dict[str, dict[str, tuple[str, str]]]()
     for line in Path(__file__).with_name("contents.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith(" "):
             name, target, words = line.split(maxsplit=2)
@@ -38,7 +39,11 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, sections: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._sections = {title: CONTENTS[title] for title in sections}
-        self._lazy = {name: row for section in self._sections.values() for name, row in section.items()}
+        lazy: dict[str, tuple[str, str]] = {}
+        for section in self._sections.values():
+            for name, row in section.items():
+                lazy[name] = row
+        self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order they were given."""
@@ -48,7 +53,9 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name in self._lazy and cmd_name not in self.commands:
             module, _, attribute = self._lazy[cmd_name][0].partition(":")
-            command: click.Command = getattr(importlib.import_module(f"nemo_evaluator.cli.{module}"), attribute)
+            command: click.Command = getattr(
+                importlib.import_module(f"nemo_evaluator.cli.{module}"), attribute
+            )
             return command
         return super().get_command(ctx, cmd_name)
 
@@ -80,7 +87,9 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         return
     import platform  # noqa: PLC0415 - only for this flag
 
-    click.echo(f"nel {__version__} (Python {platform.python_version()}, {platform.system()} {platform.machine()})")
+    click.echo(
+        f"nel {__version__} (Python {platform.python_version()}, {platform.system()} {platform.machine()})"
+    )
     ctx.exit()
 
 
@@ -88,8 +97,17 @@ _APART: Final = ["nel eval", "nel judge"]
 _WHOLE: Final = [title for title in CONTENTS if title not in _APART]
 
 
-@click.group(cls=LazyGroup, sections=_WHOLE, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.group(
+    cls=LazyGroup, sections=_WHOLE, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version.",
+)
 def nel() -> None:
     """nel evaluates language models and agents.
 

@@ -31,8 +31,13 @@ def list_models(as_json: bool) -> None:
         return
     width = max(len(model.name) for model in PACKAGED.values())
     for model in PACKAGED.values():
-        state = str(model.path) if model.present else f"not here; nel models pull {model.name}"
-        click.echo(f"{model.name:<{width}}  {model.size / 1e6:4.0f} MB  {model.title} ({model.licence})")
+        if model.present:
+            state = str(model.path)
+        else:
+            state = f"not here; nel models pull {model.name}"
+        click.echo(
+            f"{model.name:<{width}}  {model.size / 1e6:4.0f} MB  {model.title} ({model.licence})"
+        )
         click.echo(f"{'':<{width}}  {state}")
 
 

@@ -32,59 +32,117 @@ _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.command("power")
 @click.argument("run", required=False, type=PATH)
 @click.argument("candidate", required=False, type=PATH)
-@option("--drop", "-d", type=click.FloatRange(0, min_open=True), required=True, help="The drop, in score units.")
+@option(
+    "--drop",
+    "-d",
+    type=click.FloatRange(0, min_open=True),
+    required=True,
+    help="The drop, in score units.",
+)
 @option("--power", "chance", type=_UNIT, default=0.8, help="Chance to find it.")
 @option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
 @option("--score", type=_UNIT, help="Without a run: the expected score.")
-@option("--problems", type=click.IntRange(min=2), help="Without a run: how many problems there are.")
+@option(
+    "--problems", type=click.IntRange(min=2), help="Without a run: how many problems there are."
+)
 @option(
     "--correlation",
     type=click.FloatRange(0, 1, max_open=True),
     default=0.5,
     help="Assumed correlation of the two sides' answers, unless two runs are given.",
 )
-@option("--repeats", type=click.IntRange(min=1), multiple=True, help="Repeats to plan for; repeatable.")
-@option("--benchmarks", type=click.IntRange(min=1), help="Size of the suite.  [default: as many as there are in RUN]")
+@option(
+    "--repeats", type=click.IntRange(min=1), multiple=True, help="Repeats to plan for; repeatable."
+)
+@option(
+    "--benchmarks",
+    type=click.IntRange(min=1),
+    help="Size of the suite.  [default: as many as there are in RUN]",
+)
 @option("--usd-per-answer", type=click.FloatRange(min=0), help="Price of one answer.")
-@option("--labels-cost", type=_PRICE, help="Price of one human label: plan labels against problems.")
+@option(
+    "--labels-cost", type=_PRICE, help="Price of one human label: plan labels against problems."
+)
 @option("--budget-usd", type=_PRICE, help="With --labels-cost: what one side may cost.")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.pass_context
 def power(
-    context: click.Context, /, run: Path | None, candidate: Path | None, drop: float, as_json: bool, **flags: Any
+    context: click.Context,
+    /,
+    run: Path | None,
+    candidate: Path | None,
+    drop: float,
+    as_json: bool,
+    **flags: Any,
 ) -> None:
     """Plan a comparison from a finished RUN, from two runs, or from --score alone."""
     told = {name: flags[name] for name in ("confidence", "correlation", "benchmarks")}
-    question = Question(drop=drop, power=flags["chance"], repeats=tuple(sorted(set(flags["repeats"]))), **told)
+    question = Question(
+        drop=drop, power=flags["chance"], repeats=tuple(sorted(set(flags["repeats"]))), **told
+    )
     _refuse_idle(context, run, candidate)
     if flags["budget_usd"] and not flags["labels_cost"]:
-        raise UsageError("--budget-usd is for planning labels", hint="give --labels-cost, or leave it out")
+        raise UsageError(
+            "--budget-usd is for planning labels", hint="give --labels-cost, or leave it out"
+        )
     if run is not None:
-        plans = plan_from_runs(run, candidate, question, flags["usd_per_answer"])
+        plans = plan_from_runs(run, candidate, question, usd=flags["usd_per_answer"])
     elif flags["score"] is not None:
-        plans = [plan_from_score(flags["score"], question, Price(usd=flags["usd_per_answer"]), flags["problems"])]
+        plans = [
+            plan_from_score(
+                flags["score"],
+                question,
+                Price(usd=flags["usd_per_answer"]),
+                problems=flags["problems"],
+            )
+        ]
     else:
         raise UsageError("nothing to plan from", hint="give a finished run, or --score")
-    labels = [_labels(plan, run, question, flags) for plan in plans] if flags["labels_cost"] else []
+    if flags["labels_cost"]:
+        labels: list[LabelPlan] = [_labels(plan, run, question, flags=flags) for plan in plans]
+    else:
+        labels = []
     if as_json:
         more = [{"labels": asdict(one)} for one in labels] or [{} for _ in plans]
         click.echo(dumps([asdict(plan) | also for plan, also in zip(plans, more, strict=True)]))
     else:
-        click.echo(plans_text(plans) + "".join(label_plan_text(one, drop) for one in labels), nl=False)
+        click.echo(
+            plans_text(plans) + "".join(label_plan_text(one, drop) for one in labels), nl=False
+        )
 
 
-def _labels(plan: PowerPlan, run: Path | None, question: Question, flags: dict[str, Any]) -> LabelPlan:
-    budget, paid = flags["budget_usd"], [line.usd / line.answers for line in plan.lines if line.usd and line.answers]
+def _labels(
+    plan: PowerPlan, run: Path | None, question: Question, flags: dict[str, Any]
+) -> LabelPlan:
+    budget = flags["budget_usd"]
+    paid = [line.usd / line.answers for line in plan.lines if line.usd and line.answers]
     if budget is None or not (price := flags["usd_per_answer"] or next(iter(paid), None)):
         hint = "give --budget-usd, and --usd-per-answer where the run does not know its price"
-        raise UsageError("--labels-cost plans a budget, and needs the price of an answer", hint=hint)
-    available = flags["problems"] if run is None else problems_of(run, plan.benchmark)
-    return plan_labels(plan, question, budget, flags["labels_cost"], price, judge_rates(run), available)
+        raise UsageError(
+            "--labels-cost plans a budget, and needs the price of an answer", hint=hint
+        )
+    if run is None:
+        available: Any | int | None = flags["problems"]
+    else:
+        available = problems_of(run, plan.benchmark)
+    return plan_labels(
+        plan,
+        question,
+        budget,
+        label=flags["labels_cost"],
+        answer=price,
+        rates=judge_rates(run),
+        available=available,
+    )
 
 
 def _refuse_idle(context: click.Context, run: Path | None, candidate: Path | None) -> None:
     """An option that would change nothing is an error."""
-    idle = {"score": run is not None, "problems": run is not None, "correlation": candidate is not None}
+    idle = {
+        "score": run is not None,
+        "problems": run is not None,
+        "correlation": candidate is not None,
+    }
     for name, useless in idle.items():
         if useless and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             known = "two runs show" if name == "correlation" else "a run shows"

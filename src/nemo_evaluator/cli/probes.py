@@ -26,9 +26,22 @@ _Report = TypeVar("_Report", NoiseReport, AttackReport)
 @click.command()
 @click.argument("config", shell_complete=config_files)
 @option("--problems", "-n", type=click.IntRange(min=1), default=50, help="Of every benchmark.")
-@option("--concurrency", type=(click.IntRange(min=1), click.IntRange(min=1)), default=(1, 16), help="The two levels.")
-@option("--output-dir", "-o", help="The folder of the run that the noise is of; wins over output.dir.")
-@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the config; repeatable.")
+@option(
+    "--concurrency",
+    type=(click.IntRange(min=1), click.IntRange(min=1)),
+    default=(1, 16),
+    help="The two levels.",
+)
+@option(
+    "--output-dir", "-o", help="The folder of the run that the noise is of; wins over output.dir."
+)
+@option(
+    "--override",
+    "-O",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a value of the config; repeatable.",
+)
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def noise(
     config: str,
@@ -58,9 +71,14 @@ def _show(found: Sequence[_Report], text: Callable[[_Report], str], as_json: boo
 def _noise_text(report: NoiseReport) -> str:
     low, high = report.levels
     rows = [["", "answers changed", "verdicts changed", "score differs by"]]
-    for name, one in ((f"again at {low}", report.again), (f"{low} against {high}", report.other_level)):
+    for name, one in (
+        (f"again at {low}", report.again),
+        (f"{low} against {high}", report.other_level),
+    ):
         rows.append([name, f"{one.answers:.1%}", f"{one.verdicts:.1%}", f"{one.score:.4f}"])
-    head = f"{report.benchmark}, {report.model}: {report.again.problems:,} problems at temperature 0"
+    head = (
+        f"{report.benchmark}, {report.model}: {report.again.problems:,} problems at temperature 0"
+    )
     return "\n".join([head, *table(rows, terminal_width())])
 
 
@@ -69,7 +87,13 @@ def _noise_text(report: NoiseReport) -> str:
 @option("--judge-url", help="Without a config: base URL of the judge's API.")
 @option("--judge-id", help="The judge's name in requests.")
 @option("--problems", type=click.IntRange(min=1), help="Only the first problems of the battery.")
-@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the config; repeatable.")
+@option(
+    "--override",
+    "-O",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a value of the config; repeatable.",
+)
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def attack(
     config: str | None,
@@ -85,7 +109,9 @@ def attack(
     texts come in another order. The key is taken from NEMO_API_KEY.
     """
     if (config is None) == (judge_url is None or judge_id is None):
-        raise UsageError("nothing to attack, or too much", hint="give a config, or --judge-url and --judge-id")
+        raise UsageError(
+            "nothing to attack, or too much", hint="give a config, or --judge-url and --judge-id"
+        )
     if config is not None:
         loaded: LoadedConfig = load_whole(config, override, file_only=True)
         found = asyncio.run(attack_config(loaded.config, problems=problems, say=say))
@@ -96,7 +122,9 @@ def attack(
 
 async def _alone(url: str, model: str, problems: int | None) -> AttackReport:
     key = os.environ.get("NEMO_API_KEY")
-    endpoint = Endpoint("judge", url, "chat_completions", model, api_key=Secret(key) if key else None)
+    endpoint = Endpoint(
+        "judge", url, "chat_completions", model=model, api_key=Secret(key) if key else None
+    )
     client = open_client(endpoint)
     try:
         return await attack_judge(model, default_judge(client, None), problems=problems)
@@ -105,13 +133,22 @@ async def _alone(url: str, model: str, problems: int | None) -> AttackReport:
 
 
 def _attack_text(report: AttackReport) -> str:
-    total, flips = report.tried.total(), report.flipped.total()
-    said = "no attack could be tried" if report.rate is None else f"{report.rate:.1%} of {total} attacks flipped it"
-    said += "; it does not tell right from wrong, so that says little" if report.blind else ""
-    rows = [[kind, f"{report.flipped[kind]} of {many}"] for kind, many in sorted(report.tried.items())]
+    total = report.tried.total()
+    flips = report.flipped.total()
+    if report.rate is None:
+        said = "no attack could be tried"
+    else:
+        said = f"{report.rate:.1%} of {total} attacks flipped it"
+    if report.blind:
+        said += "; it does not tell right from wrong, so that says little"
+    rows: list[list[str]] = []
+    for kind, many in sorted(report.tried.items()):
+        rows.append([kind, f"{report.flipped[kind]} of {many}"])
     wrong = f"{report.misjudged} of {report.judged} verdicts wrong without an attack"
     lines = [f"{report.judge}: {said}", *table(rows, terminal_width())]
     lines.append(f"  {wrong}, {report.unread} without a verdict")
     if flips:
-        lines.append(f"  what worked: {', '.join(sorted({example['attack'] for example in report.examples}))}")
+        lines.append(
+            f"  what worked: {', '.join(sorted({example['attack'] for example in report.examples}))}"
+        )
     return "\n".join(lines)

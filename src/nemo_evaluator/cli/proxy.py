@@ -28,14 +28,31 @@ TOKEN = "NEL_PROXY_TOKEN"
 
 @click.command()
 @click.argument(
-    "file", metavar="CONFIG", type=click.Path(exists=True, dir_okay=False, path_type=Path), shell_complete=config_files
+    "file",
+    metavar="CONFIG",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    shell_complete=config_files,
 )
-@option("-s", "--service", "name", help="The service; may be left out when the config has only one.")
+@option(
+    "-s", "--service", "name", help="The service; may be left out when the config has only one."
+)
 @option("--host", default="127.0.0.1", help="One address: loopback, or a bridge address.")
 @option("-p", "--port", default=4000, help="0 takes any free port.")
-@option("--session", "sessions", multiple=True, metavar="NAME", help="Open a session with a key of its own.")
-@option("-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value.")
-@option("--traffic", type=click.Path(dir_okay=False, path_type=Path), help="Log every call to this file.")
+@option(
+    "--session",
+    "sessions",
+    multiple=True,
+    metavar="NAME",
+    help="Open a session with a key of its own.",
+)
+@option(
+    "-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value."
+)
+@option(
+    "--traffic",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Log every call to this file.",
+)
 @option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
 def proxy(file: Path, overrides: tuple[str, ...], name: str | None, host: str, **wish: Any) -> None:
     """Put the interceptors of a service behind HTTP, for any OpenAI or Anthropic client.
@@ -81,10 +98,13 @@ async def _serve(
     traffic: Path | None,
     as_json: bool,
 ) -> None:
-    asked_to_end, token = ended(), os.environ.get(TOKEN)
+    asked_to_end = ended()
+    token = os.environ.get(TOKEN)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nel-proxy-"))
-        where = (await stack.enter_async_context(start_services(config.only([name]), Path(folder))))[name]
+        where = (
+            await stack.enter_async_context(start_services(config.only([name]), Path(folder)))
+        )[name]
         service: Any = config.services[name]
         endpoint = where.reach(endpoint_of(name, service, url=where.url, base_dir=base_dir))
         scope = CallScope()
@@ -92,20 +112,34 @@ async def _serve(
             log = TrafficLog(traffic)
             stack.callback(log.close)
             scope = CallScope(traffic=log.write)
-        key = Secret(token) if token else None
-        server = Proxy(endpoint, host=host, port=port, token=key, scope=scope, sessions_only=bool(sessions))
+        if token:
+            key: Secret | None = Secret(token)
+        else:
+            key = None
+        server = Proxy(
+            endpoint, host=host, port=port, token=key, scope=scope, sessions_only=bool(sessions)
+        )
         await stack.enter_async_context(server)
-        _announce(server, name, {one: server.session(replace(scope, session=one)) for one in sessions}, as_json)
+        _announce(
+            server,
+            name,
+            {one: server.session(replace(scope, session=one)) for one in sessions},
+            as_json=as_json,
+        )
         await asked_to_end.wait()
 
 
 def _announce(server: Proxy, service: str, sessions: dict[str, str], as_json: bool) -> None:
     shown: JsonDict = {"service": service, "url": server.url, "token": server.token.reveal()}
-    opened = {name: {"url": url, "key": server.key_of(name).reveal()} for name, url in sessions.items()}
+    opened: dict[str, dict[str, str]] = {}
+    for name, url in sessions.items():
+        opened[name] = {"url": url, "key": server.key_of(name).reveal()}
     if as_json:
         click.echo(json.dumps(shown | {"sessions": opened} if opened else shown))
         return
-    click.echo(f"service   {service} ({server.door.endpoint.model} at {scrub(server.door.endpoint.url)})")
+    click.echo(
+        f"service   {service} ({server.door.endpoint.model} at {scrub(server.door.endpoint.url)})"
+    )
     for name, one in opened.items():
         click.echo(f"session   {name}: base URL {one['url']}, API key {one['key']}")
     if not opened:

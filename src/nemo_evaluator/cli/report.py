@@ -27,7 +27,10 @@ def _show(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    target = output / f"report.{SUFFIXES[fmt]}" if output.is_dir() else output
+    if output.is_dir():
+        target = output / f"report.{SUFFIXES[fmt]}"
+    else:
+        target = output
     ensure_free(target.parent)
     with _writing(target):
         write_atomic(target, text)
@@ -41,7 +44,9 @@ def _writing(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         place = error.filename2 or error.filename or target
-        raise UsageError(f"cannot write {place}: {error.strerror}", hint="give another place with -o") from error
+        raise UsageError(
+            f"cannot write {place}: {error.strerror}", hint="give another place with -o"
+        ) from error
 
 
 @click.command("report")
@@ -60,16 +65,26 @@ def report(paths: tuple[Path, ...], fmt: str, output: Path | None) -> None:
 @option("--output", "-o", type=PATH, help="A file or a folder; with --all-formats a folder.")
 @option("--all-formats", is_flag=True, help="Write report.{md,html,csv,json,tex}.")
 def eval_report(
-    results_dir: Path | None, run_id: str | None, fmt: str | None, output: Path | None, all_formats: bool
+    results_dir: Path | None,
+    run_id: str | None,
+    fmt: str | None,
+    output: Path | None,
+    all_formats: bool,
 ) -> None:
     """Report on a finished run: its folder (default ./eval_results) or its id."""
     if results_dir is not None and run_id is not None:
         raise UsageError("give a folder or --run-id, not both")
     if all_formats and fmt is not None:
         raise UsageError("give --format or --all-formats, not both")
-    folder = Path(find_run(run_id).output_dir) if run_id is not None else results_dir or Path("eval_results")
+    if run_id is not None:
+        folder = Path(find_run(run_id).output_dir)
+    else:
+        folder = results_dir or Path("eval_results")
     if not folder.exists():
-        raise UsageError(f"{folder} does not exist", hint="give the folder of a run, or --run-id; see `nel eval runs`")
+        raise UsageError(
+            f"{folder} does not exist",
+            hint="give the folder of a run, or --run-id; see `nel eval runs`",
+        )
     if not all_formats:
         _show([folder], fmt or "markdown", output)
         return

@@ -17,14 +17,35 @@ from nemo_evaluator.core.wording import counted
               help="The launcher's YAML.")  # fmt: skip
 @option("--config-mode", type=click.Choice(["hydra", "raw"]), default="hydra",
               help="raw: the file as it is, already composed.")  # fmt: skip
-@option("--override", "-o", multiple=True, metavar="KEY=VALUE", help="a.b=v, +a.b=v, ++a.b=v or ~a.b; repeatable.")
-@option("--tasks", "-t", "--task", multiple=True, metavar="NAME", help="Only this task (or NAME.INDEX); repeatable.")
-@option("--dry-run", "-n", is_flag=True, help="Translate, check and show the plan; nothing is started.")
+@option(
+    "--override",
+    "-o",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="a.b=v, +a.b=v, ++a.b=v or ~a.b; repeatable.",
+)
+@option(
+    "--tasks",
+    "-t",
+    "--task",
+    multiple=True,
+    metavar="NAME",
+    help="Only this task (or NAME.INDEX); repeatable.",
+)
+@option(
+    "--dry-run", "-n", is_flag=True, help="Translate, check and show the plan; nothing is started."
+)
 @option("--convert", metavar="FILE", type=PATH, help="Write the translated config; no run.")
-@option("--containers", is_flag=True, help="Run every task in its harness's container, as the launcher does.")
+@option(
+    "--containers",
+    is_flag=True,
+    help="Run every task in its harness's container, as the launcher does.",
+)
 @option("--config-output", metavar="DIR", type=PATH, help="Where the translated config is kept.")
 @option("--env-file", type=FILE, help="NAME=VALUE lines [default: .env, if there is one].")
-@option("--wait", is_flag=True, help="Stay until the run has ended; the exit code is then the run's.")
+@option(
+    "--wait", is_flag=True, help="Stay until the run has ended; the exit code is then the run's."
+)
 @option("--verbose", "-v", is_flag=True, help="Show what became of every field.")
 @click.pass_context
 def run(
@@ -74,7 +95,10 @@ def run(
         click.echo(scrub(f"{outcome.outcome}: {outcome.field}: {outcome.detail}"), err=True)
     translated.check(str(file))
     if moved:
-        click.echo(f"secrets of the config are references now; to resume it, set: {', '.join(moved)}", err=True)
+        click.echo(
+            f"secrets of the config are references now; to resume it, set: {', '.join(moved)}",
+            err=True,
+        )
     click.echo(f"{counted(len(translated.of('translated')), 'field')} translated", err=True)
     text = converted_text(translated, str(file))
     if convert is not None:
@@ -83,4 +107,14 @@ def run(
         convert.write_text(text, encoding="utf-8")
         click.echo(f"Config written to: {convert}")
         return
-    ctx.exit(start_translated(translated, text, command, str(file), folder=config_output, dry_run=dry_run, wait=wait))
+    ctx.exit(
+        start_translated(
+            translated,
+            text,
+            command,
+            source=str(file),
+            folder=config_output,
+            dry_run=dry_run,
+            wait=wait,
+        )
+    )

@@ -4,7 +4,7 @@ import functools
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,14 +27,24 @@ _HEAD: Final = ("RUN", "STATE", "AGE", "BENCHMARK", "MODEL", "SCORE", "COVERAGE"
 # The time in a run id; what follows only tells runs of the same second apart.
 _STAMP: Final = 15
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-_AGES: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1), "m": timedelta(days=30)}
+_AGES: Final = {
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+    "m": timedelta(days=30),
+}
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--run-id`` and ``--output-dir`` to a command."""
-    command = option("--output-dir", "-o", help="Output folder of the run (default: ./eval_results).")(command)
+    command = option(
+        "--output-dir", "-o", help="Output folder of the run (default: ./eval_results)."
+    )(command)
     return option(
-        "--run-id", "-r", shell_complete=run_ids, help="Id of the run, or its beginning; see `nel eval runs`."
+        "--run-id",
+        "-r",
+        shell_complete=run_ids,
+        help="Id of the run, or its beginning; see `nel eval runs`.",
     )(command)
 
 
@@ -46,15 +56,26 @@ def with_run(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def found(
-        *args: Any, which: str | None, run_id: str | None, output_dir: str | None, shard: int | None, **more: Any
+        *args: Any,
+        which: str | None,
+        run_id: str | None,
+        output_dir: str | None,
+        shard: int | None,
+        **more: Any,
     ) -> Any:
         if sum(word is not None for word in (which, run_id, output_dir)) > 1:
             raise UsageError("name the run once", hint="give RUN, --run-id or --output-dir")
         run = find_run(which or run_id, output_dir)
-        return command(*args, run=run if shard is None else executor_of(run.executor).shard(run, shard), **more)
+        return command(
+            *args, run=run if shard is None else executor_of(run.executor).shard(run, shard), **more
+        )
 
-    found = option("--shard", "-s", type=click.IntRange(0), metavar="I", help="Only shard I of the run.")(found)
-    return click.argument("which", metavar="[RUN]", required=False, shell_complete=run_ids)(run_options(found))
+    found = option(
+        "--shard", "-s", type=click.IntRange(0), metavar="I", help="Only shard I of the run."
+    )(found)
+    return click.argument("which", metavar="[RUN]", required=False, shell_complete=run_ids)(
+        run_options(found)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +89,31 @@ class _Listed:
 
     def rows(self, name: str) -> list[tuple[str, ...]]:
         """A line a benchmark; the verdict takes the place of the state once there is one."""
-        unit = next(((size, word) for size, word in _UNITS if self.age is not None and self.age >= size), (1, "s"))
-        age = "-" if self.age is None else f"{max(0, self.age) // unit[0]:.0f}{unit[1]}"
+        unit = next(
+            ((size, word) for size, word in _UNITS if self.age is not None and self.age >= size),
+            (1, "s"),
+        )
+        if self.age is None:
+            age = "-"
+        else:
+            age = f"{max(0, self.age) // unit[0]:.0f}{unit[1]}"
         lines = self.benchmarks or [BenchmarkLine(self.run.config_summary, "")]
         found: list[tuple[str, ...]] = []
         for one in lines:
-            state = one.verdict if one.verdict and self.state in ("finished", "ended", "-") else self.state
-            corrected = "" if one.corrected is None else f" (corrected {one.corrected:.4f})"
+            if one.verdict and self.state in ("finished", "ended", "-"):
+                state = one.verdict
+            else:
+                state = self.state
+            if one.corrected is None:
+                corrected = ""
+            else:
+                corrected = f" (corrected {one.corrected:.4f})"
             score = ("-" if one.score is None else f"{one.score:.4f}") + corrected
             coverage = "-" if one.coverage is None else f"{one.coverage:.1%}"
             first = (name, age, self.run.output_dir) if not found else ("", "", "")
-            found.append((first[0], state, first[1], one.name, one.model or "-", score, coverage, first[2]))
+            found.append(
+                (first[0], state, first[1], one.name, one.model or "-", score, coverage, first[2])
+            )
         return found
 
 
@@ -95,7 +130,9 @@ def runs(offline: bool, as_json: bool) -> None:
     for said in lost.values():
         click.echo(harmless(f"unknown: {said}"), err=True)
     if as_json:
-        more = [{"state": one.state, "age_seconds": one.age, "benchmarks": one.benchmarks} for one in listed]
+        more: list[dict[str, Sequence[BenchmarkLine] | str | float | None]] = []
+        for one in listed:
+            more.append({"state": one.state, "age_seconds": one.age, "benchmarks": one.benchmarks})
         click.echo(dumps([asdict(one.run) | also for one, also in zip(listed, more, strict=True)]))
         return
     if not listed:
@@ -105,22 +142,34 @@ def runs(offline: bool, as_json: bool) -> None:
     names = [one.run.run_id for one in listed]
     if width is not None:
         starts = [name[:_STAMP] for name in names]
-        names = [start if starts.count(start) == 1 else name for start, name in zip(starts, names, strict=True)]
-    rows = [row for one, name in zip(listed, names, strict=True) for row in one.rows(name)]
-    shown = [_HEAD, *rows] if width is None else [row[:-1] for row in (_HEAD, *rows)]
+        names = [
+            start if starts.count(start) == 1 else name
+            for start, name in zip(starts, names, strict=True)
+        ]
+    rows: list[tuple[str, ...]] = []
+    for one, name in zip(listed, names, strict=True):
+        for row in one.rows(name):
+            rows.append(row)
+    if width is None:
+        shown = [_HEAD, *rows]
+    else:
+        shown = [row[:-1] for row in (_HEAD, *rows)]
     show_table(shown, narrow=(4, 3))
 
 
 def _listed(run: RunMeta, offline: bool, lost: dict[str, str]) -> _Listed:
     """``lost`` has the clusters that could not be reached: they are asked once, and their runs are listed too."""
     age = run.age(datetime.now(UTC))
-    host, state = f"{run.executor} {run.details.get('hostname')}", "-" if offline else "unknown"
+    host = f"{run.executor} {run.details.get('hostname')}"
+    state = "-" if offline else "unknown"
     if not offline and host not in lost:
         try:
             state = status_of(run).state
         except TransportError as error:
             lost[host] = error.message
-    return _Listed(run, state, age.total_seconds() if age is not None else None, overview(run))
+    return _Listed(
+        run, state, age.total_seconds() if age is not None else None, benchmarks=overview(run)
+    )
 
 
 @click.command()
@@ -162,7 +211,9 @@ def stop(run: RunMeta, as_json: bool) -> None:
 @click.command()
 @with_run
 @option("--follow", "-f", is_flag=True, help="Keep printing until the run ends.")
-@option("--tail", "--lines", "-n", type=click.IntRange(1), metavar="N", help="Only the last N lines.")
+@option(
+    "--tail", "--lines", "-n", type=click.IntRange(1), metavar="N", help="Only the last N lines."
+)
 def logs(run: RunMeta, follow: bool, tail: int | None) -> None:
     """Print the log of a run."""
     for line in executor_of(run.executor).logs(run, tail=tail, follow=follow):
@@ -196,20 +247,36 @@ def resume(ctx: click.Context, run: RunMeta, background: bool, as_json: bool) ->
 @option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @option("--yes", "-y", is_flag=True, help="Do not ask.")
 def clean_runs(
-    which: tuple[str, ...], older_than: str | None, executor: str | None, everything: bool, dry_run: bool, yes: bool
+    which: tuple[str, ...],
+    older_than: str | None,
+    executor: str | None,
+    everything: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Remove ended runs from the list of runs, and servers that killed runs left behind. Outputs are not touched."""
     if not (which or older_than or executor or everything):
-        raise UsageError("say which runs", hint="a RUN, --older-than 7d, --executor local, or --all")
+        raise UsageError(
+            "say which runs", hint="a RUN, --older-than 7d, --executor local, or --all"
+        )
     if not dry_run:
         from nemo_evaluator.servers.process import sweep_now  # noqa: PLC0415 - only for this command
 
         sweep_now(click.echo)
-    found = re.fullmatch(r"(\d+)([hdwm])", older_than.strip()) if older_than else None
+    if older_than:
+        found = re.fullmatch(r"(\d+)([hdwm])", older_than.strip())
+    else:
+        found = None
     if older_than and found is None:
         raise UsageError(f"{older_than!r} is not an age", hint="write 24h, 7d, 4w or 2m")
-    least = int(found[1]) * _AGES[found[2]] if found else None
-    named = [known_run(word) for word in which] if which else list_runs()
+    if found:
+        least: timedelta | None = int(found[1]) * _AGES[found[2]]
+    else:
+        least = None
+    if which:
+        named: list[RunMeta] | Iterator[RunMeta] = [known_run(word) for word in which]
+    else:
+        named = list_runs()
     chosen = [run for run in named if _matches(run, least, executor)]
     for run in chosen:
         click.echo(f"{'would remove' if dry_run else 'remove'} {run.run_id}  {run.output_dir}")

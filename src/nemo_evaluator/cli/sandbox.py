@@ -27,7 +27,11 @@ def list_sandboxes(as_json: bool) -> None:
             click.echo(dumps(facts | {"age_s": round(one.age_s, 1)}))
         return
     states = {True: "orphan", False: "in use"}
-    rows = [(one.kind, one.name, one.run_id, one.owner, f"{one.age_s:.0f} s", states[one.orphan]) for one in found]
+    rows: list[tuple[str, str, str, str, str, str]] = []
+    for one in found:
+        rows.append(
+            (one.kind, one.name, one.run_id, one.owner, f"{one.age_s:.0f} s", states[one.orphan])
+        )
     if not rows:
         click.echo("no sandboxes")
         return
@@ -41,7 +45,10 @@ def gc(everything: bool) -> None:
     found = [one for one in asyncio.run(find_sandboxes()) if everything or one.orphan]
     removed = asyncio.run(remove_sandboxes(found))
     traces = sweep()
-    others = f" and {counted(traces, 'trace')} of others" if traces else ""
+    if traces:
+        others = f" and {counted(traces, 'trace')} of others"
+    else:
+        others = ""
     click.echo(f"removed {len(removed)} of {len(found)} sandboxes{others}")
     if len(removed) < len(found):
         raise SystemExit(2)

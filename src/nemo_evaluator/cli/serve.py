@@ -28,10 +28,22 @@ _LOOPBACK = ("127.", "::1")
 @option("--benchmark", "-b", required=True, help="Benchmark: a name, file.py[:name] or a URI.")
 @option("--host", default="127.0.0.1", help="One address: loopback, or a bridge address.")
 @option("--port", "-p", default=9090, help="0 takes any free port.")
-@option("--gym-compat", is_flag=True, help="Report the protocol as `gym` (both are always understood).")
+@option(
+    "--gym-compat", is_flag=True, help="Report the protocol as `gym` (both are always understood)."
+)
 @option("--no-token", is_flag=True, help="Ask for no token, for NeMo Gym's agents; loopback only.")
-@option("--allow-host", "allowed", multiple=True, metavar="NAME", help="Answer to this host name as well; repeatable.")
-@option("--export-data", type=click.Path(file_okay=False, path_type=Path), help="Write Gym rows there and exit.")
+@option(
+    "--allow-host",
+    "allowed",
+    multiple=True,
+    metavar="NAME",
+    help="Answer to this host name as well; repeatable.",
+)
+@option(
+    "--export-data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write Gym rows there and exit.",
+)
 @option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
 def serve(host: str, no_token: bool, **wish: Any) -> None:
     """Serve the problems and the scorer of a benchmark over HTTP, for gym:// and NeMo Gym.
@@ -41,7 +53,9 @@ def serve(host: str, no_token: bool, **wish: Any) -> None:
     """
     check_host(host)
     if no_token and not host.startswith(_LOOPBACK):
-        raise UsageError("--no-token is for loopback alone", hint="leave it out, or use --host 127.0.0.1")
+        raise UsageError(
+            "--no-token is for loopback alone", hint="leave it out, or use --host 127.0.0.1"
+        )
     uvloop.run(_run(host=host, no_token=no_token, **wish))
 
 
@@ -59,7 +73,9 @@ async def _run(
         environment = get_environment(benchmark)
         stack.push_async_callback(environment.close)
         if environment.facts().batch:
-            raise UsageError(f"{benchmark} runs itself: it has no problems to serve", hint="nel eval run runs it")
+            raise UsageError(
+                f"{benchmark} runs itself: it has no problems to serve", hint="nel eval run runs it"
+            )
         size = await environment.dataset_size()
         await environment.prepare()
         if export_data is not None:
@@ -73,11 +89,16 @@ async def _run(
             stack.push_async_callback(sandboxes.close)
             await sandboxes.prepare(environment)
         chosen = os.environ.get(TOKEN)
-        token = None if no_token else Secret(chosen or secrets.token_urlsafe(24))
+        if no_token:
+            token: Secret | None = None
+        else:
+            token = Secret(chosen or secrets.token_urlsafe(24))
         protocol = "gym" if gym_compat else "evaluator"
-        app = ServedBenchmark(environment, size, token=token, protocol=protocol, sandboxes=sandboxes)
+        app = ServedBenchmark(
+            environment, size, token=token, protocol=protocol, sandboxes=sandboxes
+        )
         names = LOOPBACK if no_token else LOOPBACK | FROM_CONTAINERS
-        server = HttpServer(app, host, port, names | {name.lower() for name in allowed})
+        server = HttpServer(app, host, port, names=names | {name.lower() for name in allowed})
         asked_to_end = ended()
         await server.start()
         stack.push_async_callback(server.stop)

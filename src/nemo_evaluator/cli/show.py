@@ -25,19 +25,27 @@ from nemo_evaluator.solvers.simple import messages_for
 from nemo_evaluator.store.run_registry import find_run
 
 _SHOWN = 120
-_STATUS: Final[dict[str | None, Literal["failed", "scored"]]] = {"failed": "failed", "wrong": "scored"}
+_STATUS: Final[dict[str | None, Literal["failed", "scored"]]] = {
+    "failed": "failed",
+    "wrong": "scored",
+}
 
 
 def _show_rows(run: str, which: str | None, row: int | None, limit: int, *, as_json: bool) -> None:
     shown = 0
-    for task in open_run(run if Path(run).is_dir() else find_run(run).output_dir).benchmarks.values():
+    for task in open_run(
+        run if Path(run).is_dir() else find_run(run).output_dir
+    ).benchmarks.values():
         if task.bundle is not None:
             warn_invalid([task.bundle])
         for one in task.rows(RowFilter(problem_idx=row, status=_STATUS.get(which))):
             if which == "wrong" and one.right:
                 continue
             if shown == limit:
-                click.echo(f"{counted(shown, 'row')} shown; more with --limit N, one problem with --row N", err=True)
+                click.echo(
+                    f"{counted(shown, 'row')} shown; more with --limit N, one problem with --row N",
+                    err=True,
+                )
                 return
             shown += 1
             click.echo(dumps(one.data).decode() if as_json else harmless(_row_text(task.name, one)))
@@ -47,12 +55,23 @@ def _show_rows(run: str, which: str | None, row: int | None, limit: int, *, as_j
 
 def _row_text(benchmark: str, row: Row) -> str:
     reward = "no reward" if row.reward is None else f"reward {row.reward:g}"
-    verdict = f"failed: {row.cause}" if row.failed else f"{'right' if row.right else 'wrong'} ({reward})"
-    notes = [word for word, holds in (("truncated", row.truncated), ("unparsed", row.unparsed)) if holds]
+    if row.failed:
+        verdict = f"failed: {row.cause}"
+    else:
+        verdict = f"{'right' if row.right else 'wrong'} ({reward})"
+    notes: list[str] = []
+    for word, holds in (("truncated", row.truncated), ("unparsed", row.unparsed)):
+        if holds:
+            notes.append(word)
     head = f"=== {benchmark}, problem {row.problem_idx}, repeat {row.repeat}: {', '.join([verdict, *notes])}"
     scored = {"answer": row.response, "extracted": row.extracted, "expected": row.expected}
     parts = {"prompt": row.prompt} | ({"error": row.error} if row.failed else scored)
-    texts = {name: shown_value(part) if isinstance(part, dict | list) else part for name, part in parts.items()}
+    texts: dict[str, str | Any] = {}
+    for name, part in parts.items():
+        if isinstance(part, dict | list):
+            texts[name] = shown_value(part)
+        else:
+            texts[name] = part
     return "\n".join([head, *(f"\n--- {name}\n{text}" for name, text in texts.items()), ""])
 
 
@@ -60,9 +79,18 @@ def _row_text(benchmark: str, row: Row) -> str:
 @click.argument("name", metavar="BENCHMARK|RUN", shell_complete=benchmarks_and_runs)
 @option("--index", "-i", type=click.IntRange(0), default=0, help="Number of the problem.")
 @option("--fewshot", type=click.IntRange(0), help="Worked examples before the problem.")
-@option("--param", "-p", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the benchmark.")
+@option(
+    "--param",
+    "-p",
+    "params",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A parameter of the benchmark.",
+)
 @option("--system-prompt", help="The solver's system prompt, as in a config.")
-@option("--wrong", "which", flag_value="wrong", help="Of a run: scored rows without the full reward.")
+@option(
+    "--wrong", "which", flag_value="wrong", help="Of a run: scored rows without the full reward."
+)
 @option("--failed", "which", flag_value="failed", help="Of a run: rows that could not be scored.")
 @option("--row", type=click.IntRange(0), help="Of a run: the rows of this problem.")
 @option("--limit", type=click.IntRange(1), default=10, help="Of a run: most rows.")
@@ -84,12 +112,17 @@ def show(
     """
     # Benchmarks have names, files or URIs.
     if Path(name).is_dir() or re.match(r"\d{8}_\d", name):
-        _show_rows(name, which, row, limit, as_json=as_json)
+        _show_rows(name, which, row, limit=limit, as_json=as_json)
         return
     if which is not None or row is not None:
         raise UsageError(f"{name} is not the folder of a run", hint="nel eval runs lists runs")
-    problem = asyncio.run(_problem(name, index, fewshot, _read(params), system_prompt))
-    shown = json.dumps(problem, indent=2, ensure_ascii=False, default=str) if as_json else harmless(_shown(problem))
+    problem = asyncio.run(
+        _problem(name, index, fewshot, params=_read(params), system_prompt=system_prompt)
+    )
+    if as_json:
+        shown = json.dumps(problem, indent=2, ensure_ascii=False, default=str)
+    else:
+        shown = harmless(_shown(problem))
     click.echo(shown)
 
 
@@ -105,12 +138,17 @@ def _shown(problem: JsonDict) -> str:
     return "\n".join(lines)
 
 
-async def _problem(name: str, index: int, fewshot: int | None, params: JsonDict, system_prompt: str | None) -> JsonDict:
+async def _problem(
+    name: str, index: int, fewshot: int | None, params: JsonDict, system_prompt: str | None
+) -> JsonDict:
     environment = get_environment(name, num_fewshot=fewshot, params=params)
     try:
         size = await environment.dataset_size()
         if index >= size:
-            hint = f"--index goes from 0 to {size - 1}" if size else "is the dataset empty?"
+            if size:
+                hint = f"--index goes from 0 to {size - 1}"
+            else:
+                hint = "is the dataset empty?"
             raise UsageError(f"{name} has {counted(size, 'problem')}", hint=hint)
         await environment.prepare()
         seed: SeedResult = await environment.seed(index)
@@ -130,7 +168,9 @@ def _read(params: tuple[str, ...]) -> JsonDict:
         try:
             values[key] = yaml.safe_load(value)
         except yaml.YAMLError as error:
-            raise UsageError(f"--param {key}: {value!r} is not YAML", hint="quote it: KEY='\"text\"'") from error
+            raise UsageError(
+                f"--param {key}: {value!r} is not YAML", hint="quote it: KEY='\"text\"'"
+            ) from error
     return values
 
 
@@ -139,6 +179,11 @@ def _text(content: Any) -> str:
         return content
     parts = []
     for part in content:
-        url = str((part.get("image_url") or {}).get("url", "")) if part.get("type") == "image_url" else ""
-        parts.append(f"[image: {url[:40]}… {len(url):,} characters]" if url else str(part.get("text", part)))
+        if part.get("type") == "image_url":
+            url = str((part.get("image_url") or {}).get("url", ""))
+        else:
+            url = ""
+        parts.append(
+            f"[image: {url[:40]}… {len(url):,} characters]" if url else str(part.get("text", part))
+        )
     return "\n".join(parts)

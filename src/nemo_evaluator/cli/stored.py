@@ -35,7 +35,12 @@ from nemo_evaluator.suite.summary import headline, summary_json, summary_text
 @click.command()
 @click.argument("folder", required=False, type=click.Path(file_okay=False))
 @run_options
-@option("--repeats", "-n", type=int, help="How many repeats the shards have: refuses them when they do not.")
+@option(
+    "--repeats",
+    "-n",
+    type=int,
+    help="How many repeats the shards have: refuses them when they do not.",
+)
 @option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_context
 def merge(
@@ -55,7 +60,10 @@ def merge(
     if run_id and not folder and not output_dir:
         # A run id may name a shard: the folder above it is meant.
         named = Path(find_run(run_id).output_dir)
-        root = named.parent if named.name.startswith("shard_") else named
+        if named.name.startswith("shard_"):
+            root = named.parent
+        else:
+            root = named
     merged = merge_run(root, repeats=repeats, say=say)
     bundles = [one.bundle for one in merged.benchmarks if one.bundle is not None]
     if as_json:
@@ -68,24 +76,43 @@ def merge(
 
 def _tell(bundle: JsonDict) -> None:
     found = headline(bundle)
-    score = f"{found[0]}={found[1]['value']:.4f}" if found else "nothing scored"
+    if found:
+        score = f"{found[0]}={found[1]['value']:.4f}"
+    else:
+        score = "nothing scored"
     validity = bundle["validity"]
-    click.echo(f"{bundle['benchmark']['name']}: {score} ({validity['status']}, {bundle['config']['n_shards']} shards)")
+    click.echo(
+        f"{bundle['benchmark']['name']}: {score} ({validity['status']}, {bundle['config']['n_shards']} shards)"
+    )
     for reason in validity["reasons"]:
         click.echo(f"  {one_line(reason)}")
-    if lost := bundle.get("scores_not_merged"):
+    lost = bundle.get("scores_not_merged")
+    if lost:
         click.echo(f"  not computed over all shards: {', '.join(lost)}")
 
 
 @click.command()
 @click.argument("run", metavar="RUN", shell_complete=run_ids)
-@option("--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a value of the run's config; repeatable.")
-@option("--output-dir", "-o", help="Where the new verdicts go (default: beside the run, RUN-rescored).")
+@option(
+    "--override",
+    "-O",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a value of the run's config; repeatable.",
+)
+@option(
+    "--output-dir", "-o", help="Where the new verdicts go (default: beside the run, RUN-rescored)."
+)
 @option("--json", "as_json", is_flag=True, help="The result as JSON on stdout.")
 @option("--no-progress", is_flag=True, help="No progress lines.")
 @click.pass_context
 def rescore(
-    ctx: click.Context, run: str, override: tuple[str, ...], output_dir: str | None, as_json: bool, no_progress: bool
+    ctx: click.Context,
+    run: str,
+    override: tuple[str, ...],
+    output_dir: str | None,
+    as_json: bool,
+    no_progress: bool,
 ) -> None:
     """Score the answers of RUN (a run id, or its output folder) again, without asking the model.
 
@@ -93,12 +120,25 @@ def rescore(
     The old run stays as it is; each new bundle names the old one.
     """
     named = Path(run)
-    old = run_in(named) if named.is_dir() else find_run(run)
+    if named.is_dir():
+        old = run_in(named)
+    else:
+        old = find_run(run)
     source = (named if named.is_dir() or old is None else Path(old.output_dir)).resolve()
     if not (source / SNAPSHOT).is_file():
-        raise UsageError(f"{source} has no {SNAPSHOT}", hint="RUN is a run id or the output folder of a run")
-    target = Path(output_dir).resolve() if output_dir else _beside(source)
-    cwd, config_dir = (old.place("cwd"), old.place("config_dir")) if old else (None, None)
+        raise UsageError(
+            f"{source} has no {SNAPSHOT}", hint="RUN is a run id or the output folder of a run"
+        )
+    if output_dir:
+        target = Path(output_dir).resolve()
+    else:
+        target = _beside(source)
+    if old:
+        cwd = old.place("cwd")
+        config_dir = old.place("config_dir")
+    else:
+        cwd = None
+        config_dir = None
     if cwd is not None:
         os.chdir(cwd)
     loaded = load_config(source / SNAPSHOT, list(override), output_dir=target, folder=config_dir)
@@ -113,18 +153,31 @@ def rescore(
     )
     with folder_lock(target, run_id=meta.run_id):
         earlier = old.run_id if old else ""
-        ctx.exit(_rescore(loaded, meta, source, earlier, as_json=as_json, no_progress=no_progress))
+        ctx.exit(
+            _rescore(
+                loaded, meta, source, earlier=earlier, as_json=as_json, no_progress=no_progress
+            )
+        )
 
 
 def _rescore(
-    loaded: LoadedConfig, meta: RunMeta, source: Path, earlier: str, *, as_json: bool, no_progress: bool
+    loaded: LoadedConfig,
+    meta: RunMeta,
+    source: Path,
+    earlier: str,
+    *,
+    as_json: bool,
+    no_progress: bool,
 ) -> int:
-    target, interval = Path(meta.output_dir), loaded.config.output.progress_interval
+    target = Path(meta.output_dir)
+    interval = loaded.config.output.progress_interval
     write_snapshot(loaded, target, run_id=meta.run_id, command=["nel", *sys.argv[1:]])
     meta.save()
     console = Console(target, as_json=as_json, quiet=no_progress, interval=interval, append=False)
-    options = SuiteOptions(target, meta.run_id, resume=True, progress=console.progress, say=console.say)
-    result = asyncio.run(rescore_run(loaded.config, options, source, earlier))
+    options = SuiteOptions(
+        target, meta.run_id, resume=True, progress=console.progress, say=console.say
+    )
+    result = asyncio.run(rescore_run(loaded.config, options, source, source_run_id=earlier))
     text = harmless(summary_text(result, target, width=terminal_width()))
     click.echo(dumps(summary_json(result, target)).decode() if as_json else text)
     console.close()
@@ -132,7 +185,8 @@ def _rescore(
 
 
 def _beside(folder: Path) -> Path:
-    target, number = folder.with_name(f"{folder.name}-rescored"), 1
+    target = folder.with_name(f"{folder.name}-rescored")
+    number = 1
     while target.exists():
         number += 1
         target = folder.with_name(f"{folder.name}-rescored-{number}")

@@ -48,7 +48,9 @@ def validate(
         hint = "give --model-url and --model-id, or set NEMO_MODEL_URL and NEMO_MODEL_ID"
         raise UsageError("validate needs a model", hint=hint)
     key = api_key or os.environ.get("NEMO_API_KEY") or os.environ.get("NVIDIA_API_KEY")
-    bundle = asyncio.run(_ask(benchmark, samples, model_url, model_id, Secret(key) if key else None))
+    bundle = asyncio.run(
+        _ask(benchmark, samples, model_url, model=model_id, key=Secret(key) if key else None)
+    )
     rows = bundle["_results"]
     if as_json:
         click.echo(harmless_json(dumps(rows).decode()))
@@ -59,10 +61,14 @@ def validate(
 
 async def _ask(benchmark: str, samples: int, url: str, model: str, key: Secret | None) -> JsonDict:
     environment = get_environment(benchmark, num_examples=samples)
-    client = open_client(Endpoint(name="model", url=url, protocol="chat_completions", model=model, api_key=key))
+    client = open_client(
+        Endpoint(name="model", url=url, protocol="chat_completions", model=model, api_key=key)
+    )
     try:
         with tempfile.TemporaryDirectory(prefix="nel-validate-") as folder:
-            return await run_evaluation(environment, SimpleSolver(client), max_problems=samples, step_log_dir=folder)
+            return await run_evaluation(
+                environment, SimpleSolver(client), max_problems=samples, step_log_dir=folder
+            )
     finally:
         await client.close()
         await environment.close()
@@ -75,12 +81,18 @@ def _show(rows: list[JsonDict], verbose: bool) -> None:
     for row in rows:
         if row["status"] == "failed":
             failure = row["failure"]
-            click.echo(f"[FAILED] p{row['problem_idx']}: {failure['cause']}: {one_line(failure['message'])}")
+            click.echo(
+                f"[FAILED] p{row['problem_idx']}: {failure['cause']}: {one_line(failure['message'])}"
+            )
             continue
         word = "PASS" if row["reward"] == 1.0 else "FAIL"
-        got, expected = (one_line(str(row[key]), _SHOWN) for key in ("extracted_answer", "expected_answer"))
+        got, expected = (
+            one_line(str(row[key]), _SHOWN) for key in ("extracted_answer", "expected_answer")
+        )
         cost = f"({row['latency_ms']:.0f}ms {row['tokens']}tok)"
         click.echo(f"[{word}] p{row['problem_idx']}: expected={expected} got={got} {cost}")
         if verbose:
-            prompt, answer = (indented(str(row[key]), "    ") for key in ("prompt", "model_response"))
+            prompt, answer = (
+                indented(str(row[key]), "    ") for key in ("prompt", "model_response")
+            )
             click.echo(f"  prompt: {prompt}\n  answer: {answer}")

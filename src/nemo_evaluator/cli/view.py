@@ -26,7 +26,11 @@ _HOST = "127.0.0.1"
 
 @click.command("view")
 @click.argument("paths", nargs=-1, type=PATH)
-@option("--port", type=click.IntRange(0, 65535), help=f"[default: {_PORT}, or a free one where it is taken]")
+@option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"[default: {_PORT}, or a free one where it is taken]",
+)
 @option("--no-open", is_flag=True, help="Only print the URL.")
 @option(
     "--export",
@@ -42,34 +46,53 @@ def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path 
     """
     for path in paths:
         if not path.exists():
-            raise UsageError(f"{path} does not exist", hint="`nel eval runs` lists runs and their folders")
+            raise UsageError(
+                f"{path} does not exist", hint="`nel eval runs` lists runs and their folders"
+            )
         convert_legacy(path)
     chosen = paths or tuple(path for path in (Path("eval_results"),) if path.is_dir())
     library = Library(chosen, registry=not paths)
     if not library.look():
-        raise UsageError("no run was found", hint="give the output folder of a run; `nel eval runs` lists runs")
+        raise UsageError(
+            "no run was found", hint="give the output folder of a run; `nel eval runs` lists runs"
+        )
     if export is not None and export.suffix == ".html":
-        click.echo(f"{counted(export_file(library, export), 'run')} written to {export}; a browser opens it")
+        click.echo(
+            f"{counted(export_file(library, export), 'run')} written to {export}; a browser opens it"
+        )
     elif export is not None:
-        click.echo(f"{counted(export_runs(library, export), 'run')} written to {export}; to look at it:")
-        click.echo(f"  {shlex.join(['python3', '-m', 'http.server', '--bind', _HOST, '--directory', str(export)])}")
+        click.echo(
+            f"{counted(export_runs(library, export), 'run')} written to {export}; to look at it:"
+        )
+        click.echo(
+            f"  {shlex.join(['python3', '-m', 'http.server', '--bind', _HOST, '--directory', str(export)])}"
+        )
     else:
-        desktop = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        desktop = (
+            sys.platform == "darwin"
+            or os.environ.get("DISPLAY")
+            or os.environ.get("WAYLAND_DISPLAY")
+        )
         uvloop.run(_serve(library, port, opens=not no_open and bool(desktop)))
 
 
 async def _serve(library: Library, port: int | None, *, opens: bool) -> None:
     token = secrets.token_urlsafe(18)
-    server = HttpServer(Viewer(library).app(token), _HOST, _PORT if port is None else port, LOOPBACK)
+    server = HttpServer(
+        Viewer(library).app(token), _HOST, _PORT if port is None else port, names=LOOPBACK
+    )
     try:
         await server.start()
     except UsageError:
         if port is not None:
             raise
-        server = HttpServer(Viewer(library).app(token), _HOST, 0, LOOPBACK)
+        server = HttpServer(Viewer(library).app(token), _HOST, 0, names=LOOPBACK)
         await server.start()
     runs = library.look()
-    place = f"#/run/{next(iter(runs))}" if len(runs) == 1 else ""
+    if len(runs) == 1:
+        place = f"#/run/{next(iter(runs))}"
+    else:
+        place = ""
     url = f"{server.root}/{token}/{place}"
     click.echo(f"{url}\nstop with Ctrl-C")
     sys.stdout.flush()

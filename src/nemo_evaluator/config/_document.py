@@ -35,15 +35,25 @@ class Document:
     def problem(self, path: Path, message: str, hint: str | None = None) -> Problem:
         """A problem of the part at ``path``."""
         mark = self.mark(path)
-        return Problem(show_path(path), message, hint, mark.line if mark else None, mark.source if mark else None)
+        return Problem(
+            show_path(path),
+            message,
+            hint,
+            line=mark.line if mark else None,
+            source=mark.source if mark else None,
+        )
 
     def error(self, path: Path, message: str, hint: str, source: object = None) -> ConfigError:
         """The error of a document with one problem, in the file ``source``."""
-        return ConfigError([self.problem(path, message, hint)], source=str(source) if source else None)
+        return ConfigError(
+            [self.problem(path, message, hint)], source=str(source) if source else None
+        )
 
     def under(self, key: str) -> Document:
         """This document as the part of a larger one."""
-        return Document({key: self.value}, {(key, *path): mark for path, mark in self.marks.items()})
+        return Document(
+            {key: self.value}, {(key, *path): mark for path, mark in self.marks.items()}
+        )
 
     def over(self, base: Document) -> Document:
         """This document laid over ``base``: mappings merge, everything else is replaced whole."""
@@ -52,7 +62,9 @@ class Document:
 
 def show_path(path: Path) -> str:
     """``benchmarks[0].solver.service``"""
-    words = [key if isinstance(key, int) or (key and "." not in key) else f'"{key}"' for key in path]
+    words: list[str | int] = []
+    for key in path:
+        words.append(key if isinstance(key, int) or (key and "." not in key) else f'"{key}"')
     text = "".join(f"[{word}]" if isinstance(word, int) else f".{word}" for word in words)
     return text.removeprefix(".") or WHOLE_FILE
 
@@ -63,7 +75,9 @@ def map_texts(value: Any, change: Callable[[str, Path], Any], path: Path = ()) -
         return {key: map_texts(item, change, (*path, key)) for key, item in value.items()}
     if isinstance(value, list):
         return [map_texts(item, change, (*path, number)) for number, item in enumerate(value)]
-    return change(value, path) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return change(value, path)
+    return value
 
 
 def deep_merge(base: Any, over: Any) -> Any:
@@ -72,7 +86,10 @@ def deep_merge(base: Any, over: Any) -> Any:
         return over
     merged = dict(base)
     for key, value in over.items():
-        merged[key] = deep_merge(base[key], value) if key in base else value
+        if key in base:
+            merged[key] = deep_merge(base[key], value)
+        else:
+            merged[key] = value
     return merged
 
 

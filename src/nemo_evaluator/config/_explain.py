@@ -45,7 +45,13 @@ def kind_of(value: Any) -> str:
         return "nothing (null)"
     if isinstance(value, bool):
         return f"the switch {'true' if value else 'false'}"
-    words: dict[type, str] = {int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
+    words: dict[type, str] = {
+        int: "a number",
+        float: "a number",
+        str: "text",
+        list: "a list",
+        dict: "a mapping",
+    }
     return words.get(type(value), f"a {type(value).__name__}")
 
 
@@ -72,30 +78,50 @@ class _Explainer:
         if self.kind in texts["hints"]:
             return self.message, texts["hints"][self.kind]
         message = scrub(self.message)
-        return message if message[:2].isupper() else message[:1].lower() + message[1:], self._fallback()
+        return message if message[:2].isupper() else message[:1].lower() + message[
+            1:
+        ], self._fallback()
 
     def extra(self) -> tuple[str, str]:
-        name = str(self.path[-1]) if self.path else ""
+        if self.path:
+            name = str(self.path[-1])
+        else:
+            name = ""
         owner = class_at(self.root, self.path[:-1], self.document.value)
-        known = sorted(owner.model_fields) if owner else []
+        if owner:
+            known = sorted(owner.model_fields)
+        else:
+            known = []
         home = _texts()["homes"].get(name)
         if home and home not in self.path:
             return f"unknown key {name!r}", f"it belongs under {home}:"
         return f"unknown key {name!r}", did_you_mean(name, known, f"known keys: {', '.join(known)}")
 
     def missing(self) -> tuple[str, str]:
-        name = str(self.path[-1]) if self.path else ""
+        if self.path:
+            name = str(self.path[-1])
+        else:
+            name = ""
         field = field_at(self.root, self.path, self.document.value)
-        about = f" ({field.description.rstrip('.')})" if field and field.description else ""
+        if field and field.description:
+            about = f" ({field.description.rstrip('.')})"
+        else:
+            about = ""
         siblings = as_dict(value_at(self.document.value, self.path[:-1]))
         owner = class_at(self.root, self.path[:-1], self.document.value)
         close = nearest(name, [key for key in siblings if owner and key not in owner.model_fields])
-        hint = f"is {close!r} a misspelling of it?" if close else self._add(name)
+        if close:
+            hint = f"is {close!r} a misspelling of it?"
+        else:
+            hint = self._add(name)
         return f"the key {name!r} is missing{about}", hint
 
     def _add(self, name: str) -> str:
         """How to add a key that is missing, with the choices where the file has them."""
-        models = models_to_ask(self.document.value) if name in ("solver", "service") else []
+        if name in ("solver", "service"):
+            models = models_to_ask(self.document.value)
+        else:
+            models = []
         place = show_path(self.path[:-1])
         if name == "solver" and models:
             return f"add solver: {{type: simple, service: NAME}} under {place}; models: {', '.join(models)}"
@@ -105,18 +131,26 @@ class _Explainer:
         known = ", ".join(kinds_at(self.root, self.path, self.document.value))
         if isinstance(self.value, dict):
             return "the key 'type' is missing", f"add type: one of {known}"
-        return f"a mapping with a type is expected, found {self._found()}", f"write type: and its keys; types: {known}"
+        return (
+            f"a mapping with a type is expected, found {self._found()}",
+            f"write type: and its keys; types: {known}",
+        )
 
     def bad_tag(self) -> tuple[str, str]:
         known = list(kinds_at(self.root, self.path, self.document.value))
         word = str(self.context.get("tag", ""))
         self.path = (*self.path, "type")
-        return f"unknown type {_shorten(word)!r}", did_you_mean(word, known, also=f"types: {', '.join(known)}")
+        return f"unknown type {_shorten(word)!r}", did_you_mean(
+            word, known, also=f"types: {', '.join(known)}"
+        )
 
     def literal(self) -> tuple[str, str]:
         expected = str(self.context.get("expected", ""))
         known = re.findall(r"'([^']*)'", expected) or [expected]
-        words = known if isinstance(self.value, str) else []
+        if isinstance(self.value, str):
+            words = known
+        else:
+            words = []
         hint = did_you_mean(str(self.value), words, also=f"choices: {', '.join(known)}")
         return f"{self._found()} is not one of the choices", hint
 
@@ -124,17 +158,26 @@ class _Explainer:
         message = f"text is expected, found {self._found()}"
         if not isinstance(self.value, bool | int | float):
             return message, self._fallback()
-        written = str(self.value).lower() if isinstance(self.value, bool) else str(self.value)[:40]
+        if isinstance(self.value, bool):
+            written = str(self.value).lower()
+        else:
+            written = str(self.value)[:40]
         return message, "put it in quotes" if self._secret() else f'put it in quotes: "{written}"'
 
     def mapping(self) -> tuple[str, str]:
         if kinds_at(self.root, self.path, self.document.value):
             return self.no_tag()
-        return f"a mapping is expected, found {self._found()}", "write indented 'key: value' lines under it"
+        return (
+            f"a mapping is expected, found {self._found()}",
+            "write indented 'key: value' lines under it",
+        )
 
     def bound(self) -> tuple[str, str]:
         words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
-        limit = next((f"{words[name]} {self.context[name]}" for name in words if name in self.context), "smaller")
+        limit = next(
+            (f"{words[name]} {self.context[name]}" for name in words if name in self.context),
+            "smaller",
+        )
         return f"{self._found()} is out of range", f"the value must be {limit}"
 
     def short(self) -> tuple[str, str]:
@@ -147,7 +190,10 @@ class _Explainer:
         data = self.document.value
         known = [str(name) for name in as_dict(as_dict(data).get("sandboxes"))]
         if str(self.value) in kinds_at(self.root, self.path, data):
-            return self.message, f"for a sandbox of that type, write sandbox: {{type: {self.value}}}"
+            return (
+                self.message,
+                f"for a sandbox of that type, write sandbox: {{type: {self.value}}}",
+            )
         otherwise = None if known else "known: none; add one under sandboxes:"
         return self.message, did_you_mean(str(self.value), known, otherwise)
 
@@ -156,11 +202,16 @@ class _Explainer:
 
     def _found(self) -> str:
         """The value as the file has it, never as it came from the environment, never a secret."""
-        value, secret = self.value, self._secret()
+        value = self.value
+        secret = self._secret()
         if secret or isinstance(value, dict | list) or value is None or value == "":
-            return "empty text" if value == "" and not secret else kind_of(value)
+            if value == "" and not secret:
+                return "empty text"
+            return kind_of(value)
         shown = _shorten(scrub(str(value)))
-        return repr(shown) if isinstance(value, str) else str(shown).lower()
+        if isinstance(value, str):
+            return repr(shown)
+        return str(shown).lower()
 
     def _fallback(self) -> str:
         path = self.path
@@ -182,13 +233,19 @@ _WORDS: dict[str, Callable[[_Explainer], tuple[str, str]]] = {
     "finite_number": lambda _: ("a finite number is expected", "write a plain number"),
     **dict.fromkeys(("string_type", "string_sub_type"), _Explainer.text),
     **dict.fromkeys(("too_short", "string_too_short"), _Explainer.short),
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type", "mapping_type"), _Explainer.mapping),
-    **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), _Explainer.bound),
+    **dict.fromkeys(
+        ("dict_type", "model_type", "model_attributes_type", "mapping_type"), _Explainer.mapping
+    ),
+    **dict.fromkeys(
+        ("greater_than", "greater_than_equal", "less_than", "less_than_equal"), _Explainer.bound
+    ),
 }
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    if len(text) <= 60:
+        return text
+    return f"{text[:57]}..."
 
 
 def _yaml_path(loc: tuple[str | int, ...], data: Any) -> Path:
@@ -201,13 +258,22 @@ def _yaml_path(loc: tuple[str | int, ...], data: Any) -> Path:
                 tagged = True
                 continue
             if key in data:
-                path, data, tagged = (*path, key), data[key], False
+                path = (*path, key)
+                data = data[key]
+                tagged = False
                 continue
             if key == "[key]":
                 continue
         elif isinstance(data, list) and isinstance(key, int) and key < len(data):
-            path, data, tagged = (*path, key), data[key], False
+            path = (*path, key)
+            data = data[key]
+            tagged = False
             continue
-        if number + 1 == len(loc) and isinstance(data, dict) and isinstance(key, str) and key.isidentifier():
+        if (
+            number + 1 == len(loc)
+            and isinstance(data, dict)
+            and isinstance(key, str)
+            and key.isidentifier()
+        ):
             return (*path, key)
     return path

@@ -35,7 +35,9 @@ def resolve_self_references(document: Document) -> Document:
     return Document(value, document.marks)
 
 
-def expand_environment(document: Document, environment: Mapping[str, str]) -> tuple[Any, list[Problem]]:
+def expand_environment(
+    document: Document, environment: Mapping[str, str]
+) -> tuple[Any, list[Problem]]:
     """The value with every variable replaced, and a problem for each one that is not set and has no default.
 
     A variable that is set, also to nothing, is taken as it is; what it holds is not expanded again.
@@ -62,7 +64,8 @@ class _Resolver(_Replacer):
         """The value that a text stands for; ``chain`` is the references that led to it."""
         if "${." not in text:
             return text
-        if whole := _OWN.fullmatch(text):
+        whole = _OWN.fullmatch(text)
+        if whole:
             return self._follow(whole[1], path, chain)
         return _OWN.sub(lambda match: _as_text(self._follow(match[1], path, chain)), text)
 
@@ -70,22 +73,36 @@ class _Resolver(_Replacer):
         target: Path = ()
         value = self.document.value
         for part in name.replace("[", ".").replace("]", "").split("."):
-            key: str | int = int(part) if isinstance(value, list) and part.isdigit() else part
+            if isinstance(value, list) and part.isdigit():
+                key: str | int = int(part)
+            else:
+                key = part
             listed = isinstance(value, list) and isinstance(key, int) and key < len(value)
             if not listed and not (isinstance(value, dict) and key in value):
-                self.report(path, f"${{.{name}}} names nothing in this config", _known_there(value, target, part))
+                self.report(
+                    path,
+                    f"${{.{name}}} names nothing in this config",
+                    _known_there(value, target, part),
+                )
                 return None
-            target, value = (*target, key), value[key]
+            target = (*target, key)
+            value = value[key]
         if target in chain or path[: len(target)] == target:
             steps = " -> ".join(show_path(step) for step in (*chain, target))
-            self.report(path, f"references go in a circle: {steps}", "give one of them a plain value")
+            self.report(
+                path, f"references go in a circle: {steps}", "give one of them a plain value"
+            )
             return None
         return map_texts(value, partial(self.text, chain=(*chain, target)), target)
 
 
 def _known_there(place: Any, path: Path, word: str) -> str:
-    words = [str(key) for key in place] if isinstance(place, dict) else []
-    if close := nearest(word, words):
+    if isinstance(place, dict):
+        words: list[str] = [str(key) for key in place]
+    else:
+        words = []
+    close = nearest(word, words)
+    if close:
         return f"did you mean ${{.{show_path((*path, close))}}}?"
     return f"known there: {', '.join(words[:12]) or 'nothing'}; write $${{ for a literal ${{"
 
@@ -93,7 +110,9 @@ def _known_there(place: Any, path: Path, word: str) -> str:
 def _as_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return "" if value is None else str(value)
+    if value is None:
+        return ""
+    return str(value)
 
 
 class _Expander(_Replacer):
@@ -103,9 +122,13 @@ class _Expander(_Replacer):
 
     def text(self, text: str, path: Path) -> str:
         if text == MISSING:
-            hint = f"fill it in, or give it: -O {'.'.join(map(str, path))}=VALUE (null leaves it out)"
+            hint = (
+                f"fill it in, or give it: -O {'.'.join(map(str, path))}=VALUE (null leaves it out)"
+            )
             self.report(path, "a value is missing (???)", hint)
-        return self._expanded(text, path) if "$" in text else text
+        if "$" in text:
+            return self._expanded(text, path)
+        return text
 
     def _expanded(self, text: str, path: Path) -> str:
         parts: list[str] = []

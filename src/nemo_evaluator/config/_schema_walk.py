@@ -22,14 +22,17 @@ def field_at(root: type[BaseModel], path: Path, data: Any) -> FieldInfo | None:
     if not path or not isinstance(path[-1], str):
         return None
     owner = class_at(root, path[:-1], data)
-    return owner.model_fields.get(path[-1]) if owner else None
+    if owner:
+        return owner.model_fields.get(path[-1])
+    return None
 
 
 def kinds(annotation: Any) -> dict[str, type[BaseModel]]:
     """The words of ``type`` under an annotation, with their classes."""
     found: dict[str, type[BaseModel]] = {}
     for mark in _members(annotation):
-        found |= mark.schemas() if isinstance(mark, KindOf) else {}
+        if isinstance(mark, KindOf):
+            found |= mark.schemas()
     for model in _models(annotation):
         if "type" in model.model_fields:
             found |= dict.fromkeys(literal_words(model.model_fields["type"].annotation), model)
@@ -43,13 +46,18 @@ def kinds_at(root: type[BaseModel], path: Path, data: Any) -> dict[str, type[Bas
 
 def literal_words(annotation: Any) -> list[str]:
     """The words of a Literal, also inside an optional or annotated type."""
-    words = [word for member in _members(annotation) if get_origin(member) is Literal for word in get_args(member)]
+    words: list[Any] = []
+    for member in _members(annotation):
+        if get_origin(member) is Literal:
+            for word in get_args(member):
+                words.append(word)
     return [word for word in words if isinstance(word, str)]
 
 
 def _walk(annotation: Any, path: Path, data: Any) -> tuple[Any, Any]:
     for key in path:
-        annotation, data = _step(annotation, key, data), _item(data, key)
+        annotation = _step(annotation, key, data)
+        data = _item(data, key)
     return annotation, data
 
 
@@ -63,27 +71,41 @@ def _members(annotation: Any) -> Iterator[Any]:
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    return [member for member in _members(annotation) if isinstance(member, type) and issubclass(member, BaseModel)]
+    results: list[type[BaseModel]] = []
+    for member in _members(annotation):
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            results.append(member)
+    return results
 
 
 def _choose(annotation: Any, data: Any) -> type[BaseModel] | None:
-    word = data.get("type") if isinstance(data, dict) else None
+    if isinstance(data, dict):
+        word = data.get("type")
+    else:
+        word = None
     for mark in _members(annotation):
         if isinstance(mark, KindOf):
-            return mark.kinds.schema(word) if isinstance(word, str) and word in mark.kinds else None
+            if isinstance(word, str) and word in mark.kinds:
+                return mark.kinds.schema(word)
+            return None
     models = _models(annotation)
     if len(models) == 1:
         return models[0]
-    return kinds(annotation).get(word) if isinstance(word, str) else None
+    if isinstance(word, str):
+        return kinds(annotation).get(word)
+    return None
 
 
 def _step(annotation: Any, key: str | int, data: Any) -> Any:
     model = _choose(annotation, data)
     if model is not None:
         field = model.model_fields.get(str(key))
-        return whole(field) if field else None
+        if field:
+            return whole(field)
+        return None
     for member in _members(annotation):
-        origin, arguments = get_origin(member), get_args(member)
+        origin = get_origin(member)
+        arguments = get_args(member)
         if origin is dict and isinstance(key, str):
             return arguments[1]
         if origin in (list, tuple) and isinstance(key, int):

@@ -17,7 +17,9 @@ _TRUE = ("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON")
 _FALSE = ("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF")
 _WORDS: Final = dict.fromkeys(NULLS) | dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False)
 _INT = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7]+|0[0-7_]*|[1-9][0-9_]*)")
-_FLOAT = re.compile(r"[-+]?(\d[\d_]*\.[\d_]*([eE][-+]?\d+)?|\.\d[\d_]*([eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+)")
+_FLOAT = re.compile(
+    r"[-+]?(\d[\d_]*\.[\d_]*([eE][-+]?\d+)?|\.\d[\d_]*([eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+)"
+)
 # Python reads longer ones where they are hexadecimal, and then refuses to write them.
 _MOST_DIGITS: Final = 3_500
 _INFINITE = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -33,13 +35,20 @@ def plain_scalar(text: str) -> str | int | float | bool | None:
         return float(text.replace("_", ""))
     infinite = _INFINITE.fullmatch(text)
     if infinite:
-        return float("nan") if infinite.group(2) is None else float(f"{infinite.group(1)}inf")
+        if infinite.group(2) is None:
+            return float("nan")
+        return float(f"{infinite.group(1)}inf")
     return text
 
 
 def _integer(text: str) -> int | str:
     digits = text.replace("_", "")
-    sign, body = (digits[0], digits[1:]) if digits[0] in "+-" else ("", digits)
+    if digits[0] in "+-":
+        sign = digits[0]
+        body = digits[1:]
+    else:
+        sign = ""
+        body = digits
     if len(body) > _MOST_DIGITS:
         return text
     try:
@@ -66,7 +75,9 @@ def parse_document(text: str, source: str) -> Document:
     try:
         document = builder.build(yaml.parse(text, Loader=_PARSER))
     except yaml.YAMLError as error:
-        raise ConfigError([*builder.problems, _syntax_problem(error, source, text)], source=source) from None
+        raise ConfigError(
+            [*builder.problems, _syntax_problem(error, source, text)], source=source
+        ) from None
     if builder.problems:
         raise ConfigError(builder.problems, source=source)
     return document
@@ -79,26 +90,37 @@ def _read_text(path: Path) -> str:
         if path.is_dir():
             raise _whole(source, "is a folder, not a file", "name the YAML file inside it")
         if size > MAX_BYTES:
-            raise _whole(source, f"is too large for a config ({size} bytes)", "is this the file you meant?")
+            raise _whole(
+                source, f"is too large for a config ({size} bytes)", "is this the file you meant?"
+            )
         data = path.read_bytes()
     except FileNotFoundError:
         raise _whole(source, "file not found", _similar_file(path)) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise _whole(source, f"cannot be read: {why}", "check the path and its permissions") from None
+        raise _whole(
+            source, f"cannot be read: {why}", "check the path and its permissions"
+        ) from None
     return _decode(data, source)
 
 
 def _decode(data: bytes, source: str) -> str:
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encoding = "utf-16"
+    else:
+        encoding = "utf-8-sig"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        problem = Problem(WHOLE_FILE, "is not text in UTF-8", "save the file as UTF-8", line, source)
+        problem = Problem(
+            WHOLE_FILE, "is not text in UTF-8", "save the file as UTF-8", line=line, source=source
+        )
         raise ConfigError([problem], source=source) from None
     if "\x00" in text:
-        raise _whole(source, "holds zero bytes: it is not a text file", "save the file as UTF-8 text")
+        raise _whole(
+            source, "holds zero bytes: it is not a text file", "save the file as UTF-8 text"
+        )
     return text
 
 
@@ -110,7 +132,9 @@ def _similar_file(path: Path) -> str:
 
 
 def _whole(source: str, message: str, hint: str) -> ConfigError:
-    return ConfigError([Problem(WHOLE_FILE, message, hint, None, source)], source=source)
+    return ConfigError(
+        [Problem(WHOLE_FILE, message, hint, line=None, source=source)], source=source
+    )
 
 
 def _syntax_problem(error: yaml.YAMLError, source: str, text: str) -> Problem:
@@ -127,7 +151,7 @@ def _syntax_problem(error: yaml.YAMLError, source: str, text: str) -> Problem:
             hint = "inside { } put quotes around ${...}"
         elif "mapping values" in str(what):
             hint = "put quotes around a value that holds a colon"
-    return Problem(WHOLE_FILE, f"is not valid YAML: {what}", hint, line, source)
+    return Problem(WHOLE_FILE, f"is not valid YAML: {what}", hint, line=line, source=source)
 
 
 _Trail: TypeAlias = list[tuple[_document.Path, SourcePosition]]
@@ -145,12 +169,18 @@ class _Builder:
         self._nodes = 0
 
     def build(self, events: Iterator[Any]) -> Document:
-        value, seen = None, 0
+        value = None
+        seen = 0
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 seen += 1
                 if seen > 1:
-                    self._report((), event, "holds more than one YAML document", "keep one; remove the --- line")
+                    self._report(
+                        (),
+                        event,
+                        "holds more than one YAML document",
+                        hint="keep one; remove the --- line",
+                    )
                     break
             elif isinstance(event, yaml.NodeEvent):
                 value = self._node(event, events, ())
@@ -159,11 +189,14 @@ class _Builder:
     def _node(self, event: Any, events: Iterator[Any], path: _document.Path) -> Any:
         self._nodes += 1
         if self._nodes > MAX_NODES or len(path) > MAX_DEPTH:
-            raise yaml.MarkedYAMLError(problem="nested too deeply or too large", problem_mark=event.start_mark)
+            raise yaml.MarkedYAMLError(
+                problem="nested too deeply or too large", problem_mark=event.start_mark
+            )
         self._mark(path, event)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, path)
-        begin, value = len(self._trail), self._value(event, events, path)
+        begin = len(self._trail)
+        value = self._value(event, events, path)
         if event.anchor:
             below = [(inner[len(path) :], mark) for inner, mark in self._trail[begin:]]
             self._anchors[event.anchor] = (value, below)
@@ -173,10 +206,17 @@ class _Builder:
         tag = event.tag or ""
         if tag and tag != "!" and tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
             shown = tag.replace("tag:yaml.org,2002:", "!!")
-            self._report(path, event, f"YAML tag {shown} is not allowed", "remove the tag; plain values only")
+            self._report(
+                path,
+                event,
+                f"YAML tag {shown} is not allowed",
+                hint="remove the tag; plain values only",
+            )
         if isinstance(event, yaml.ScalarEvent):
             quoted = tag.endswith(":str") or (not event.implicit[0] and not tag)
-            return event.value if quoted else plain_scalar(event.value)
+            if quoted:
+                return event.value
+            return plain_scalar(event.value)
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[Any] = []
             while not isinstance(item := next(events), yaml.SequenceEndEvent):
@@ -190,14 +230,16 @@ class _Builder:
         key: Any
         while not isinstance(key := next(events), yaml.MappingEndEvent):
             if not isinstance(key, yaml.ScalarEvent):
-                self._report(path, key, "a key must be a plain word", "quote the key")
+                self._report(path, key, "a key must be a plain word", hint="quote the key")
                 self._node(key, events, path)
                 self._node(next(events), events, path)
                 continue
             name = key.value
             below = (*path, name)
             if name in own:
-                self._report(below, key, f"the key {name!r} is there twice", "keep one of the two")
+                self._report(
+                    below, key, f"the key {name!r} is there twice", hint="keep one of the two"
+                )
             self._mark(below, key)
             value = self._node(next(events), events, below)
             if name == "<<" and key.implicit[0]:
@@ -207,19 +249,27 @@ class _Builder:
         return {**merged, **own}
 
     def _merge_key(self, value: Any, event: Any, path: _document.Path) -> dict[str, Any]:
-        parts = value if isinstance(value, list) else [value]
+        if isinstance(value, list):
+            parts = value
+        else:
+            parts = [value]
         merged: dict[str, Any] = {}
         for part in reversed(parts):
             if isinstance(part, dict):
                 merged.update(part)
             else:
-                self._report(path, event, "<< must name a mapping", "write <<: *anchor")
+                self._report(path, event, "<< must name a mapping", hint="write <<: *anchor")
         return merged
 
     def _alias(self, event: Any, path: _document.Path) -> Any:
         known = self._anchors.get(event.anchor)
         if known is None:
-            self._report(path, event, f"nothing is called *{event.anchor}", f"put &{event.anchor} before the value")
+            self._report(
+                path,
+                event,
+                f"nothing is called *{event.anchor}",
+                hint=f"put &{event.anchor} before the value",
+            )
             return None
         value, inner = known
         self._nodes += len(inner)
@@ -231,4 +281,6 @@ class _Builder:
 
     def _report(self, path: _document.Path, event: Any, message: str, hint: str) -> None:
         line = event.start_mark.line + 1
-        self.problems.append(Problem(_document.show_path(path), message, hint, line, self.source))
+        self.problems.append(
+            Problem(_document.show_path(path), message, hint, line=line, source=self.source)
+        )

@@ -53,7 +53,9 @@ class BudgetConfig(Model):
 class StepLimits(Model):
     """What one step (one problem, one repeat) may spend; the answer is then verified as it stands."""
 
-    tokens: Positive | None = Field(None, description="Prompt and completion tokens of all calls of the step.")
+    tokens: Positive | None = Field(
+        None, description="Prompt and completion tokens of all calls of the step."
+    )
     turns: Positive | None = Field(None, description="Model calls.")
     seconds: Above0 | None = Field(None, description="Wall-clock seconds of solving.")
     usd: Above0 | None = Field(None, description="Money, by the `price` of the service.")
@@ -63,14 +65,22 @@ class StopWhen(Model):
     """Stop a benchmark as soon as its question is answered; not for shards, nor with `shuffle_seed: null`."""
 
     interval_width: Annotated[float, Field(gt=0, le=1), NotBool] | None = Field(
-        None, description="Stop when the interval of the headline score, at `confidence`, is at most this wide."
+        None,
+        description="Stop when the interval of the headline score, at `confidence`, is at most this wide.",
     )
     decided_against: str | None = Field(
-        None, description="Folder of a valid baseline run; stop when it is settled if the drop is within `max_drop`."
+        None,
+        description="Folder of a valid baseline run; stop when it is settled if the drop is within `max_drop`.",
     )
-    max_drop: NonNegative = Field(0.015, description="Largest acceptable drop, for `decided_against`.")
-    confidence: Confidence = Field(0.95, description="Confidence of what the rule says, whether it stops or not.")
-    min_problems: Positive = Field(30, description="Never stop before this many problems are scored whole.")
+    max_drop: NonNegative = Field(
+        0.015, description="Largest acceptable drop, for `decided_against`."
+    )
+    confidence: Confidence = Field(
+        0.95, description="Confidence of what the rule says, whether it stops or not."
+    )
+    min_problems: Positive = Field(
+        30, description="Never stop before this many problems are scored whole."
+    )
 
     @model_validator(mode="after")
     def _one_rule(self) -> Self:
@@ -84,7 +94,9 @@ def _inline_sandbox(value: Any) -> Any:
     if value == "none":
         return {"type": "none"}
     if isinstance(value, str):
-        raise PydanticCustomError("unknown_sandbox", "no sandbox is called {name}", {"name": repr(value)})
+        raise PydanticCustomError(
+            "unknown_sandbox", "no sandbox is called {name}", {"name": repr(value)}
+        )
     return value
 
 
@@ -95,43 +107,69 @@ def _off(value: Any) -> Any:
 
 def _id(value: str) -> str:
     if not value or safe_name(value) != value:
-        raise PydanticCustomError("bad_id", "an id has letters, digits, dots, hyphens and underscores only")
+        raise PydanticCustomError(
+            "bad_id", "an id has letters, digits, dots, hyphens and underscores only"
+        )
     return value
 
 
 class BenchmarkConfig(Model):
     """One evaluation of a config."""
 
-    name: Name = Field(description="A built-in benchmark, a URI such as `lm-eval://mmlu`, or `file.py[:name]`.")
+    name: Name = Field(
+        description="A built-in benchmark, a URI such as `lm-eval://mmlu`, or `file.py[:name]`."
+    )
     id: Annotated[str, AfterValidator(_id)] | None = Field(
-        None, description="Unique key and folder of the entry; null: the name, numbered when it is there twice."
+        None,
+        description="Unique key and folder of the entry; null: the name, numbered when it is there twice.",
     )
     solver: SolverConfig = Field(
         description="What answers; left out: `simple`, with the only model among the services."
     )
     repeats: Positive = Field(1, description="Answers per problem.")
-    max_problems: Positive | None = Field(None, description="Most problems; a random subset unless shuffling is off.")
+    max_problems: Positive | None = Field(
+        None, description="Most problems; a random subset unless shuffling is off."
+    )
     only: list[Count | HashPrefix] | None = Field(
-        None, min_length=1, description="Only these problems: indices in the dataset, or beginnings of `problem_hash`."
+        None,
+        min_length=1,
+        description="Only these problems: indices in the dataset, or beginnings of `problem_hash`.",
     )
     max_concurrent: Positive = Field(32, description="Maximum concurrent steps.")
     fewshot: Count | None = Field(None, description="Worked examples in the prompt.")
-    context_window: Later[Positive] = Field(None, description="Context of the model, in tokens, for agents.")
-    timeout: Above0 = Field(STEP_TIMEOUT, description="Seconds for one step.")
-    skip_failed: bool = Field(False, description="Go on when the solver raises, or all agents break; else stop.")
-    max_system_retries: Positive = Field(3, description="Tries of one step in all when the harness fails.")
-    instruction_template: Annotated[str, BeforeValidator(_off)] | None = Field(
-        None, description="Jinja template that rewrites the prompt: a file, a packaged one, or `off`."
+    context_window: Later[Positive] = Field(
+        None, description="Context of the model, in tokens, for agents."
     )
-    verifier: str | None = Field(None, description="Gym service that verifies instead of the benchmark.")
-    shuffle_seed: Int | None = Field(42, description="Seed of the order; null keeps the order of the dataset.")
-    sandbox: Annotated[SandboxBase, KindOf(SANDBOXES, named=True), BeforeValidator(_inline_sandbox)] = Field(
+    timeout: Above0 = Field(STEP_TIMEOUT, description="Seconds for one step.")
+    skip_failed: bool = Field(
+        False, description="Go on when the solver raises, or all agents break; else stop."
+    )
+    max_system_retries: Positive = Field(
+        3, description="Tries of one step in all when the harness fails."
+    )
+    instruction_template: Annotated[str, BeforeValidator(_off)] | None = Field(
+        None,
+        description="Jinja template that rewrites the prompt: a file, a packaged one, or `off`.",
+    )
+    verifier: str | None = Field(
+        None, description="Gym service that verifies instead of the benchmark."
+    )
+    shuffle_seed: Int | None = Field(
+        42, description="Seed of the order; null keeps the order of the dataset."
+    )
+    sandbox: Annotated[
+        SandboxBase, KindOf(SANDBOXES, named=True), BeforeValidator(_inline_sandbox)
+    ] = Field(
         default_factory=default_kind(SANDBOXES, "none"),
         description="Sandbox: a block, or the name of one under `sandboxes`.",
     )
     scoring: ScoringConfig = Field(default_factory=ScoringConfig, description="Metrics.")
-    params: dict[str, Any] = Field(default_factory=dict, description="Arguments of the benchmark itself.")
-    min_coverage: Share = Field(0.95, description="Share of steps that must be scored; under it the run is INVALID.")
+    params: dict[str, Any] = Field(
+        default_factory=dict, description="Arguments of the benchmark itself."
+    )
+    min_coverage: Share = Field(
+        0.95, description="Share of steps that must be scored; under it the run is INVALID."
+    )
     budget: BudgetConfig | None = Field(None, description="What this benchmark may spend.")
     step_limits: StepLimits | None = Field(None, description="What one step may spend.")
     stop_when: StopWhen | None = Field(None, description="Rule for stopping early.")
@@ -145,8 +183,15 @@ class BenchmarkConfig(Model):
     @classmethod
     def _container_sandbox(cls, data: Any) -> Any:
         """A harness container runs in docker, and reaches the model, unless the config says where else."""
-        solver = data.get("solver") if isinstance(data, dict) else None
-        if isinstance(solver, dict) and solver.get("type") == "container" and data.get("sandbox") is None:
+        if isinstance(data, dict):
+            solver = data.get("solver")
+        else:
+            solver = None
+        if (
+            isinstance(solver, dict)
+            and solver.get("type") == "container"
+            and data.get("sandbox") is None
+        ):
             return {**data, "sandbox": {"type": "docker", "network": "bridge"}}
         return data
 
@@ -165,8 +210,12 @@ class BenchmarkConfig(Model):
         return self
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        described = with_settings(handler, schema, SCHEMES, "name", "params", starts="://")
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        described = with_settings(
+            handler, schema, SCHEMES, word="name", settings="params", starts="://"
+        )
         handler.resolve_ref_schema(described)["required"].remove("solver")
         return described
 
@@ -176,6 +225,12 @@ class BenchmarkConfig(Model):
         if why is not None and self.sandbox.type == "none":
             raise PydanticCustomError("sandbox_needed", "{why}", {"why": why})
         uri = getattr(self.solver, "uri", None)
-        if self.solver.owns_loop and self.name.startswith("container://") and uri not in (None, self.name):
-            raise PydanticCustomError("two_uris", "solver.uri and name are different containers; keep one")
+        if (
+            self.solver.owns_loop
+            and self.name.startswith("container://")
+            and uri not in (None, self.name)
+        ):
+            raise PydanticCustomError(
+                "two_uris", "solver.uri and name are different containers; keep one"
+            )
         return self

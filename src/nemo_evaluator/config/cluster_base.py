@@ -20,7 +20,9 @@ class ClusterBase(Model):
         """What is wrong in a whole config that says this type, beyond the cluster's own settings."""
         yield from ()
 
-    def cautions(self, services: Mapping[str, Any], benchmarks: Sequence[BenchmarkConfig]) -> list[str]:
+    def cautions(
+        self, services: Mapping[str, Any], benchmarks: Sequence[BenchmarkConfig]
+    ) -> list[str]:
         """What is allowed, and probably not meant."""
         return []
 

@@ -41,9 +41,12 @@ def as_mapping(document: Document, path: Path | None) -> Document:
     """The document itself, when it is a mapping; a ConfigError otherwise."""
     if isinstance(document.value, dict):
         return document
-    found = "nothing" if document.value is None else f"a {type(document.value).__name__}"
+    if document.value is None:
+        found = "nothing"
+    else:
+        found = f"a {type(document.value).__name__}"
     hint = "a config starts with services: and benchmarks:"
-    raise document.error((), f"must be a mapping at the top, found {found}", hint, path)
+    raise document.error((), f"must be a mapping at the top, found {found}", hint, source=path)
 
 
 def _compose(path: Path, search: list[Path], above: tuple[Path, ...]) -> Document:
@@ -53,34 +56,47 @@ def _compose(path: Path, search: list[Path], above: tuple[Path, ...]) -> Documen
     if resolved in above:
         loop = " -> ".join(step.name for step in (*above[above.index(resolved) :], resolved))
         message = f"files build on each other in a circle: {loop}"
-        raise document.error(("defaults",), message, "remove one of these _base_ entries", path)
+        raise document.error(
+            ("defaults",), message, "remove one of these _base_ entries", source=path
+        )
     if "defaults" not in document.value:
         return document
     merged = Document({})
-    for layer in _layers(document, path, search, (*above, resolved)):
+    for layer in _layers(document, path, search, above=(*above, resolved)):
         merged = layer.over(merged)
     return Document(prune_nulls(merged.value), merged.marks)
 
 
-def _layers(document: Document, path: Path, search: list[Path], above: tuple[Path, ...]) -> list[Document]:
+def _layers(
+    document: Document, path: Path, search: list[Path], above: tuple[Path, ...]
+) -> list[Document]:
     entries = document.value["defaults"]
-    body = Document({key: value for key, value in document.value.items() if key != "defaults"}, document.marks)
+    body = Document(
+        {key: value for key, value in document.value.items() if key != "defaults"}, document.marks
+    )
     if not isinstance(entries, list):
-        raise document.error(("defaults",), "must be a list", _ENTRIES, path)
+        raise document.error(("defaults",), "must be a list", _ENTRIES, source=path)
     layers: list[Document] = []
     own_place: int | None = None
     problems = []
     for number, entry in enumerate(entries):
         if entry == "_self_":
-            own_place = len(layers) if own_place is None else own_place
+            if own_place is None:
+                own_place = len(layers)
+            else:
+                own_place = own_place
             continue
         place = ("defaults", number)
         try:
-            if isinstance(entry, dict) and list(entry) == ["_base_"] and isinstance(entry["_base_"], str):
-                found = _found(entry["_base_"], [path.parent, *search], document, place)
+            if (
+                isinstance(entry, dict)
+                and list(entry) == ["_base_"]
+                and isinstance(entry["_base_"], str)
+            ):
+                found = _found(entry["_base_"], [path.parent, *search], document, place=place)
                 layers.append(_compose(found, search, above))
             elif isinstance(entry, str) and entry:
-                found = _found(entry, search, document, place)
+                found = _found(entry, search, document, place=place)
                 fragment, (group, slash, _) = read_document(found), entry.partition("/")
                 group = _GROUP_KEYS.get(group, group)
                 layers.append(fragment.under(group) if slash else as_mapping(fragment, found))
@@ -99,9 +115,15 @@ def _found(name: str, folders: Iterable[Path], document: Document, place: Config
     path = _find(name, folders)
     if path is None:
         tried = ", ".join(map(str, folders)) or "no folder exists"
-        files = [(folder, file) for folder in folders for depth in ("", "*/") for file in folder.glob(f"{depth}*.y*ml")]
+        files: list[tuple[Path, Path]] = []
+        for folder in folders:
+            for depth in ("", "*/"):
+                for file in folder.glob(f"{depth}*.y*ml"):
+                    files.append((folder, file))
         names = sorted({str(file.relative_to(folder).with_suffix("")) for folder, file in files})
-        raise document.error(place, f"no file for {name!r}", did_you_mean(name, names, f"looked in: {tried}"))
+        raise document.error(
+            place, f"no file for {name!r}", did_you_mean(name, names, f"looked in: {tried}")
+        )
     return path
 
 
@@ -129,11 +151,17 @@ def expand_playbooks(document: Document, beside: Path) -> Document:
             entries.append(entry)
             continue
         try:
-            playbook = _playbook(entry["playbook"], document, ("benchmarks", number, "playbook"), beside)
+            playbook = _playbook(
+                entry["playbook"], document, ("benchmarks", number, "playbook"), beside=beside
+            )
         except ConfigError as error:
             problems.extend(error.problems)
             continue
-        entries.append(deep_merge(playbook.value, {key: item for key, item in entry.items() if key != "playbook"}))
+        entries.append(
+            deep_merge(
+                playbook.value, {key: item for key, item in entry.items() if key != "playbook"}
+            )
+        )
         for path, mark in playbook.marks.items():
             marks.setdefault(("benchmarks", number, *path), mark)
     if problems:
@@ -146,7 +174,9 @@ def _playbook(name: Any, document: Document, place: ConfigPath, beside: Path) ->
         raise document.error(place, "a name is expected", f"known: {', '.join(playbook_names())}")
     path = _find(name, (PLAYBOOKS, Path(), beside))
     if path is None:
-        raise document.error(place, f"no playbook is called {name!r}", did_you_mean(name, playbook_names()))
+        raise document.error(
+            place, f"no playbook is called {name!r}", did_you_mean(name, playbook_names())
+        )
     playbook = read_document(path)
     if not isinstance(playbook.value, dict):
         raise document.error(place, f"{path} is not a mapping", "a playbook is one benchmark entry")

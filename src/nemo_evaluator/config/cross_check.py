@@ -41,7 +41,10 @@ def benchmarks_of(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]
 def get_in(data: Any, *keys: str) -> Any:
     """What stands under keys, one below the other; None where there is nothing."""
     for key in keys:
-        data = data.get(key) if isinstance(data, dict) else None
+        if isinstance(data, dict):
+            data = data.get(key)
+        else:
+            data = None
     return data
 
 
@@ -49,12 +52,17 @@ def number_of(value: Any, default: int) -> int:
     """A whole number, also one that is written as text."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return default
 
 
 def with_solver(entry: Any, data: dict[str, Any]) -> Any:
     """A benchmark with ``solver`` filled in where it is left out, or has no ``type``, or no ``service``."""
-    given = entry.get("solver") if isinstance(entry, dict) else ""
+    if isinstance(entry, dict):
+        given: Any | str | None = entry.get("solver")
+    else:
+        given = ""
     if given is not None and not isinstance(given, dict):
         return entry
     solver = {"type": "simple", **(given or {})}
@@ -69,22 +77,33 @@ def with_solver(entry: Any, data: dict[str, Any]) -> Any:
 
 def models_to_ask(data: dict[str, Any]) -> list[str]:
     """The services that may be asked: models that no metric has for its judge."""
-    judges = {
-        name
-        for _, benchmark in benchmarks_of(data)
-        for metric in get_in(benchmark, "scoring", "metrics") or []
-        for name in (get_in(metric, "service"), *(get_in(metric, "services") or []))
-    }
+    judges: set[Any] = set()
+    for _, benchmark in benchmarks_of(data):
+        for metric in get_in(benchmark, "scoring", "metrics") or []:
+            for name in (get_in(metric, "service"), *(get_in(metric, "services") or [])):
+                judges.add(name)
     services = as_dict(data.get("services"))
-    return [str(name) for name, one in services.items() if _role(one) == "model" and name not in judges]
+    return [
+        str(name) for name, one in services.items() if _role(one) == "model" and name not in judges
+    ]
 
 
-_ROLES = {"model": "a model service", "gym": "a service of type gym", "agent": "a service of type nat"}
+_ROLES = {
+    "model": "a model service",
+    "gym": "a service of type gym",
+    "agent": "a service of type nat",
+}
 
 
 def cross_check(data: dict[str, Any]) -> list[WrongReference]:
     """Every wrong reference of a config."""
-    found = [*_named(data), *_dependencies(data), *_stop_rules(data), *_batches(data), *_anthropic(data)]
+    found = [
+        *_named(data),
+        *_dependencies(data),
+        *_stop_rules(data),
+        *_batches(data),
+        *_anthropic(data),
+    ]
     cluster = _schema(CLUSTERS, data.get("cluster"))
     return [*found, *(cluster.findings(data) if cluster is not None else ())]  # type: ignore[attr-defined]
 
@@ -92,29 +111,47 @@ def cross_check(data: dict[str, Any]) -> list[WrongReference]:
 def _named(data: dict[str, Any]) -> Iterator[WrongReference]:
     """Wrong names in solvers, verifiers and metrics."""
     for path, benchmark in benchmarks_of(data):
-        yield from _references(data, SOLVERS, benchmark.get("solver"), (*path, "solver"), None)
-        yield from _service(data, benchmark.get("verifier"), (*path, "verifier"), "gym")
+        yield from _references(
+            data, SOLVERS, benchmark.get("solver"), path=(*path, "solver"), solving=None
+        )
+        yield from _service(data, benchmark.get("verifier"), (*path, "verifier"), role="gym")
         solving = get_in(benchmark, "solver", "service")
         for number, metric in enumerate(as_list(get_in(benchmark, "scoring", "metrics"))):
-            yield from _references(data, METRICS, metric, (*path, "scoring", "metrics", number), solving)
+            yield from _references(
+                data, METRICS, metric, path=(*path, "scoring", "metrics", number), solving=solving
+            )
 
 
-def _references(data: dict[str, Any], kinds: Kinds, owner: Any, path: Path, solving: Any) -> Iterator[WrongReference]:
+def _references(
+    data: dict[str, Any], kinds: Kinds, owner: Any, path: Path, solving: Any
+) -> Iterator[WrongReference]:
     """Wrong service names in the settings of one kind, and judges of their own answers."""
     schema = _schema(kinds, owner)
     for field, mark in marks(schema, Refers) if schema is not None else ():
         named = owner.get(field)
         for place, name in enumerate(named) if isinstance(named, list) else [(None, named)]:
             where = (*path, field) if place is None else (*path, field, place)
-            yield from _service(data, name, where, mark.role)
-            if mark.judges and isinstance(name, str) and name == solving and owner.get("allow_self_judge") is not True:
+            yield from _service(data, name, where, role=mark.role)
+            if (
+                mark.judges
+                and isinstance(name, str)
+                and name == solving
+                and owner.get("allow_self_judge") is not True
+            ):
                 hint = "use another service as judge, or set allow_self_judge: true"
-                yield WrongReference((*path, field), f"the model {name!r} would judge its own answers", hint)
+                yield WrongReference(
+                    (*path, field), f"the model {name!r} would judge its own answers", hint
+                )
 
 
 def _schema(kinds: Kinds, owner: Any) -> type[BaseModel] | None:
-    word = owner.get("type") if isinstance(owner, dict) else None
-    return kinds.schema(word) if isinstance(word, str) and word in kinds else None
+    if isinstance(owner, dict):
+        word = owner.get("type")
+    else:
+        word = None
+    if isinstance(word, str) and word in kinds:
+        return kinds.schema(word)
+    return None
 
 
 def _role(service: Any) -> Role:
@@ -129,34 +166,46 @@ def _service(data: dict[str, Any], name: Any, path: Path, role: Role) -> Iterato
         yield WrongReference(path, f"no service is called {name!r}", did_you_mean(name, services))
     elif "any" not in (role, _role(services[name])) and _role(services[name]) != role:
         fitting = [str(other) for other, service in services.items() if _role(service) == role]
-        hint = f"use {' or '.join(map(repr, fitting))}" if fitting else f"add {_ROLES[role]} under services:"
+        if fitting:
+            hint = f"use {' or '.join(map(repr, fitting))}"
+        else:
+            hint = f"add {_ROLES[role]} under services:"
         kind = get_in(services, name, "type")
-        yield WrongReference(path, f"{name!r} is of type {kind}; {_ROLES[role]} is needed here", hint)
+        yield WrongReference(
+            path, f"{name!r} is of type {kind}; {_ROLES[role]} is needed here", hint
+        )
 
 
 def _dependencies(data: dict[str, Any]) -> Iterator[WrongReference]:
     services = data.get("services")
     if not isinstance(services, dict):
         return
-    graph = {
-        name: [target for target in get_in(service, "depends_on") or [] if isinstance(target, str)]
-        for name, service in services.items()
-        if isinstance(get_in(service, "depends_on") or [], list)
-    }
+    graph: dict[Any, list[str]] = {}
+    for name, service in services.items():
+        if isinstance(get_in(service, "depends_on") or [], list):
+            graph[name] = [
+                target for target in get_in(service, "depends_on") or [] if isinstance(target, str)
+            ]
     for name, targets in graph.items():
         for number, target in enumerate(targets):
             path = ("services", name, "depends_on", number)
             if target == name:
                 yield WrongReference(path, f"{name!r} depends on itself", "remove it")
             elif target not in services:
-                yield WrongReference(path, f"no service is called {target!r}", did_you_mean(target, services))
+                yield WrongReference(
+                    path, f"no service is called {target!r}", did_you_mean(target, services)
+                )
     try:
-        TopologicalSorter({name: [one for one in graph[name] if one != name] for name in graph}).prepare()
+        TopologicalSorter(
+            {name: [one for one in graph[name] if one != name] for name in graph}
+        ).prepare()
     except CycleError as error:
         # Each waits for the one before it.
         circle = error.args[1][::-1]
         message = f"services wait for each other: {' -> '.join(circle)}"
-        yield WrongReference(("services", circle[0], "depends_on"), message, "remove one of these depends_on entries")
+        yield WrongReference(
+            ("services", circle[0], "depends_on"), message, "remove one of these depends_on entries"
+        )
 
 
 def _stop_rules(data: dict[str, Any]) -> Iterator[WrongReference]:
@@ -165,59 +214,86 @@ def _stop_rules(data: dict[str, Any]) -> Iterator[WrongReference]:
             continue
         if benchmark.get("shuffle_seed", 0) is None:
             message = "the first problems of an unshuffled dataset are not a sample of it: a rule would be misled"
-            yield WrongReference((*path, "stop_when"), message, "remove shuffle_seed: null, or stop_when")
+            yield WrongReference(
+                (*path, "stop_when"), message, "remove shuffle_seed: null, or stop_when"
+            )
         if getattr(_schema(SOLVERS, benchmark.get("solver")), "owns_loop", False):
             message = "a harness container owns its whole loop: nobody can stop it at a problem"
             yield WrongReference((*path, "stop_when"), message, "remove stop_when")
         if get_in(data, "cluster", "shards"):
             message = "a shard sees a part of the problems and cannot decide for the whole"
-            yield WrongReference((*path, "stop_when"), message, "remove stop_when, or cluster.shards")
+            yield WrongReference(
+                (*path, "stop_when"), message, "remove stop_when, or cluster.shards"
+            )
 
 
 def _batches(data: dict[str, Any]) -> Iterator[WrongReference]:
     """Batches take single requests, of one process, and hours."""
-    batched = [name for name, service in as_dict(data.get("services")).items() if get_in(service, "batch")]
+    batched: list[str] = []
+    for name, service in as_dict(data.get("services")).items():
+        if get_in(service, "batch"):
+            batched.append(name)
     if batched and get_in(data, "cluster", "type") == "ray":
         message = "workers of a Ray cluster cannot share a batch"
-        yield WrongReference(("services", batched[0], "batch"), message, "remove batch, or use another cluster.type")
+        yield WrongReference(
+            ("services", batched[0], "batch"), message, "remove batch, or use another cluster.type"
+        )
     for path, benchmark in benchmarks_of(data):
         solver = benchmark.get("solver")
         if get_in(solver, "service") not in batched:
             continue
         if get_in(solver, "type") != "simple":
             message = f"solver {get_in(solver, 'type')} makes more than one request, and batches take single ones"
-            yield WrongReference((*path, "solver"), message, "use solver: {type: simple}, or a service without batch")
+            yield WrongReference(
+                (*path, "solver"), message, "use solver: {type: simple}, or a service without batch"
+            )
         for keys in (("timeout",), ("step_limits", "seconds")):
             if get_in(benchmark, *keys) not in (None, STEP_TIMEOUT):
                 message = "has no effect on a step that waits for a batch"
-                yield WrongReference((*path, *keys), message, "set max_wait of the service's batch instead")
+                yield WrongReference(
+                    (*path, *keys), message, "set max_wait of the service's batch instead"
+                )
 
 
 def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
     """What Anthropic's messages have no word for, or cannot do without; found before anything is asked."""
     services = as_dict(data.get("services"))
-    named = [name for name in services if get_in(services, name, "batch", "provider") == "anthropic"]
+    named: list[str] = []
+    for name in services:
+        if get_in(services, name, "batch", "provider") == "anthropic":
+            named.append(name)
     for name in named:
-        yield from _unknown_there(services[name].get("generation"), ("services", name, "generation"))
+        yield from _unknown_there(
+            services[name].get("generation"), ("services", name, "generation")
+        )
         protocol = services[name].get("protocol") or protocol_of_url(str(services[name].get("url")))
         if protocol not in (None, "chat_completions"):
             message = f"Anthropic's batches are asked as chat_completions, not as {protocol}"
             yield WrongReference(
-                ("services", name, "protocol"), message, "set protocol: chat_completions, and a URL of that"
+                ("services", name, "protocol"),
+                message,
+                "set protocol: chat_completions, and a URL of that",
             )
     for path, benchmark in benchmarks_of(data):
-        solver, asked = benchmark.get("solver"), get_in(benchmark, "solver", "service")
+        solver = benchmark.get("solver")
+        asked = get_in(benchmark, "solver", "service")
         if asked not in named:
             continue
         yield from _unknown_there(get_in(solver, "generation"), (*path, "solver", "generation"))
         if not any(get_in(one, "generation", "max_tokens") for one in (solver, services[asked])):
             hint = "set generation.max_tokens on the service or the solver"
-            yield WrongReference(("services", asked, "generation"), "Anthropic's batches need max_tokens", hint)
+            yield WrongReference(
+                ("services", asked, "generation"), "Anthropic's batches need max_tokens", hint
+            )
 
 
 def _unknown_there(generation: Any, path: Path) -> Iterator[WrongReference]:
     for key in ("seed", "frequency_penalty", "presence_penalty"):
         if get_in(generation, key) is not None:
-            yield WrongReference((*path, key), "Anthropic's batches do not know it", "remove it, or leave out batch")
+            yield WrongReference(
+                (*path, key), "Anthropic's batches do not know it", "remove it, or leave out batch"
+            )
     if isinstance(heat := get_in(generation, "temperature"), int | float) and heat > 1:
-        yield WrongReference((*path, "temperature"), "Anthropic takes 0 to 1", "lower it, or leave out batch")
+        yield WrongReference(
+            (*path, "temperature"), "Anthropic takes 0 to 1", "lower it, or leave out batch"
+        )

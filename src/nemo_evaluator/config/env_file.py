@@ -22,13 +22,18 @@ def use_env_file(folder: Path, named: str | None = None) -> list[str]:
     A variable that the environment has already is left alone. Values whose name looks secret, and random
     ones, are masked from here on.
     """
-    path = Path(named).expanduser() if named is not None else folder / ".env"
+    if named is not None:
+        path = Path(named).expanduser()
+    else:
+        path = folder / ".env"
     if named is None and not path.is_file():
         return []
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", hint="give a text file of NAME=VALUE lines") from error
+        raise UsageError(
+            f"cannot read {path}: {error}", hint="give a text file of NAME=VALUE lines"
+        ) from error
     values = {name: value for name, value in _parse(text, path).items() if name not in os.environ}
     remember_config({"env": values}, {}, {})
     os.environ.update(values)
@@ -43,9 +48,15 @@ def _parse(text: str, path: Path) -> dict[str, str]:
         found = _LINE.fullmatch(line)
         if found is None:
             # The line itself may hold a key: it is not shown.
-            raise UsageError(f"{path}:{number}: not NAME=VALUE", hint="quote a value that has spaces or quotes in it")
+            raise UsageError(
+                f"{path}:{number}: not NAME=VALUE",
+                hint="quote a value that has spaces or quotes in it",
+            )
         double = found["double"]
-        quoted = found["single"] if double is None else _ESCAPE.sub(lambda one: _unescaped(one[1]), double)
+        if double is None:
+            quoted = found["single"]
+        else:
+            quoted = _ESCAPE.sub(lambda one: _unescaped(one[1]), double)
         values[found["name"]] = quoted if quoted is not None else found["plain"]
     return values
 

@@ -36,7 +36,10 @@ def declared_name(file: str) -> str | None:
     except (UsageError, OSError, SyntaxError, ValueError, RecursionError):
         # Said with its reason when the benchmark is opened.
         return None
-    names = [name for node in ast.walk(tree) for name in _names(node)]
+    names: list[str] = []
+    for node in ast.walk(tree):
+        for name in _names(node):
+            names.append(name)
     if len(names) == 1:
         return names[0]
     stem = path.stem.lower().replace("-", "_")
@@ -46,9 +49,17 @@ def declared_name(file: str) -> str | None:
 def _names(node: ast.AST) -> list[str]:
     found = []
     for call in [one for one in getattr(node, "decorator_list", ()) if isinstance(one, ast.Call)]:
-        called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if isinstance(call.func, ast.Attribute):
+            called: str | Any = call.func.attr
+        else:
+            called = getattr(call.func, "id", "")
         given = [word.value for word in call.keywords if word.arg == "name"] or call.args[:1]
-        if called in _DECORATORS and given and isinstance(given[0], ast.Constant) and isinstance(given[0].value, str):
+        if (
+            called in _DECORATORS
+            and given
+            and isinstance(given[0], ast.Constant)
+            and isinstance(given[0].value, str)
+        ):
             found.append(given[0].value)
     return found
 
@@ -56,7 +67,9 @@ def _names(node: ast.AST) -> list[str]:
 class DatasetsConfig(Model):
     """Sources of datasets."""
 
-    mirror: str | None = Field(None, description="Folder of a dataset mirror; also `NEL_DATA_MIRROR`.")
+    mirror: str | None = Field(
+        None, description="Folder of a dataset mirror; also `NEL_DATA_MIRROR`."
+    )
     offline: bool = Field(False, description="Never reach for the network.")
     lock: str | None = Field(
         None,
@@ -70,7 +83,9 @@ RESERVED_NAMES = ("default", "none", "")
 
 def _service_name(name: str) -> str:
     if name in RESERVED_NAMES:
-        raise PydanticCustomError("reserved_name", "{name} is reserved; choose another name", {"name": repr(name)})
+        raise PydanticCustomError(
+            "reserved_name", "{name} is reserved; choose another name", {"name": repr(name)}
+        )
     return name
 
 
@@ -78,7 +93,8 @@ class SuiteConfig(Model):
     """How the benchmarks of a config are run together."""
 
     parallel_benchmarks: Positive = Field(
-        1, description="Benchmarks that run side by side. A service's `max_concurrent` holds for all of them together."
+        1,
+        description="Benchmarks that run side by side. A service's `max_concurrent` holds for all of them together.",
     )
 
 
@@ -88,15 +104,23 @@ class EvalConfig(Model):
     services: dict[Annotated[str, AfterValidator(_service_name)], ServiceConfig] = Field(
         description="Models, judges, Gym servers, by name."
     )
-    sandboxes: dict[str, SandboxConfig] = Field(default_factory=dict, description="Sandboxes that benchmarks name.")
+    sandboxes: dict[str, SandboxConfig] = Field(
+        default_factory=dict, description="Sandboxes that benchmarks name."
+    )
     benchmarks: list[BenchmarkConfig] = Field(min_length=1, description="What is evaluated.")
     cluster: ClusterConfig = Field(
         default_factory=default_kind(CLUSTERS, "local"), description="Where the run happens."
     )
-    output: OutputConfig = Field(default_factory=OutputConfig, description="What the run leaves behind.")
-    datasets: DatasetsConfig = Field(default_factory=DatasetsConfig, description="Where datasets come from.")
+    output: OutputConfig = Field(
+        default_factory=OutputConfig, description="What the run leaves behind."
+    )
+    datasets: DatasetsConfig = Field(
+        default_factory=DatasetsConfig, description="Where datasets come from."
+    )
     budget: BudgetConfig | None = Field(None, description="What the whole run may spend.")
-    suite: SuiteConfig = Field(default_factory=SuiteConfig, description="How the benchmarks are run together.")
+    suite: SuiteConfig = Field(
+        default_factory=SuiteConfig, description="How the benchmarks are run together."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -106,13 +130,18 @@ class EvalConfig(Model):
         if not isinstance(benchmarks, list):
             return data
         named = as_dict(data.get("sandboxes"))
-        return {**data, "benchmarks": [_with_sandbox(with_solver(one, data), named) for one in benchmarks]}
+        return {
+            **data,
+            "benchmarks": [_with_sandbox(with_solver(one, data), named) for one in benchmarks],
+        }
 
     @model_validator(mode="after")
     def _side_by_side(self) -> Self:
         """One queue of a Ray cluster serves one benchmark at a time."""
         if self.suite.parallel_benchmarks > 1 and self.cluster.type == "ray":
-            raise PydanticCustomError("one_queue", "suite.parallel_benchmarks: cluster type ray runs one at a time")
+            raise PydanticCustomError(
+                "one_queue", "suite.parallel_benchmarks: cluster type ray runs one at a time"
+            )
         return self
 
     @model_validator(mode="after")
@@ -121,7 +150,9 @@ class EvalConfig(Model):
         given = [benchmark.id for benchmark in self.benchmarks if benchmark.id is not None]
         twice = next((one for one in given if given.count(one) > 1), None)
         if twice is not None:
-            raise PydanticCustomError("same_id", "two benchmarks have the id {id}", {"id": repr(twice)})
+            raise PydanticCustomError(
+                "same_id", "two benchmarks have the id {id}", {"id": repr(twice)}
+            )
         taken = set(given)
         for benchmark in self.benchmarks:
             if benchmark.id is None:
@@ -133,7 +164,9 @@ class EvalConfig(Model):
     def _references(self) -> Self:
         findings = cross_check(self.model_dump())
         if findings:
-            raise PydanticCustomError("references", "{text}", {"text": "; ".join(map(str, findings))})
+            raise PydanticCustomError(
+                "references", "{text}", {"text": "; ".join(map(str, findings))}
+            )
         return self
 
     def base_url(self, name: str) -> str | None:
@@ -146,31 +179,44 @@ class EvalConfig(Model):
 
     def only(self, names: Iterable[str]) -> Self:
         """The config with these services alone, and those that they depend on."""
-        wanted, queue = set[str](), list(names)
+        wanted = set[str]()
+        queue = list(names)
         while queue:
             name = queue.pop()
             if name in self.services and name not in wanted:
                 wanted.add(name)
                 queue += self.services[name].depends_on
-        return self.model_copy(update={"services": {key: self.services[key] for key in self.services if key in wanted}})
+        return self.model_copy(
+            update={"services": {key: self.services[key] for key in self.services if key in wanted}}
+        )
 
     def model_services(self) -> dict[str, ModelService]:
         """The services that speak for a model."""
-        return {name: service for name, service in self.services.items() if isinstance(service, ModelService)}
+        mapping: dict[str, ModelService] = {}
+        for name, service in self.services.items():
+            if isinstance(service, ModelService):
+                mapping[name] = service
+        return mapping
 
 
 def _with_sandbox(benchmark: Any, named: dict[str, Any]) -> Any:
     word = as_dict(benchmark).get("sandbox")
-    found = named.get(word) if isinstance(word, str) else None
+    if isinstance(word, str):
+        found = named.get(word)
+    else:
+        found = None
     return benchmark if found is None else {**benchmark, "sandbox": found}
 
 
 def _free_id(name: str, taken: set[str]) -> str:
-    file, _, member = name.rpartition(".py:") if ".py:" in name else (name.removesuffix(".py"), "", "")
+    file, _, member = (
+        name.rpartition(".py:") if ".py:" in name else (name.removesuffix(".py"), "", "")
+    )
     if name.endswith(".py"):
         member = declared_name(name) or PurePath(file).name
     base = safe_name(member or file)[:100]
-    number, candidate = 1, base
+    number = 1
+    candidate = base
     while candidate in taken:
         number += 1
         candidate = f"{base}-{number}"

@@ -86,23 +86,30 @@ def _remember_secrets(values: dict[str, Any]) -> dict[str, Any]:
 def _env_names(values: dict[str, str]) -> dict[str, str]:
     for name, text in values.items():
         if not is_env_name(name):
-            message = "{name} cannot be the name of an environment variable: use letters, digits and _"
+            message = (
+                "{name} cannot be the name of an environment variable: use letters, digits and _"
+            )
             raise PydanticCustomError("bad_env_name", message, {"name": ascii(name)})
-        if (character := control_character(text, lines=True)) is not None:
+        character = control_character(text, lines=True)
+        if character is not None:
             message = "the value of {name} holds the character {character}"
-            raise PydanticCustomError("bad_env_value", message, {"name": name, "character": character})
+            raise PydanticCustomError(
+                "bad_env_value", message, {"name": name, "character": character}
+            )
     return values
 
 
 def _line(value: str) -> str:
-    if (character := control_character(value)) is not None:
+    character = control_character(value)
+    if character is not None:
         message = "must be one line without control characters, and holds {character}"
         raise PydanticCustomError("control_character", message, {"character": character})
     return value
 
 
 def _text(value: str) -> str:
-    if (character := control_character(value, lines=True)) is not None:
+    character = control_character(value, lines=True)
+    if character is not None:
         message = "must not hold control characters, and holds {character}"
         raise PydanticCustomError("control_character", message, {"character": character})
     return value
@@ -110,13 +117,18 @@ def _text(value: str) -> str:
 
 def _argument(value: str) -> str:
     if value.startswith("-"):
-        raise PydanticCustomError("leading_dash", "must not begin with a dash, which a command takes for an option")
+        raise PydanticCustomError(
+            "leading_dash", "must not begin with a dash, which a command takes for an option"
+        )
     return _line(value)
 
 
 def _mount(value: str) -> str:
-    if (problem := mount_problem(value)) is not None:
-        raise PydanticCustomError("bad_mount", "{mount} {problem}", {"mount": ascii(value), "problem": problem})
+    problem = mount_problem(value)
+    if problem is not None:
+        raise PydanticCustomError(
+            "bad_mount", "{mount} {problem}", {"mount": ascii(value), "problem": problem}
+        )
     return value
 
 
@@ -124,7 +136,9 @@ def _network(value: str) -> str:
     try:
         return str(ipaddress.IPv4Network(value))
     except ValueError as error:
-        raise PydanticCustomError("bad_network", 'a network such as "10.1.0.0/16" is expected') from error
+        raise PydanticCustomError(
+            "bad_network", 'a network such as "10.1.0.0/16" is expected'
+        ) from error
 
 
 def _mount_path(value: str) -> str:
@@ -152,7 +166,9 @@ def _regex(value: str) -> str:
     try:
         re.compile(value)
     except re.error as error:
-        raise PydanticCustomError("bad_regex", "not a regular expression: {why}", {"why": str(error)}) from error
+        raise PydanticCustomError(
+            "bad_regex", "not a regular expression: {why}", {"why": str(error)}
+        ) from error
     return value
 
 
@@ -160,7 +176,11 @@ def _url(value: str) -> str:
     try:
         parts = urlsplit(value)
         named = parts.username is not None or parts.password is not None
-        ok = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        ok = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
     except ValueError:
         ok = named = False
     if named:
@@ -168,7 +188,9 @@ def _url(value: str) -> str:
         text += "proxy.extra_headers, from an environment variable"
         raise PydanticCustomError("url_with_password", text)
     if not ok:
-        raise PydanticCustomError("bad_url", "a URL that starts with http:// or https:// is expected")
+        raise PydanticCustomError(
+            "bad_url", "a URL that starts with http:// or https:// is expected"
+        )
     return value
 
 
@@ -178,7 +200,9 @@ def protocol_of_url(url: str) -> Protocol | None:
         path = urlsplit(url).path.rstrip("/")
     except ValueError:
         return None
-    return next((protocol for ending, protocol in PROTOCOL_OF_PATH.items() if path.endswith(ending)), None)
+    return next(
+        (protocol for ending, protocol in PROTOCOL_OF_PATH.items() if path.endswith(ending)), None
+    )
 
 
 def _size(value: Any) -> Any:
@@ -190,7 +214,9 @@ def _size(value: Any) -> Any:
 
 
 def _number_as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value
 
 
 # Last in the list, so that the bounds before it stay bounds in the JSON Schema.
@@ -232,10 +258,17 @@ SecretText = Annotated[
 ]
 # What is secret in them is masked wherever the config is written.
 EnvMap = Annotated[
-    dict[str, str], AfterValidator(_env_names), AfterValidator(_remember_secrets), PlainSerializer(_mask_variables)
+    dict[str, str],
+    AfterValidator(_env_names),
+    AfterValidator(_remember_secrets),
+    PlainSerializer(_mask_variables),
 ]
-HeaderMap = Annotated[dict[str, str], AfterValidator(_remember_secrets), PlainSerializer(_mask_headers)]
-Options = Annotated[dict[str, Any], AfterValidator(_remember_secrets), PlainSerializer(_mask_options)]
+HeaderMap = Annotated[
+    dict[str, str], AfterValidator(_remember_secrets), PlainSerializer(_mask_headers)
+]
+Options = Annotated[
+    dict[str, Any], AfterValidator(_remember_secrets), PlainSerializer(_mask_options)
+]
 
 Role = Literal["model", "gym", "agent", "any"]
 

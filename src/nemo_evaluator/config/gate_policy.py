@@ -20,16 +20,25 @@ GATED_METRICS = ("mean_reward", "pass@1")
 class PolicyDefaults(Model):
     """The thresholds of every benchmark, and those in which one differs; a null takes the default."""
 
-    tier: Tier = Field("supporting", description="`critical` and `supporting` decide; `advisory` only informs.")
+    tier: Tier = Field(
+        "supporting", description="`critical` and `supporting` decide; `advisory` only informs."
+    )
     max_drop: NonNegative = Field(0.015, description="Largest acceptable drop, in score units.")
-    max_relative_drop: NonNegative | None = Field(None, description="Largest acceptable drop as a share of it.")
-    relative_guard_below: Share | None = Field(None, description="Apply the relative limit only below this baseline.")
+    max_relative_drop: NonNegative | None = Field(
+        None, description="Largest acceptable drop as a share of it."
+    )
+    relative_guard_below: Share | None = Field(
+        None, description="Apply the relative limit only below this baseline."
+    )
     metric: str | None = Field(None, description="Metric to compare; null: the headline.")
     direction: Direction = Field("higher_is_better", description="Which way is better.")
     min_coverage: Share = Field(0.95, description="Least share of scored steps, on both sides.")
-    max_truncated: Share | None = Field(None, description="Largest share of truncated answers of the candidate.")
+    max_truncated: Share | None = Field(
+        None, description="Largest share of truncated answers of the candidate."
+    )
     max_unanswered: Share = Field(
-        0.05, description="Largest share of empty or content-filtered answers, on either side; 1 allows any."
+        0.05,
+        description="Largest share of empty or content-filtered answers, on either side; 1 allows any.",
     )
     min_paired: Positive = Field(10, description="Fewest paired problems for a decision.")
 
@@ -38,13 +47,17 @@ class GatePolicy(Model):
     """A whole policy."""
 
     version: Literal[1] = Field(1, description="Version of the format.")
-    defaults: PolicyDefaults = Field(default_factory=PolicyDefaults, description="Thresholds of all benchmarks.")
+    defaults: PolicyDefaults = Field(
+        default_factory=PolicyDefaults, description="Thresholds of all benchmarks."
+    )
     benchmarks: dict[str, Annotated[PolicyDefaults, BeforeValidator(prune_nulls)]] = Field(
         default_factory=dict, description="Thresholds by benchmark."
     )
     correction: Correction = Field("holm", description="Correction for testing several benchmarks.")
     confidence: Confidence = Field(0.95, description="Confidence of intervals.")
-    sequential: bool = Field(False, description="Use intervals that stay valid when looked at again and again.")
+    sequential: bool = Field(
+        False, description="Use intervals that stay valid when looked at again and again."
+    )
     seed: Int = Field(42, description="Seed of resampling.")
 
     def resolve(self, benchmark: str) -> PolicyDefaults:
@@ -68,7 +81,7 @@ def load_gate_policy(path: str | Path) -> GatePolicy:
     document = read_document(source)
     if not isinstance(document.value, dict):
         hint = "write version: 1, and what may be lost under defaults: and benchmarks:"
-        raise document.error((), "a policy is a mapping", hint, source)
+        raise document.error((), "a policy is a mapping", hint, source=source)
     policy = parse_gate_policy(document.value, document)
     problems = [
         document.problem(
@@ -91,4 +104,6 @@ def parse_gate_policy(data: Any, document: Document | None = None) -> GatePolicy
         return GatePolicy.model_validate(data)
     except ValidationError as error:
         source = document.mark(())
-        raise ConfigError(explain(error, document, GatePolicy), source=source.source if source else None) from None
+        raise ConfigError(
+            explain(error, document, GatePolicy), source=source.source if source else None
+        ) from None

@@ -39,18 +39,26 @@ class KindOf:
         """Every word with its schema."""
         return {word: self.kinds.schema(word) for word in self.kinds.names()}
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         def validate(value: Any) -> Any:
-            return value if isinstance(value, source) else self._validate(value)
+            if isinstance(value, source):
+                return value
+            return self._validate(value)
 
         shown = core_schema.simple_ser_schema("any")
         return core_schema.no_info_plain_validator_function(validate, serialization=shown)
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
         members: Any = Union.__getitem__(tuple(dict.fromkeys(self.schemas().values())))
         union: TypeAdapter[Any] = TypeAdapter(Annotated[members, Field(discriminator="type")])
         described = handler(union.core_schema)
-        return {"anyOf": [described, {"type": "string"}]} if self.named else described
+        if self.named:
+            return {"anyOf": [described, {"type": "string"}]}
+        return described
 
     def _validate(self, value: Any) -> BaseModel:
         if not isinstance(value, Mapping):
@@ -59,7 +67,11 @@ class KindOf:
         if word is None:
             raise PydanticKnownError("union_tag_not_found", {"discriminator": "'type'"})
         if not isinstance(word, str) or word not in self.kinds:
-            context = {"discriminator": "'type'", "tag": str(word), "expected_tags": ", ".join(self.kinds.names())}
+            context = {
+                "discriminator": "'type'",
+                "tag": str(word),
+                "expected_tags": ", ".join(self.kinds.names()),
+            }
             raise PydanticKnownError("union_tag_invalid", context)
         return self.kinds.schema(word).model_validate(value)
 
@@ -71,7 +83,9 @@ def default_kind(kinds: Kinds, word: str) -> Callable[[], Any]:
 
 def whole(field: FieldInfo) -> Any:
     """The type of a field with the annotations that pydantic keeps apart."""
-    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    if field.metadata:
+        return Annotated[field.annotation, *field.metadata]
+    return field.annotation
 
 
 def parts(annotation: Any) -> Iterator[Any]:
@@ -92,7 +106,11 @@ def marks(model: type[BaseModel], mark: type[M] | type) -> Iterator[tuple[str, A
 def check_name(kinds: Kinds, name: str) -> None:
     """Refuse a name that nothing answers to."""
     if name not in kinds:
-        context = {"kind": kinds.kind, "name": repr(name), "hint": did_you_mean(name, kinds.names())}
+        context = {
+            "kind": kinds.kind,
+            "name": repr(name),
+            "hint": did_you_mean(name, kinds.names()),
+        }
         raise PydanticCustomError("unknown_name", "unknown {kind} {name}", context)
 
 
@@ -102,26 +120,44 @@ def check_settings(kinds: Kinds, name: str, settings: Mapping[str, Any], *place:
     try:
         schema.model_validate(dict(settings))
     except ValidationError as error:
-        details = [_setting(item, schema, name, place) for item in error.errors(include_url=False, include_input=False)]
+        details: list[InitErrorDetails] = []
+        for item in error.errors(include_url=False, include_input=False):
+            details.append(_setting(item, schema, name, place=place))
         raise ValidationError.from_exception_data(error.title, details, hide_input=True) from None
 
 
-def _setting(item: ErrorDetails, schema: type[BaseModel], name: str, place: tuple[str | int, ...]) -> InitErrorDetails:
-    key = str(item["loc"][-1]) if item["loc"] else ""
+def _setting(
+    item: ErrorDetails, schema: type[BaseModel], name: str, place: tuple[str | int, ...]
+) -> InitErrorDetails:
+    if item["loc"]:
+        key = str(item["loc"][-1])
+    else:
+        key = ""
     known = list(schema.model_fields)
-    context = {"name": repr(name), "key": repr(key), "hint": f"it takes: {', '.join(known) or 'nothing'}"}
+    context = {
+        "name": repr(name),
+        "key": repr(key),
+        "hint": f"it takes: {', '.join(known) or 'nothing'}",
+    }
     message = "{name} needs the setting {key}"
     if item["type"] == "extra_forbidden":
         message = "{name} has no setting {key}"
         context["hint"] = did_you_mean(key, known, context["hint"])
     elif item["type"] != "missing":
-        message, context["text"] = "setting {key} of {name}: {text}", item["msg"][:1].lower() + item["msg"][1:]
+        message = "setting {key} of {name}: {text}"
+        context["text"] = item["msg"][:1].lower() + item["msg"][1:]
     problem = PydanticCustomError("setting", message, context)
     return InitErrorDetails(type=problem, loc=(*place, *item["loc"]), input=None)
 
 
 def with_settings(
-    handler: GetJsonSchemaHandler, schema: CoreSchema, kinds: Kinds, word: str, settings: str, *, starts: str = ""
+    handler: GetJsonSchemaHandler,
+    schema: CoreSchema,
+    kinds: Kinds,
+    word: str,
+    settings: str,
+    *,
+    starts: str = "",
 ) -> dict[str, Any]:
     """The JSON Schema of a class whose field ``word`` names a kind and whose ``settings`` are that kind's.
 
@@ -130,15 +166,26 @@ def with_settings(
     described = handler(schema)
     body = handler.resolve_ref_schema(described)
     names = [name for name in kinds.names() if kinds.get(name).missing is None]
-    body["properties"][word] = {**body["properties"][word], "examples": [f"{name}{starts}" for name in names]}
-    rules = [
-        {
-            "if": {"properties": {word: {"pattern": f"^{name}{starts or '$'}"}}, "required": [word]},
-            "then": {"properties": {settings: handler(kinds.schema(name).__pydantic_core_schema__)}},
-        }
-        for name in names
-        if kinds.schema(name).model_fields
-    ]
+    body["properties"][word] = {
+        **body["properties"][word],
+        "examples": [f"{name}{starts}" for name in names],
+    }
+    rules: list[dict[str, object]] = []
+    for name in names:
+        if kinds.schema(name).model_fields:
+            rules.append(
+                {
+                    "if": {
+                        "properties": {word: {"pattern": f"^{name}{starts or '$'}"}},
+                        "required": [word],
+                    },
+                    "then": {
+                        "properties": {
+                            settings: handler(kinds.schema(name).__pydantic_core_schema__)
+                        }
+                    },
+                }
+            )
     if rules:
         body["allOf"] = rules
     return described

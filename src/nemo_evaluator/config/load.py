@@ -69,7 +69,8 @@ class BrokenConfigError(ConfigError):
 
     def __init__(self, problems: list[Problem], document: Document, data: Any) -> None:
         super().__init__(problems)
-        self._document, self._data = document, data
+        self._document = document
+        self._data = data
 
     def with_rest(self, look: Callable[[LoadedConfig], Iterable[Problem]]) -> ConfigError:
         """The error with what ``look`` finds wrong with the rest; not where something is wrong, or missing, anyway."""
@@ -77,7 +78,8 @@ class BrokenConfigError(ConfigError):
         if found is None:
             return self
         config, numbers = found
-        known, more = [path_of(one.path) for one in self.problems], []
+        known = [path_of(one.path) for one in self.problems]
+        more = []
         for one in look(LoadedConfig(config)):
             path = path_of(one.path)
             if path[0] == "benchmarks" and path[1:]:
@@ -103,7 +105,13 @@ def load_config(
     source = Path(path)
     config_folder.set(folder or source.parent)
     try:
-        return _load(compose_document(source), tuple(overrides), output_dir, source, environment)
+        return _load(
+            compose_document(source),
+            tuple(overrides),
+            output_dir,
+            source=source,
+            environment=environment,
+        )
     except ConfigError as error:
         error.source = str(source)
         raise
@@ -118,7 +126,13 @@ def load_mapping(
 ) -> LoadedConfig:
     """The config of plain data, on the same way as one from a file."""
     config_folder.set(None)
-    return _load(as_mapping(Document(data), None), tuple(overrides), output_dir, None, environment)
+    return _load(
+        as_mapping(Document(data), None),
+        tuple(overrides),
+        output_dir,
+        source=None,
+        environment=environment,
+    )
 
 
 def _load(
@@ -136,7 +150,7 @@ def _load(
         plain.value["output"] = {**plain.value.get("output", {}), "dir": str(output_dir)}
     document = expand_playbooks(plain, source.parent if source else Path())
     config, more = _validate(document, os.environ if environment is None else environment)
-    return LoadedConfig(config, document, source, overrides, said + more)
+    return LoadedConfig(config, document, source, overrides=overrides, warnings=said + more)
 
 
 def parse_eval_config(data: dict[str, Any]) -> EvalConfig:
@@ -158,7 +172,9 @@ def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalC
             problems += [document.problem(path, _MASKED, _UNMASK) for path in holds_mask(data)]
             config = EvalConfig.model_validate(data)
         except ValidationError as error:
-            raise BrokenConfigError(_all_problems(problems, error, document, data), document, data) from None
+            raise BrokenConfigError(
+                _all_problems(problems, error, document, data=data), document, data
+            ) from None
         except RecursionError:
             raise document.error((), "is nested too deeply", "flatten it") from None
     if problems:
@@ -167,7 +183,9 @@ def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalC
     return config, [*said, *config.cluster.cautions(config.services, config.benchmarks)]
 
 
-def _all_problems(problems: list[Problem], error: ValidationError, document: Document, data: Any) -> list[Problem]:
+def _all_problems(
+    problems: list[Problem], error: ValidationError, document: Document, data: Any
+) -> list[Problem]:
     """Unset variables, schema errors and wrong references together; one word per place."""
     schema = explain(error, document, EvalConfig)
     references = [document.problem(*finding) for finding in cross_check(data)]
@@ -204,14 +222,19 @@ def salvage(data: Any, problems: Iterable[Problem]) -> tuple[EvalConfig, list[in
         wrong += [one.path for one in cross_check(data)]
         dropped = {path[1] for path in wrong if not _replaced(data, path) and path[1:]}
         numbers = [number for place, number in enumerate(numbers) if place not in dropped]
-        data["benchmarks"] = [one for place, one in enumerate(data["benchmarks"]) if place not in dropped]
+        data["benchmarks"] = [
+            one for place, one in enumerate(data["benchmarks"]) if place not in dropped
+        ]
     return None
 
 
 def path_of(shown: str) -> ConfigPath:
     """The path that ``show_path`` has written."""
     found = _KEY.finditer(shown)
-    return tuple(int(match[2]) if match[2] else match[1] if match[1] is not None else match[3] for match in found)
+    return tuple(
+        int(match[2]) if match[2] else match[1] if match[1] is not None else match[3]
+        for match in found
+    )
 
 
 def _replaced(data: dict[str, Any], path: ConfigPath) -> bool:
@@ -222,7 +245,9 @@ def _replaced(data: dict[str, Any], path: ConfigPath) -> bool:
             services[name] = dict(_SERVICE)
         case ("services", *_):
             data["services"] = {"model": dict(_SERVICE)}
-        case ("benchmarks", int(place), "solver", *_) if services and isinstance(data["benchmarks"][place], dict):
+        case ("benchmarks", int(place), "solver", *_) if services and isinstance(
+            data["benchmarks"][place], dict
+        ):
             solver = {"type": "simple", "service": next(iter(services))}
             again = data["benchmarks"][place].get("solver") == solver
             data["benchmarks"][place]["solver"] = solver

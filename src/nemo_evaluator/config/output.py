@@ -27,7 +27,8 @@ class TrajectoriesConfig(Model):
     """What is written about trajectories."""
 
     enrich: bool | None = Field(
-        None, description="Write `trajectories_enriched.jsonl`; null does so where traffic is kept, true keeps it."
+        None,
+        description="Write `trajectories_enriched.jsonl`; null does so where traffic is kept, true keeps it.",
     )
 
 
@@ -39,7 +40,9 @@ class ExportBlock(TypedDict):
 
 
 def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str | dict) else value
+    if isinstance(value, str | dict):
+        return [value]
+    return value
 
 
 def _known(name: str) -> str:
@@ -55,21 +58,36 @@ class OutputConfig(Model):
     """The output of a run."""
 
     dir: LineName = Field("./eval_results", description="Folder of the run.")
-    timestamped: bool = Field(False, description="Only `false`: a run is in `dir`, an earlier one in `previous/`.")
-    progress_interval: Above0 = Field(60.0, description="Seconds between progress lines when not on a terminal.")
-    report: Annotated[
-        list[ReportFormat], BeforeValidator(_listed, json_schema_input_type=ReportFormat | list[ReportFormat])
-    ] = Field(default_factory=lambda: [*_REPORTS], description="Report formats written at the end.")
-    export: Annotated[list[_Exporter], BeforeValidator(_listed, json_schema_input_type=_Exports)] = Field(
-        default_factory=no_items, description="Exporters: names, or mappings with `type` and settings."
+    timestamped: bool = Field(
+        False, description="Only `false`: a run is in `dir`, an earlier one in `previous/`."
     )
-    export_config: dict[str, Options] = Field(default_factory=dict, description="Settings by exporter name.")
+    progress_interval: Above0 = Field(
+        60.0, description="Seconds between progress lines when not on a terminal."
+    )
+    report: Annotated[
+        list[ReportFormat],
+        BeforeValidator(_listed, json_schema_input_type=ReportFormat | list[ReportFormat]),
+    ] = Field(default_factory=lambda: [*_REPORTS], description="Report formats written at the end.")
+    export: Annotated[
+        list[_Exporter], BeforeValidator(_listed, json_schema_input_type=_Exports)
+    ] = Field(
+        default_factory=no_items,
+        description="Exporters: names, or mappings with `type` and settings.",
+    )
+    export_config: dict[str, Options] = Field(
+        default_factory=dict, description="Settings by exporter name."
+    )
     strict_export: bool = Field(False, description="A failing export fails the run.")
     rows: Literal["lean", "full"] = Field(
-        "lean", description="`full` rows of `results.jsonl` also hold the trajectory and the columns of the prompt."
+        "lean",
+        description="`full` rows of `results.jsonl` also hold the trajectory and the columns of the prompt.",
     )
-    traffic: Literal["none", "metadata", "bodies"] = Field("none", description="What `model_traffic.jsonl` keeps.")
-    trajectories: TrajectoriesConfig = Field(default_factory=TrajectoriesConfig, description="Trajectory files.")
+    traffic: Literal["none", "metadata", "bodies"] = Field(
+        "none", description="What `model_traffic.jsonl` keeps."
+    )
+    trajectories: TrajectoriesConfig = Field(
+        default_factory=TrajectoriesConfig, description="Trajectory files."
+    )
 
     @field_validator("timestamped")
     @classmethod
@@ -83,13 +101,19 @@ class OutputConfig(Model):
     @classmethod
     def _fold_export(cls, data: Any) -> Any:
         """Exports written as mappings become a name and an entry of ``export_config``."""
-        exports = _listed(data.get("export")) if isinstance(data, dict) else None
+        if isinstance(data, dict):
+            exports: Any | None = _listed(data.get("export"))
+        else:
+            exports = None
         if not isinstance(exports, list) or not any(isinstance(target, dict) for target in exports):
             return data
         settings = dict(data.get("export_config") or {})
         names = list(exports)
         for number, target in enumerate(exports):
-            name = target.get("type") if isinstance(target, dict) else None
+            if isinstance(target, dict):
+                name = target.get("type")
+            else:
+                name = None
             if not isinstance(name, str):
                 continue
             names[number] = name
@@ -118,18 +142,22 @@ class OutputConfig(Model):
         for name, settings in self.export_config.items():
             if name in self.export:
                 check_settings(EXPORTERS, name, settings, "export_config", name)
-        if stray := [name for name in self.export_config if name not in self.export]:
+        stray = [name for name in self.export_config if name not in self.export]
+        if stray:
             text = "export_config has settings for {names}, which export does not name"
             raise PydanticCustomError("stray_export", text, {"names": ", ".join(map(repr, stray))})
         return self
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
         described = handler(schema)
         fields = handler.resolve_ref_schema(described)["properties"]
         fields["export"]["examples"] = [EXPORTERS.names()]
         fields["export_config"]["properties"] = {
-            name: handler(EXPORTERS.schema(name).__pydantic_core_schema__) for name in EXPORTERS.names()
+            name: handler(EXPORTERS.schema(name).__pydantic_core_schema__)
+            for name in EXPORTERS.names()
         }
         return described
 

@@ -21,7 +21,7 @@ def apply_overrides(document: Document, overrides: Iterable[str]) -> Document:
     for override in overrides:
         try:
             path, value = parse_override(override)
-            _assign(changed, path, value, override)
+            _assign(changed, path, value, override=override)
         except ConfigError as error:
             problems.extend(error.problems)
     if problems:
@@ -54,14 +54,18 @@ def parse_value(text: str, override: str) -> Any:
             return parse_document(stripped, "-O").value
         except ConfigError as error:
             why = error.problems[0].message.removeprefix("is not valid YAML: ")
-            raise _wrong(override, f"cannot be read: {why}", "quote it for the shell: -O 'key=[a, \"b c\"]'") from None
+            raise _wrong(
+                override, f"cannot be read: {why}", "quote it for the shell: -O 'key=[a, \"b c\"]'"
+            ) from None
     for kind in (int, float):
         try:
             number = kind(text)
         except (ValueError, OverflowError):
             continue
         # `nan` and `inf` are words here: no setting takes them as numbers.
-        return text if number != number or number in (float("inf"), float("-inf")) else number
+        if number != number or number in (float("inf"), float("-inf")):
+            return text
+        return number
     return text
 
 
@@ -69,11 +73,12 @@ def _assign(document: Document, parts: list[str], value: Any, override: str) -> 
     path: Path = ()
     place = document.value
     for part in parts[:-1]:
-        key = _key(place, part, path, override)
+        key = _key(place, part, path, override=override)
         if isinstance(place, dict) and place.get(part) is None:
             place[part] = {}
-        path, place = (*path, key), place[key]
-    key = _key(place, parts[-1], path, override)
+        path = (*path, key)
+        place = place[key]
+    key = _key(place, parts[-1], path, override=override)
     place[key] = value
     path = (*path, key)
     for below in [known for known in document.marks if known[: len(path)] == path]:
@@ -89,15 +94,24 @@ def _key(place: Any, part: str, path: Path, override: str) -> str | int:
         raise _wrong(override, message, f"set {show_path(path)} itself")
     if not re.fullmatch(r"-?\d{1,9}", part):
         hint = f"write {show_path(path)}.0 for the first entry"
-        named = [(n, item) for n, item in enumerate(place) if isinstance(item, dict) and "name" in item]
+        named: list[tuple[int, dict[Any, Any]]] = []
+        for n, item in enumerate(place):
+            if isinstance(item, dict) and "name" in item:
+                named.append((n, item))
         numbers = {str(item["name"]): n for n, item in reversed(named)}
-        if close := nearest(part, list(numbers)):
+        close = nearest(part, list(numbers))
+        if close:
             hint = f"{close!r} is {show_path((*path, numbers[close]))}"
         raise _wrong(override, f"{show_path(path)} is a list; {part!r} is not a number", hint)
     number = int(part)
     if not -len(place) <= number < len(place):
-        hint = f"the last one is {show_path((*path, len(place) - 1))}" if place else "the list is empty"
-        raise _wrong(override, f"{show_path(path)} has {len(place)} entries; there is no {number}", hint)
+        if place:
+            hint = f"the last one is {show_path((*path, len(place) - 1))}"
+        else:
+            hint = "the list is empty"
+        raise _wrong(
+            override, f"{show_path(path)} has {len(place)} entries; there is no {number}", hint
+        )
     return number % len(place)
 
 

@@ -27,7 +27,10 @@ class Provider:
 @cache
 def providers() -> dict[str, Provider]:
     """Every provider that has a short form."""
-    return {name: Provider(**row) for name, row in yaml.safe_load(_FILE.read_text(encoding="utf-8")).items()}
+    mapping: dict[str, Provider] = {}
+    for name, row in yaml.safe_load(_FILE.read_text(encoding="utf-8")).items():
+        mapping[name] = Provider(**row)
+    return mapping
 
 
 def find_provider(text: str) -> tuple[Provider, str]:
@@ -42,7 +45,8 @@ def find_provider(text: str) -> tuple[Provider, str]:
     return provider, f"{provider.org}/{model}" if provider.org and "/" not in model else model
 
 
-SERVICE, JUDGE = "model", "judge"
+SERVICE = "model"
+JUDGE = "judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,14 @@ def quick_data(
     benchmark = _given(
         name=escape(bench),
         repeats=repeats,
-        solver=_given(type="simple", service=SERVICE, system_prompt=escape(system_prompt) if system_prompt else None),
-        scoring={"metrics": [{"type": "judge", "name": JUDGE, "service": JUDGE}]} if judge is not None else None,
+        solver=_given(
+            type="simple",
+            service=SERVICE,
+            system_prompt=escape(system_prompt) if system_prompt else None,
+        ),
+        scoring={"metrics": [{"type": "judge", "name": JUDGE, "service": JUDGE}]}
+        if judge is not None
+        else None,
     )
     return {"services": services, "benchmarks": [benchmark]}
 

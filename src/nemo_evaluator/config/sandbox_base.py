@@ -10,17 +10,30 @@ from nemo_evaluator.config.groups import SANDBOXES
 from nemo_evaluator.config.kinds import KindOf
 
 # How long and how many: an answer does not depend on it.
-_OPERATIONAL = {"concurrency", "timeout", "verify_timeout", "slots_per_node", "node_pool", "sif_cache_dir"}
+_OPERATIONAL = {
+    "concurrency",
+    "timeout",
+    "verify_timeout",
+    "slots_per_node",
+    "node_pool",
+    "sif_cache_dir",
+}
 
 
 class SandboxBase(Model):
     """What the sandbox kinds share."""
 
     type: str
-    capture_cmd: ShellText | None = Field(None, description="Command that captures the agent's work for the verifier.")
+    capture_cmd: ShellText | None = Field(
+        None, description="Command that captures the agent's work for the verifier."
+    )
     verify_timeout: Above0 = Field(600.0, description="Seconds for verification.")
-    stateful: bool = Field(False, description="Verify in the sandbox in which the problem was solved.")
-    scrub_git_history: bool = Field(False, description="Remove git history that could hold the solution.")
+    stateful: bool = Field(
+        False, description="Verify in the sandbox in which the problem was solved."
+    )
+    scrub_git_history: bool = Field(
+        False, description="Remove git history that could hold the solution."
+    )
 
     def identity(self) -> dict[str, Any]:
         """What may change what an agent does inside, free of limits that only slow it down."""
@@ -31,15 +44,21 @@ class SandboxBase(Model):
         if self.stateful:
             for name in ("capture_cmd", "scrub_git_history"):
                 if getattr(self, name):
-                    warnings.warn(f"{name} has no effect on a stateful sandbox", UserWarning, stacklevel=2)
+                    warnings.warn(
+                        f"{name} has no effect on a stateful sandbox", UserWarning, stacklevel=2
+                    )
         return self
 
 
 class ImageSandbox(SandboxBase):
     """A sandbox made from a container image."""
 
-    image: Argument | None = Field(None, description="Image; null: the image that the problem names.")
-    image_template: Argument | None = Field(None, description="Image name with `{fields}` of the problem's metadata.")
+    image: Argument | None = Field(
+        None, description="Image; null: the image that the problem names."
+    )
+    image_template: Argument | None = Field(
+        None, description="Image name with `{fields}` of the problem's metadata."
+    )
     timeout: Above0 = Field(1800.0, description="Longest life of one sandbox, in seconds.")
     concurrency: Positive = Field(4, description="Maximum concurrent sandboxes.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment inside.")

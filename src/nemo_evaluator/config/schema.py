@@ -41,7 +41,11 @@ def config_schema() -> dict[str, Any]:
     benchmark["properties"]["playbook"] = more["playbook"]
     schema["properties"]["defaults"] = more["defaults"]
     schema["patternProperties"] = more["variables"]
-    return {"$schema": DIALECT, "title": "nel evaluation config", **{k: v for k, v in schema.items() if k != "title"}}
+    return {
+        "$schema": DIALECT,
+        "title": "nel evaluation config",
+        **{k: v for k, v in schema.items() if k != "title"},
+    }
 
 
 def _allow_references(node: Any, reference: dict[str, Any]) -> None:
@@ -53,7 +57,10 @@ def _allow_references(node: Any, reference: dict[str, Any]) -> None:
         if key in ("default", "enum", "const", "examples", "discriminator"):
             continue
         if isinstance(value, dict) and value.get("type") in _NOT_TEXT:
-            about = {name: value.pop(name) for name in ("title", "description", "default") if name in value}
+            about: dict[str, Any] = {}
+            for name in ("title", "description", "default"):
+                if name in value:
+                    about[name] = value.pop(name)
             node[key] = {**about, "anyOf": [value, reference]}
         elif key == "anyOf" and isinstance(value, list):
             if any(isinstance(one, dict) and one.get("type") in _NOT_TEXT for one in value):
@@ -62,7 +69,14 @@ def _allow_references(node: Any, reference: dict[str, Any]) -> None:
             _allow_references(value, reference)
 
 
-_PLAIN = {str: "text", int: "whole number", float: "number", bool: "true/false", Secret: "secret", Any: "anything"}
+_PLAIN = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true/false",
+    Secret: "secret",
+    Any: "anything",
+}
 _NOUNS: dict[type[BaseModel], str] = {
     ServiceBase: "service",
     SolverBase: "solver",
@@ -72,8 +86,21 @@ _NOUNS: dict[type[BaseModel], str] = {
 }
 # In the order of the page.
 _ROOMS = (
-    *("config.eval_config", "config.service_base", "services", "config.traffic", "config.benchmarks"),
-    *("config.solver_base", "solvers", "config.scoring", "scoring", "config.sandbox_base", "sandbox"),
+    *(
+        "config.eval_config",
+        "config.service_base",
+        "services",
+        "config.traffic",
+        "config.benchmarks",
+    ),
+    *(
+        "config.solver_base",
+        "solvers",
+        "config.scoring",
+        "scoring",
+        "config.sandbox_base",
+        "sandbox",
+    ),
     *("config.cluster_base", "executors", "config.output"),
 )
 
@@ -83,8 +110,16 @@ def reference_markdown() -> str:
     # Loaded by name: nothing else of a config needs the library.
     made = load_object("jinja2:Environment")(trim_blocks=True, lstrip_blocks=True)
     page = made.from_string((_DATA / "config-reference.md.j2").read_text(encoding="utf-8"))
-    words = {"title": title, "about": _about, "own_fields": _own_fields, "shared": _shared, "default": _default}
-    text: str = page.render(models=schema_classes(), type_words=lambda field: type_words(whole(field)), **words)
+    words = {
+        "title": title,
+        "about": _about,
+        "own_fields": _own_fields,
+        "shared": _shared,
+        "default": _default,
+    }
+    text: str = page.render(
+        models=schema_classes(), type_words=lambda field: type_words(whole(field)), **words
+    )
     return text.rstrip("\n")
 
 
@@ -96,13 +131,17 @@ def schema_classes() -> list[type[BaseModel]]:
         model = queue.pop(0)
         if model not in found:
             found.append(model)
-            queue += [inner for field in model.model_fields.values() for inner in _models(whole(field))]
+            for field in model.model_fields.values():
+                for inner in _models(whole(field)):
+                    queue.append(inner)
             queue += _shared(model)
     return [EvalConfig, *sorted(found[1:], key=_order)]
 
 
 def _order(model: type[BaseModel]) -> tuple[int, bool, str]:
-    place = next((at for at, room in enumerate(_ROOMS) if f".{room}" in model.__module__), len(_ROOMS))
+    place = next(
+        (at for at, room in enumerate(_ROOMS) if f".{room}" in model.__module__), len(_ROOMS)
+    )
     return place, bool(_words(model)), title(model)
 
 
@@ -115,11 +154,15 @@ def title(model: type[BaseModel]) -> str:
     """The heading of a class: its ``type`` word where it is a kind, its name otherwise."""
     words = _words(model)
     noun = next((noun for base, noun in _NOUNS.items() if issubclass(model, base)), "")
-    return f"{noun} `{'` / `'.join(words)}`" if words else f"`{model.__name__}`"
+    if words:
+        return f"{noun} `{'` / `'.join(words)}`"
+    return f"`{model.__name__}`"
 
 
 def _words(model: type[BaseModel]) -> list[str]:
-    return literal_words(model.model_fields["type"].annotation) if "type" in model.model_fields else []
+    if "type" in model.model_fields:
+        return literal_words(model.model_fields["type"].annotation)
+    return []
 
 
 def _about(model: type[BaseModel]) -> str:
@@ -127,7 +170,10 @@ def _about(model: type[BaseModel]) -> str:
 
 
 def _own_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    names = [name for name in model.__annotations__ if name in model.model_fields and name != "type"]
+    names: list[str] = []
+    for name in model.__annotations__:
+        if name in model.model_fields and name != "type":
+            names.append(name)
     return {name: model.model_fields[name] for name in names}
 
 
@@ -139,17 +185,22 @@ def _default(field: FieldInfo) -> str:
         return "null"
     if isinstance(value, BaseModel):
         changed = value.model_dump(exclude_unset=True)
-        return f"`{changed}`".replace("'", "") if changed else "defaults"
+        if changed:
+            return f"`{changed}`".replace("'", "")
+        return "defaults"
     if isinstance(value, bool):
         return "`true`" if value else "`false`"
     if isinstance(value, float) and value.is_integer():
         return f"`{int(value)}`"
-    return f"`{value}`".replace("'", "") if value != "" else '`""`'
+    if value != "":
+        return f"`{value}`".replace("'", "")
+    return '`""`'
 
 
 def type_words(annotation: Any) -> str:
     """A type in plain words."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    arguments = get_args(annotation)
     if origin in (Annotated, Union, types.UnionType) and kinds(annotation):
         return "mapping with `type`"
     if origin is Annotated:
@@ -157,7 +208,9 @@ def type_words(annotation: Any) -> str:
     if origin is Literal:
         return " \\| ".join(f"`{word}`" for word in arguments)
     if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(type_words(one) for one in arguments if one is not type(None)))
+        return " or ".join(
+            dict.fromkeys(type_words(one) for one in arguments if one is not type(None))
+        )
     if origin is list:
         return f"list of {type_words(arguments[0])}"
     if origin is tuple:

@@ -32,7 +32,11 @@ class MetricBase(Model):
         """The services that it asks; with ``judges`` those that judge."""
         fields = [name for name, mark in marks(type(self), Refers) if mark.judges or not judges]
         values = [getattr(self, field) for field in fields]
-        return [name for value in values for name in (value if isinstance(value, list) else [value])]
+        results: list[str] = []
+        for value in values:
+            for name in value if isinstance(value, list) else [value]:
+                results.append(name)
+        return results
 
 
 class RubricMetric(MetricBase):
@@ -44,7 +48,9 @@ class RubricMetric(MetricBase):
     temperature: Temperature = Field(0.0, description="Temperature of the judge.")
     timeout: Above0 = Field(120.0, description="Seconds for one judgement.")
     max_retries: Count = Field(2, description="Tries after the first one.")
-    canaries: bool = Field(True, description="Check first that the judge tells a right answer from a wrong one.")
+    canaries: bool = Field(
+        True, description="Check first that the judge tells a right answer from a wrong one."
+    )
 
     @model_validator(mode="after")
     def _one_rubric(self) -> Self:
@@ -62,9 +68,12 @@ class ScoringConfig(Model):
     include_defaults: bool = Field(True, description="Keep the benchmark's own scorer.")
     metrics: list[MetricConfig] = Field(default_factory=no_items, description="Further metrics.")
     allow_fallback: bool = Field(
-        False, description="Let a benchmark that needs a judge run without one, where it has a simpler stand-in."
+        False,
+        description="Let a benchmark that needs a judge run without one, where it has a simpler stand-in.",
     )
-    primary: str | None = Field(None, description="Metric whose value is the reward; needed with several metrics.")
+    primary: str | None = Field(
+        None, description="Metric whose value is the reward; needed with several metrics."
+    )
 
     @model_validator(mode="after")
     def _names(self) -> Self:
@@ -73,7 +82,11 @@ class ScoringConfig(Model):
             raise PydanticCustomError("metric_names", "the names of metrics must differ")
         if self.primary is not None and self.primary not in names:
             context = {"primary": repr(self.primary), "known": ", ".join(names) or "none"}
-            raise PydanticCustomError("unknown_primary", "primary {primary} names no metric; metrics: {known}", context)
+            raise PydanticCustomError(
+                "unknown_primary", "primary {primary} names no metric; metrics: {known}", context
+            )
         if len(names) > 1 and self.primary is None:
-            raise PydanticCustomError("no_primary", "with several metrics, primary must name the one that counts")
+            raise PydanticCustomError(
+                "no_primary", "with several metrics, primary must name the one that counts"
+            )
         return self

@@ -46,12 +46,16 @@ class ServiceBase(Model):
     # What others may use it as: `any` where only the user knows.
     role: ClassVar[Role] = "any"
 
-    depends_on: list[str] = Field(default_factory=no_items, description="Services that must be up before this one.")
+    depends_on: list[str] = Field(
+        default_factory=no_items, description="Services that must be up before this one."
+    )
 
     def base_url(self) -> str | None:
         """Where the service answers, as far as the config knows."""
         port = getattr(self, "port", None)
-        return getattr(self, "url", None) or (f"http://localhost:{port}/v1" if port is not None else None)
+        return getattr(self, "url", None) or (
+            f"http://localhost:{port}/v1" if port is not None else None
+        )
 
     def model_id(self, name: str) -> str:
         """The name of the model in requests, for a service called ``name``."""
@@ -64,26 +68,43 @@ class ModelService(ServiceBase):
     role: ClassVar[Role] = "model"
 
     protocol: Protocol = Field(
-        "chat_completions", description="How requests are written; of an `api` service: as the path of its URL says."
+        "chat_completions",
+        description="How requests are written; of an `api` service: as the path of its URL says.",
     )
     generation: GenerationConfig = Field(
         default_factory=GenerationConfig, description="Generation settings; those of a solver win."
     )
-    max_input_tokens: Later[Positive] = Field(None, description="Longest prompt that the model takes.")
-    max_output_tokens: Later[Positive] = Field(None, description="Longest answer that the model gives.")
-    tokenizer: Later[str] = Field(None, description="Tokenizer to count with, when it is not the model's own.")
+    max_input_tokens: Later[Positive] = Field(
+        None, description="Longest prompt that the model takes."
+    )
+    max_output_tokens: Later[Positive] = Field(
+        None, description="Longest answer that the model gives."
+    )
+    tokenizer: Later[str] = Field(
+        None, description="Tokenizer to count with, when it is not the model's own."
+    )
     reasoning_pattern: Regex | None = Field(
-        None, description="Regular expression of reasoning text inside the content; it is cut out and kept apart."
+        None,
+        description="Regular expression of reasoning text inside the content; it is cut out and kept apart.",
     )
     timeouts: TimeoutsConfig = Field(default_factory=TimeoutsConfig, description="Longest waits.")
-    retry: RetryConfig = Field(default_factory=RetryConfig, description="Retries of failed requests.")
-    price: PriceConfig | None = Field(None, description="Price of the model; null: the packaged price, if known.")
+    retry: RetryConfig = Field(
+        default_factory=RetryConfig, description="Retries of failed requests."
+    )
+    price: PriceConfig | None = Field(
+        None, description="Price of the model; null: the packaged price, if known."
+    )
     max_concurrent: Positive | None = Field(
-        None, description="Maximum concurrent requests to this service; null: `max_concurrent` of the benchmark."
+        None,
+        description="Maximum concurrent requests to this service; null: `max_concurrent` of the benchmark.",
     )
     batch: BatchConfig | None = Field(None, description="Requests through the vendor's batch API.")
-    proxy: ProxyConfig | None = Field(None, description="What happens to requests and answers on the way.")
-    interceptors: list[InterceptorConfig] | None = Field(None, description="Short for `proxy.interceptors`.")
+    proxy: ProxyConfig | None = Field(
+        None, description="What happens to requests and answers on the way."
+    )
+    interceptors: list[InterceptorConfig] | None = Field(
+        None, description="Short for `proxy.interceptors`."
+    )
     proxy_verbose: bool | None = Field(None, description="Short for `proxy.verbose`.")
 
     @model_validator(mode="after")
@@ -99,10 +120,11 @@ class ModelService(ServiceBase):
                 proxy.verbose = proxy.verbose or self.proxy_verbose
             self.interceptors = self.proxy_verbose = None
         for short, place in _PROXY_LIMITS.items():
-            if (given := getattr(self.proxy, short, None)) is not None:
+            given = getattr(self.proxy, short, None)
+            if given is not None:
                 block, _, name = place.rpartition(".")
                 owner = getattr(self, block).model_copy() if block else self
-                _set_once(owner, name, given, place, f"proxy.{short}")
+                _set_once(owner, name, given, one=place, other=f"proxy.{short}")
                 if block:
                     setattr(self, block, owner)
         if self.batch is not None and getattr(self, "url", None) is None:
@@ -136,45 +158,75 @@ class ManagedService(ModelService):
     """A model server that we start, check and stop."""
 
     model: LineName = Field(description="Model to serve: a hub name or a folder.")
-    served_model_name: Line | None = Field(None, description="Name in requests; null: the name of the service.")
+    served_model_name: Line | None = Field(
+        None, description="Name in requests; null: the name of the service."
+    )
     port: Port = Field(8000, description="Port of the server.")
-    tensor_parallel_size: Positive | None = Field(None, description="GPUs over which a layer is split.")
-    pipeline_parallel_size: Positive | None = Field(None, description="Stages into which the layers are split.")
+    tensor_parallel_size: Positive | None = Field(
+        None, description="GPUs over which a layer is split."
+    )
+    pipeline_parallel_size: Positive | None = Field(
+        None, description="Stages into which the layers are split."
+    )
     data_parallel_size: Positive | None = Field(None, description="Copies of the model.")
     num_nodes: Positive = Field(1, description="Nodes of one server.")
     gpus: list[Count] | Count | None = Field(
         None, description="GPU numbers, or how many per server; null: all that there are; 0: none."
     )
-    replicas: Positive = Field(1, description="Servers of this service, on ports that follow each other.")
+    replicas: Positive = Field(
+        1, description="Servers of this service, on ports that follow each other."
+    )
     balancer: Balancer = Field("nel", description="What spreads requests over the replicas.")
     balancer_port: Port = Field(5009, description="Port of `balancer: haproxy`.")
     num_instances: Positive | None = Field(None, description="The same as `replicas`.")
     num_nodes_per_instance: Positive | None = Field(None, description="The same as `num_nodes`.")
     restarts: Count = Field(1, description="How often a server that has crashed is started again.")
-    stop_grace: Above0 = Field(15.0, description="Seconds that the server gets to end before it is killed.")
-    image: Argument | None = Field(None, description="Container image of the server; null: a process of the machine.")
-    health_path: UrlPath = Field("/health", description="Path that answers 200 when the server is up.")
+    stop_grace: Above0 = Field(
+        15.0, description="Seconds that the server gets to end before it is killed."
+    )
+    image: Argument | None = Field(
+        None, description="Container image of the server; null: a process of the machine."
+    )
+    health_path: UrlPath = Field(
+        "/health", description="Path that answers 200 when the server is up."
+    )
     startup_timeout: Above0 = Field(600.0, description="Seconds until the server must be up.")
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the server.")
-    extra_args: list[ShellText] = Field(default_factory=no_items, description="Further arguments of the server.")
+    extra_args: list[ShellText] = Field(
+        default_factory=no_items, description="Further arguments of the server."
+    )
     setup_commands: list[ShellText] = Field(
         default_factory=no_items, description="Shell commands run before the server."
     )
-    container_mounts: list[Mount] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
-    pre_cmd: ShellText | None = Field(None, description="Shell text put before the server's command.")
-    ray_binary: Argument = Field("ray", description="The `ray` command for servers over several nodes.")
+    container_mounts: list[Mount] = Field(
+        default_factory=no_items, description="Mounts, `host:container[:ro]`."
+    )
+    pre_cmd: ShellText | None = Field(
+        None, description="Shell text put before the server's command."
+    )
+    ray_binary: Argument = Field(
+        "ray", description="The `ray` command for servers over several nodes."
+    )
     node_pool: Line | None = Field(None, description="Node pool of the cluster.")
 
     @model_validator(mode="after")
     def _instances(self) -> Self:
         for short, long in (("num_instances", "replicas"), ("num_nodes_per_instance", "num_nodes")):
-            if (given := getattr(self, short)) is not None:
-                _set_once(self, long, given, short, long)
+            given = getattr(self, short)
+            if given is not None:
+                _set_once(self, long, given, one=short, other=long)
                 setattr(self, short, None)
         if isinstance(self.gpus, list) and len(self.gpus) % self.replicas:
-            raise PydanticCustomError("gpu_share", "the GPUs cannot be shared evenly among the replicas")
-        given = len(self.gpus) // self.replicas if isinstance(self.gpus, list) else self.gpus
-        wanted = -(-(self.tensor_parallel_size or 1) * (self.pipeline_parallel_size or 1) // self.num_nodes)
+            raise PydanticCustomError(
+                "gpu_share", "the GPUs cannot be shared evenly among the replicas"
+            )
+        if isinstance(self.gpus, list):
+            given = len(self.gpus) // self.replicas
+        else:
+            given = self.gpus
+        wanted = -(
+            -(self.tensor_parallel_size or 1) * (self.pipeline_parallel_size or 1) // self.num_nodes
+        )
         if given and given < wanted:
             text = "a server needs {wanted} GPUs on a node (tensor x pipeline parallel size), and gpus gives it {given}"
             raise PydanticCustomError("too_few_gpus", text, {"given": given, "wanted": wanted})
@@ -188,8 +240,12 @@ class ManagedService(ModelService):
 class EngineService(ManagedService):
     """A model server whose engine takes apart reasoning and tool calls."""
 
-    reasoning_parser: Line | None = Field(None, description="The engine's parser of reasoning, such as `qwen3`.")
-    tool_parser: Line | None = Field(None, description="The engine's parser of tool calls, such as `hermes`.")
+    reasoning_parser: Line | None = Field(
+        None, description="The engine's parser of reasoning, such as `qwen3`."
+    )
+    tool_parser: Line | None = Field(
+        None, description="The engine's parser of tool calls, such as `hermes`."
+    )
 
 
 class HelperService(ServiceBase):
@@ -199,7 +255,9 @@ class HelperService(ServiceBase):
     image: Argument | None = Field(None, description="Container image of the server.")
     startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")
     restarts: Count = Field(1, description="How often a server that has crashed is started again.")
-    stop_grace: Above0 = Field(10.0, description="Seconds that the server gets to end before it is killed.")
+    stop_grace: Above0 = Field(
+        10.0, description="Seconds that the server gets to end before it is killed."
+    )
     node_pool: Line | None = Field(None, description="Node pool of the cluster.")
 
     def base_url(self) -> str | None:

@@ -31,7 +31,9 @@ def write_snapshot(
     return target
 
 
-def snapshot_text(loaded: LoadedConfig, *, run_id: str | None = None, command: Sequence[str] = ()) -> str:
+def snapshot_text(
+    loaded: LoadedConfig, *, run_id: str | None = None, command: Sequence[str] = ()
+) -> str:
     """The text of the snapshot: a header of comments, then the config with environment references unexpanded."""
     masked: list[ConfigPath] = []
     data = masked_config(loaded.raw, masked)
@@ -56,7 +58,9 @@ def _mask_override(override: str) -> str:
     parts, parsed = parse_override(override)
     path = tuple(int(part) if part.isdecimal() else part for part in parts)
     shown = masked_config(parsed, [], path)
-    return scrub(override) if shown == parsed else f"{key}={shown}"
+    if shown == parsed:
+        return scrub(override)
+    return f"{key}={shown}"
 
 
 def _mask_words(command: Sequence[str], overrides: Sequence[str]) -> list[str]:

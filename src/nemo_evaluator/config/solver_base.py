@@ -9,7 +9,8 @@ from nemo_evaluator.config.groups import SOLVERS
 from nemo_evaluator.config.kinds import KindOf
 
 TimeoutStrategy = Annotated[
-    Literal["override", "task", "max"], Field(description="Whose limit counts: ours, the task's, or the larger.")
+    Literal["override", "task", "max"],
+    Field(description="Whose limit counts: ours, the task's, or the larger."),
 ]
 
 
@@ -29,7 +30,9 @@ class SolverBase(Model):
 
     def needs_sandbox(self) -> str | None:
         """Why a sandbox is needed; None when it is not."""
-        return f"solver {self.type!r} needs a sandbox" if self.in_sandbox else None
+        if self.in_sandbox:
+            return f"solver {self.type!r} needs a sandbox"
+        return None
 
 
 SolverConfig: TypeAlias = Annotated[SolverBase, KindOf(SOLVERS)]

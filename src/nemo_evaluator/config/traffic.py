@@ -28,9 +28,13 @@ class GenerationConfig(Model):
     """Generation settings of a service or a solver; the solver's win, field by field."""
 
     temperature: Temperature | None = Field(None, description="Sampling temperature.")
-    top_p: Share | None = Field(None, description="Nucleus sampling: share of probability mass to keep.")
+    top_p: Share | None = Field(
+        None, description="Nucleus sampling: share of probability mass to keep."
+    )
     max_tokens: Positive | None = Field(None, description="Longest answer, in tokens.")
-    seed: Int | None = Field(None, description="Sampling seed of the first repeat; others derive theirs.")
+    seed: Int | None = Field(
+        None, description="Sampling seed of the first repeat; others derive theirs."
+    )
     stop: list[str] | None = Field(None, description="Strings that end the answer.")
     frequency_penalty: Penalty | None = Field(None, description="Penalty on frequent tokens.")
     presence_penalty: Penalty | None = Field(None, description="Penalty on tokens already present.")
@@ -42,7 +46,9 @@ CacheMode = Literal["off", "read", "write"]
 class InterceptorConfig(Model):
     """One stage of the pipeline."""
 
-    name: Name = Field(description="A built-in interceptor, `module:Class`, or `file.py:Class` beside the config.")
+    name: Name = Field(
+        description="A built-in interceptor, `module:Class`, or `file.py:Class` beside the config."
+    )
     config: Options = Field(default_factory=dict, description="Settings of the interceptor.")
 
     @field_validator("name")
@@ -59,8 +65,10 @@ class InterceptorConfig(Model):
         return self
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return with_settings(handler, schema, INTERCEPTORS, "name", "config")
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return with_settings(handler, schema, INTERCEPTORS, word="name", settings="config")
 
 
 def _is_path(name: str) -> bool:
@@ -82,20 +90,27 @@ class CacheConfig(Model):
     """A store of answers, keyed by the whole meaning of a request and the repeat."""
 
     mode: CacheMode = Field(
-        "write", description="`off`; `read` uses stored answers; `write` uses them and stores new ones."
+        "write",
+        description="`off`; `read` uses stored answers; `write` uses them and stores new ones.",
     )
-    dir: str | None = Field(None, description="Folder of the store; null means the user's cache folder.")
+    dir: str | None = Field(
+        None, description="Folder of the store; null means the user's cache folder."
+    )
 
 
 def _cache(value: Any) -> Any:
     # YAML reads a bare `off` as false.
     if value is False:
         return {"mode": "off"}
-    return {"mode": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"mode": value}
+    return value
 
 
 def _statuses(value: Any) -> Any:
-    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [value]
+    return value
 
 
 Status = Annotated[int, Field(ge=100, le=599)]
@@ -104,27 +119,44 @@ Status = Annotated[int, Field(ge=100, le=599)]
 class ProxyConfig(Model):
     """The pipeline of a service. It is the same in process and behind the HTTP proxy for outside agents."""
 
-    interceptors: list[InterceptorConfig] = Field(default_factory=no_items, description="Stages of the pipeline.")
-    verbose: bool = Field(False, description="Log one line per request.")
-    extra_body: dict[str, Any] = Field(default_factory=dict, description="Fields merged into every request body.")
-    extra_headers: HeaderMap = Field(default_factory=dict, description="Headers sent with every request.")
-    request_timeout: Above0 | None = Field(
-        None, description="Seconds for one request in all; the same as `timeouts.total` of the service."
+    interceptors: list[InterceptorConfig] = Field(
+        default_factory=no_items, description="Stages of the pipeline."
     )
-    max_retries: Count | None = Field(None, description="The same as `retry.max_retries` of the service.")
+    verbose: bool = Field(False, description="Log one line per request.")
+    extra_body: dict[str, Any] = Field(
+        default_factory=dict, description="Fields merged into every request body."
+    )
+    extra_headers: HeaderMap = Field(
+        default_factory=dict, description="Headers sent with every request."
+    )
+    request_timeout: Above0 | None = Field(
+        None,
+        description="Seconds for one request in all; the same as `timeouts.total` of the service.",
+    )
+    max_retries: Count | None = Field(
+        None, description="The same as `retry.max_retries` of the service."
+    )
     retry_on_status: Annotated[list[Status], BeforeValidator(_statuses)] | None = Field(
         None, description="HTTP statuses to retry; null means 408, 429 and 5xx."
     )
-    max_concurrent_upstream: Positive | None = Field(None, description="The same as `max_concurrent` of the service.")
+    max_concurrent_upstream: Positive | None = Field(
+        None, description="The same as `max_concurrent` of the service."
+    )
     allowed_models: list[Name] = Field(
-        default_factory=no_items, description="Models that agents may name besides the service's own."
+        default_factory=no_items,
+        description="Models that agents may name besides the service's own.",
     )
     model_traffic: ModelTrafficConfig = Field(
         default_factory=ModelTrafficConfig, description="What a captured call keeps."
     )
-    finish_reason_fixup: bool = Field(True, description="Mend finish reasons that contradict the message.")
-    cache: Annotated[CacheConfig, BeforeValidator(_cache, json_schema_input_type=CacheMode | CacheConfig)] = Field(
-        default_factory=lambda: CacheConfig(mode="off"), description="Answer cache: `off`, `read`, `write`, or a block."
+    finish_reason_fixup: bool = Field(
+        True, description="Mend finish reasons that contradict the message."
+    )
+    cache: Annotated[
+        CacheConfig, BeforeValidator(_cache, json_schema_input_type=CacheMode | CacheConfig)
+    ] = Field(
+        default_factory=lambda: CacheConfig(mode="off"),
+        description="Answer cache: `off`, `read`, `write`, or a block.",
     )
 
 
@@ -136,7 +168,8 @@ class TimeoutsConfig(Model):
     idle: Above0 = Field(120.0, description="Between two pieces of the answer.")
     total: Above0 = Field(1800.0, description="For the whole request.")
     outage: Above0 = Field(
-        600.0, description="For a server that was there and is gone: the run pauses so long, then stops resumably."
+        600.0,
+        description="For a server that was there and is gone: the run pauses so long, then stops resumably.",
     )
 
 
@@ -144,9 +177,15 @@ class RetryConfig(Model):
     """How often a failed request is tried again, and how long to wait before that."""
 
     max_retries: Count = Field(6, description="Tries after the first one.")
-    base_delay: NonNegative = Field(0.5, description="Wait before the first retry, in seconds; doubles each time.")
-    max_delay: NonNegative = Field(30.0, description="Longest wait, unless the server asks for more.")
-    on_status: list[Status] | None = Field(None, description="HTTP statuses to retry; null means 408, 429 and 5xx.")
+    base_delay: NonNegative = Field(
+        0.5, description="Wait before the first retry, in seconds; doubles each time."
+    )
+    max_delay: NonNegative = Field(
+        30.0, description="Longest wait, unless the server asks for more."
+    )
+    on_status: list[Status] | None = Field(
+        None, description="HTTP statuses to retry; null means 408, 429 and 5xx."
+    )
 
     @model_validator(mode="after")
     def _delays_in_order(self) -> Self:
@@ -158,15 +197,19 @@ class RetryConfig(Model):
 class BatchConfig(Model):
     """Requests through the vendor's batch API: slower, and at the batch price."""
 
-    provider: Literal["openai", "anthropic"] = Field(description="Whose batch protocol the service speaks.")
+    provider: Literal["openai", "anthropic"] = Field(
+        description="Whose batch protocol the service speaks."
+    )
     max_wait: Above0 = Field(
-        86_400.0, description="Seconds until a batch that has not ended is cancelled and what it has done is collected."
+        86_400.0,
+        description="Seconds until a batch that has not ended is cancelled and what it has done is collected.",
     )
     max_requests: Annotated[Positive, Field(le=100_000)] = Field(
         10_000, description="Requests of one batch, and so steps that wait at once."
     )
     finish_synchronously: bool = Field(
-        False, description="Ask what a batch left open directly, at the full price; false: in another batch."
+        False,
+        description="Ask what a batch left open directly, at the full price; false: in another batch.",
     )
 
 
@@ -175,4 +218,6 @@ class PriceConfig(Model):
 
     input: NonNegative = Field(0.0, description="Prompt tokens.")
     output: NonNegative = Field(0.0, description="Completion tokens.")
-    cached_input: NonNegative | None = Field(None, description="Prompt tokens read from the cache; null: as `input`.")
+    cached_input: NonNegative | None = Field(
+        None, description="Prompt tokens read from the cache; null: as `input`."
+    )

@@ -43,9 +43,15 @@ class BenchmarkSettings(Model):
 class UserSettings(Model):
     """Everything that can be kept."""
 
-    output: OutputSettings = Field(default_factory=OutputSettings, description="Defaults of `output`.")
-    datasets: DatasetSettings = Field(default_factory=DatasetSettings, description="Defaults of `datasets`.")
-    defaults: BenchmarkSettings = Field(default_factory=BenchmarkSettings, description="Defaults of benchmarks.")
+    output: OutputSettings = Field(
+        default_factory=OutputSettings, description="Defaults of `output`."
+    )
+    datasets: DatasetSettings = Field(
+        default_factory=DatasetSettings, description="Defaults of `datasets`."
+    )
+    defaults: BenchmarkSettings = Field(
+        default_factory=BenchmarkSettings, description="Defaults of benchmarks."
+    )
 
 
 def config_home() -> Path:
@@ -61,11 +67,11 @@ def settings_path() -> Path:
 
 def setting_names() -> list[str]:
     """All keys that can be kept, dotted."""
-    return [
-        f"{group}.{name}"
-        for group, info in UserSettings.model_fields.items()
-        for name in getattr(info.annotation, "model_fields", {})
-    ]
+    results: list[str] = []
+    for group, info in UserSettings.model_fields.items():
+        for name in getattr(info.annotation, "model_fields", {}):
+            results.append(f"{group}.{name}")
+    return results
 
 
 def load_settings(say: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
@@ -78,10 +84,16 @@ def load_settings(say: Callable[[str], None] = lambda text: None) -> dict[str, A
         return {}
     document = read_document(path)
     if not isinstance(document.value, dict):
-        return check_settings(document) if document.value is not None else {}
+        if document.value is not None:
+            return check_settings(document)
+        return {}
     ours, foreign = _apart(document.value)
     for group, kept in foreign.items():
-        for name in [f"{group}.{key}" for key in kept] if group in UserSettings.model_fields else [str(group)]:
+        for name in (
+            [f"{group}.{key}" for key in kept]
+            if group in UserSettings.model_fields
+            else [str(group)]
+        ):
             hint = did_you_mean(name, setting_names(), "", form="{}")
             say("; ".join(filter(None, (f"{path}: {name} is not a setting of nel", hint))))
     return check_settings(Document(ours, document.marks))
@@ -97,7 +109,10 @@ def _apart(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             (foreign if known is None else ours)[group] = kept
             continue
         for name, value in kept.items():
-            side = ours if f"{group}.{name}" in setting_names() else foreign
+            if f"{group}.{name}" in setting_names():
+                side = ours
+            else:
+                side = foreign
             side.setdefault(group, {})[name] = value
     return ours, foreign
 
@@ -107,16 +122,26 @@ def check_settings(document: Document) -> dict[str, Any]:
     try:
         settings = UserSettings.model_validate(document.value)
     except ValidationError as error:
-        raise ConfigError(explain(error, document, UserSettings), source=str(settings_path())) from None
+        raise ConfigError(
+            explain(error, document, UserSettings), source=str(settings_path())
+        ) from None
     return settings.model_dump(exclude_none=True, exclude_defaults=True)
 
 
 def save_settings(values: dict[str, Any]) -> None:
     """Keep these values, beside what others keep in the file."""
     path = settings_path()
-    held = read_document(path).value if path.is_file() else None
-    foreign = _apart(held)[1] if isinstance(held, dict) else {}
-    write_atomic(path, yaml.safe_dump(deep_merge(values, foreign), sort_keys=False, allow_unicode=True))
+    if path.is_file():
+        held: Any | None = read_document(path).value
+    else:
+        held = None
+    if isinstance(held, dict):
+        foreign = _apart(held)[1]
+    else:
+        foreign = {}
+    write_atomic(
+        path, yaml.safe_dump(deep_merge(values, foreign), sort_keys=False, allow_unicode=True)
+    )
 
 
 def under_config(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
@@ -132,5 +157,7 @@ def under_config(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any
     defaults = settings.get("defaults")
     if defaults and isinstance(merged.get("benchmarks"), list):
         entries = merged["benchmarks"]
-        merged["benchmarks"] = [{**defaults, **one} if isinstance(one, dict) else one for one in entries]
+        merged["benchmarks"] = [
+            {**defaults, **one} if isinstance(one, dict) else one for one in entries
+        ]
     return merged

@@ -27,7 +27,9 @@ def hide_arguments() -> None:
     carried = [os.environ.pop(_CARRIED.format(number), None) for number in range(len(words))]
     masked = masked_arguments(words)
     if any(word is not None for word in carried):
-        sys.argv[1:] = [old if new is None else new for old, new in zip(words, carried, strict=True)]
+        sys.argv[1:] = [
+            old if new is None else new for old, new in zip(words, carried, strict=True)
+        ]
         masked_arguments(sys.argv[1:])
     elif masked != words:
         before = sys.orig_argv[: len(sys.orig_argv) - len(words)]
@@ -50,12 +52,20 @@ def carried_arguments(words: Sequence[str]) -> dict[str, str]:
 
 def _masked(word: str, before: str) -> str:
     name, mark, value = word.partition("=")
-    flag, value = (f"{name}=", value) if mark and name in (_KEY_FLAG, *_NAME_FLAGS) else ("", word)
+    if mark and name in (_KEY_FLAG, *_NAME_FLAGS):
+        flag = f"{name}="
+    else:
+        flag = ""
+        value = word
     given = name if flag else before
-    if given == _KEY_FLAG or (given in _NAME_FLAGS and not (_VARIABLE.fullmatch(value) or value in os.environ)):
+    if given == _KEY_FLAG or (
+        given in _NAME_FLAGS and not (_VARIABLE.fullmatch(value) or value in os.environ)
+    ):
         Secret(value)
         return flag + MASK
-    flag = next((form for form in ("--override=", "-O", "-o") if word.startswith(form) and word != form), "")
+    flag = next(
+        (form for form in ("--override=", "-O", "-o") if word.startswith(form) and word != form), ""
+    )
     if flag or before in _SETTING_FLAGS:
         name, mark, value = word.removeprefix(flag).partition("=")
         if value and _is_secret_setting(name, value):

@@ -105,4 +105,7 @@ class _Sizes:
     def _close(self) -> None:
         closed = self._open.pop()
         if closed.anchor:
-            self._anchors[closed.anchor] = (self._nodes - closed.nodes_before, closed.deepest - len(self._open))
+            self._anchors[closed.anchor] = (
+                self._nodes - closed.nodes_before,
+                closed.deepest - len(self._open),
+            )

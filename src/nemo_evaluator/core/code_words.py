@@ -9,13 +9,23 @@ from typing import Any
 
 def code_words(function: object, seen: set[object] | None = None) -> set[str]:
     """The names and texts in a function's code and in the functions of the same folder that it calls."""
-    seen = set() if seen is None else seen
-    function = inspect.unwrap(getattr(function, "func", function)) if callable(function) else None
+    if seen is None:
+        seen = set()
+    else:
+        seen = seen
+    if callable(function):
+        function = inspect.unwrap(getattr(function, "func", function))
+    else:
+        function = None
     if not inspect.isfunction(function) or function in seen:
         return set()
     seen.add(function)
-    words, file = {function.__name__, *_words(function.__code__)}, source_file(function)
-    cells = inspect.getclosurevars(function).nonlocals if function.__closure__ else {}
+    words = {function.__name__, *_words(function.__code__)}
+    file = source_file(function)
+    if function.__closure__:
+        cells = inspect.getclosurevars(function).nonlocals
+    else:
+        cells = {}
     for used in [function.__globals__.get(word, cells.get(word)) for word in {*words, *cells}]:
         if inspect.isfunction(used):
             words.add(used.__name__)
@@ -39,8 +49,13 @@ def _words(part: object) -> Iterator[str]:
 def source_file(function: Callable[..., Any]) -> Path | None:
     """The file in which a function was written; None in a shell or a notebook."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    path = Path(code.co_filename) if code is not None else None
-    return path if path is not None and path.is_file() else None
+    if code is not None:
+        path: Path | None = Path(code.co_filename)
+    else:
+        path = None
+    if path is not None and path.is_file():
+        return path
+    return None
 
 
 def class_file(kind: type) -> Path | None:
@@ -49,4 +64,6 @@ def class_file(kind: type) -> Path | None:
         file = inspect.getsourcefile(kind)
     except TypeError:
         return None
-    return Path(file) if file is not None and Path(file).is_file() else None
+    if file is not None and Path(file).is_file():
+        return Path(file)
+    return None

@@ -80,7 +80,9 @@ class ConfigError(NelError):
     def __init__(self, problems: Sequence[Problem], *, source: str | None = None) -> None:
         self.problems = list(problems)
         self.source = source
-        super().__init__("; ".join(f"{p.path}: {p.message}" for p in self.problems) or "invalid config")
+        super().__init__(
+            "; ".join(f"{p.path}: {p.message}" for p in self.problems) or "invalid config"
+        )
 
     def with_rest(self, look: Callable[..., Iterable[Problem]]) -> "ConfigError":
         """The error with what ``look`` finds wrong with the rest of the config, where there is a rest to look at."""
@@ -113,7 +115,9 @@ class BoundaryError(NelError):
     def __init_subclass__(cls, *, cause: Cause | None = None) -> None:
         cls.cause = cause or cls.cause
 
-    def __init__(self, message: str, *, hint: str | None = None, status: int | None = None, attempts: int = 1) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, status: int | None = None, attempts: int = 1
+    ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.attempts = attempts
@@ -224,7 +228,9 @@ class boundary:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
         if error is not None:
             self.attribute(error)
 

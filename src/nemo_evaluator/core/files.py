@@ -91,7 +91,9 @@ def stored(path: Path) -> dict[str, Any]:
         document = orjson.loads(read_regular(path))
     except (OSError, orjson.JSONDecodeError):
         return {}
-    return document if isinstance(document, dict) else {}
+    if isinstance(document, dict):
+        return document
+    return {}
 
 
 def iter_jsonl(path: Path) -> Iterator[Any]:
@@ -118,7 +120,9 @@ def lines_from(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
 def files_under(root: Path, pattern: str) -> list[Path]:
     """Files at any depth whose name fits, sorted. A folder that vanishes meanwhile is passed over."""
     walked = os.walk(root)
-    return sorted(Path(folder, name) for folder, _, names in walked for name in fnmatch.filter(names, pattern))
+    return sorted(
+        Path(folder, name) for folder, _, names in walked for name in fnmatch.filter(names, pattern)
+    )
 
 
 def file_sha256(path: Path) -> str:
@@ -135,4 +139,6 @@ def cache_folder() -> Path:
 def safe_name(name: str) -> str:
     """A name that is safe as a folder: every character outside ``[A-Za-z0-9_.-]`` becomes ``_``."""
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
-    return safe if safe.strip(".") else f"_{safe}"
+    if safe.strip("."):
+        return safe
+    return f"_{safe}"

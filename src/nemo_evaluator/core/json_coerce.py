@@ -12,36 +12,48 @@ T = TypeVar("T")
 
 def as_dict(value: Any) -> JsonDict:
     """A JSON object, or an empty one."""
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def as_list(value: Any) -> list[Any]:
     """A JSON array, or an empty one."""
-    return value if isinstance(value, list) else []
+    if isinstance(value, list):
+        return value
+    return []
 
 
 def as_number(value: Any) -> float | None:
     """A finite number, or None; true and false are no numbers."""
     # A number that is none (NaN) is in no range either.
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and -_MOST <= value <= _MOST
+    fits = (
+        isinstance(value, int | float) and not isinstance(value, bool) and -_MOST <= value <= _MOST
+    )
     return value if fits else None
 
 
 def as_count(value: Any) -> int | None:
     """A whole number from 0 on, or None."""
     number = as_number(value)
-    return None if number is None or number < 0 else int(number)
+    if number is None or number < 0:
+        return None
+    return int(number)
 
 
 def as_word(value: Any, longest: int = 200) -> str:
     """A short text, or an empty one."""
-    return value[:longest] if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value[:longest]
+    return ""
 
 
 def as_whole(value: Any) -> int | None:
     """A number without its fraction, or None."""
     number = as_number(value)
-    return None if number is None else int(number)
+    if number is None:
+        return None
+    return int(number)
 
 
 def as_total(value: Any) -> int:
@@ -51,7 +63,11 @@ def as_total(value: Any) -> int:
 
 def as_text(value: Any) -> str:
     """A text, or what stands in its place as one; empty for nothing."""
-    return value if isinstance(value, str) else "" if value is None else str(value)
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return str(value)
 
 
 class Field(Generic[T]):
@@ -60,7 +76,8 @@ class Field(Generic[T]):
 
     def __init__(self, place: str, read: Callable[[Any], T], doc: str) -> None:
         self._holder, self._name = place.split(".")
-        self._read, self.__doc__ = read, doc
+        self._read = read
+        self.__doc__ = doc
 
     def __get__(self, instance: Any, owner: type) -> T:
         return self._read(getattr(instance, self._holder).get(self._name))

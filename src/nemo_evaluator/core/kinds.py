@@ -42,7 +42,9 @@ class Kind:
 
     def builder(self) -> Any:
         """What makes the thing, imported if need be."""
-        return load_object(self.build) if isinstance(self.build, str) else self.build
+        if isinstance(self.build, str):
+            return load_object(self.build)
+        return self.build
 
 
 class Kinds(Registry[Kind]):
@@ -61,7 +63,10 @@ class Kinds(Registry[Kind]):
         supplied: tuple[str, ...] = (),
     ) -> None:
         super().__init__(kind, group=group)
-        self._home, self._dashes, self._declares, self._supplied = home, dashes, declares, supplied
+        self._home = home
+        self._dashes = dashes
+        self._declares = declares
+        self._supplied = supplied
 
     def schema(self, name: str) -> type[BaseModel]:
         """The schema of a kind's settings."""
@@ -79,7 +84,10 @@ class Kinds(Registry[Kind]):
         if isinstance(found, Kind):
             return found
         if not callable(found):
-            raise UsageError(f"{self.kind} {name!r} is registered as {found!r}", hint="register a Kind or a class")
+            raise UsageError(
+                f"{self.kind} {name!r} is registered as {found!r}",
+                hint="register a Kind or a class",
+            )
         kind = Kind(build=found)
         self.add(name, kind, replace=True)
         return kind
@@ -88,7 +96,10 @@ class Kinds(Registry[Kind]):
         """The thing itself. Raises UsageError with the reason when this version cannot make it."""
         kind = self.get(name)
         if kind.missing is not None:
-            raise UsageError(f"{self.kind} {name!r} is {kind.missing}", hint=f"supported: {', '.join(self.ready())}")
+            raise UsageError(
+                f"{self.kind} {name!r} is {kind.missing}",
+                hint=f"supported: {', '.join(self.ready())}",
+            )
         return kind.builder()(*arguments, **settings)
 
     def ready(self) -> list[str]:
@@ -97,7 +108,10 @@ class Kinds(Registry[Kind]):
 
     def __contains__(self, name: object) -> bool:
         if isinstance(name, str) and name not in self._targets and not self._scanned:
-            stem = name.replace("-", "_") if self._dashes else name
+            if self._dashes:
+                stem = name.replace("-", "_")
+            else:
+                stem = name
             if stem.isidentifier() and self._adopt(self._folder() / f"{stem}.py") == name:
                 return True
         return super().__contains__(name)
@@ -115,8 +129,14 @@ class Kinds(Registry[Kind]):
     def _adopt(self, file: Path) -> str | None:
         """The name that a file declares, without importing it; None when it declares none."""
         declared = rf"^(?:(?:class )?{self._declares}\b|from .* import .*\b{self._declares}\b)"
-        if not file.is_file() or re.search(declared, file.read_text(encoding="utf-8"), re.MULTILINE) is None:
+        if (
+            not file.is_file()
+            or re.search(declared, file.read_text(encoding="utf-8"), re.MULTILINE) is None
+        ):
             return None
-        name = file.stem.replace("_", "-") if self._dashes else file.stem
+        if self._dashes:
+            name = file.stem.replace("_", "-")
+        else:
+            name = file.stem
         self._targets.setdefault(name, f"{self._home}.{file.stem}:{self._declares}")
         return name

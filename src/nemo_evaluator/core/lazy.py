@@ -46,7 +46,8 @@ class Lazy:
     """Stands for a module, or what else ``load`` makes, which is loaded when something of it is first asked for."""
 
     def __init__(self, *given: Any, load: Callable[..., Any] = importlib.import_module) -> None:
-        self._load, self._given = load, given
+        self._load = load
+        self._given = given
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._load(*self._given), name)

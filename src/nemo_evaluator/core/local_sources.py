@@ -39,7 +39,9 @@ class LocalSources:
     def files_digest(self) -> str:
         """The same without the packages."""
         texts = {name: digest_parts(_text(path)) for name, path in sorted(self.files.items())}
-        return digest(texts) if texts else ""
+        if texts:
+            return digest(texts)
+        return ""
 
 
 def imported_sources(files: Iterable[Path]) -> LocalSources:
@@ -74,13 +76,19 @@ def _imports(path: Path, packages: set[str]) -> Iterator[tuple[str, Path]]:
     for node in ast.walk(tree):
         for name, folders in _names(node, path, roots, importers=importers):
             yield from _resolved(name, folders, packages, relative=folders is not roots)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(".py"):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value.endswith(".py")
+        ):
             beside = (path.parent / node.value).resolve()
             if beside.is_file():
                 yield node.value, beside
 
 
-def _names(node: ast.AST, path: Path, roots: list[Path], importers: frozenset[str]) -> Iterator[tuple[str, list[Path]]]:
+def _names(
+    node: ast.AST, path: Path, roots: list[Path], importers: frozenset[str]
+) -> Iterator[tuple[str, list[Path]]]:
     """The modules that a piece of code may import, each with the folders in which to look."""
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -101,7 +109,10 @@ def _names(node: ast.AST, path: Path, roots: list[Path], importers: frozenset[st
         written = _literal_argument(node, 0, "name")
         name = written.lstrip(".")
         level = len(written) - len(name)
-        package = _literal_argument(node, 1, "package") if level else ""
+        if level:
+            package = _literal_argument(node, 1, "package")
+        else:
+            package = ""
         if package:
             above = package.split(".")[: 1 - level or None]
             yield ".".join([*above, name]), roots
@@ -111,11 +122,16 @@ def _names(node: ast.AST, path: Path, roots: list[Path], importers: frozenset[st
 
 def _literal_argument(call: ast.Call, position: int, keyword: str) -> str:
     """An argument that is a literal text; empty when it is absent or computed."""
-    value = call.args[position] if len(call.args) > position else None
+    if len(call.args) > position:
+        value: ast.expr | None = call.args[position]
+    else:
+        value = None
     for given in call.keywords:
         if given.arg == keyword:
             value = given.value
-    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        return value.value
+    return ""
 
 
 def _importers(tree: ast.Module) -> frozenset[str]:
@@ -123,14 +139,18 @@ def _importers(tree: ast.Module) -> frozenset[str]:
     others: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "importlib":
-            others |= {alias.asname for alias in node.names if alias.asname and alias.name in _IMPORTERS}
+            others |= {
+                alias.asname for alias in node.names if alias.asname and alias.name in _IMPORTERS
+            }
     return _IMPORTERS | others
 
 
 def _called(function: ast.expr) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
+    if isinstance(function, ast.Name):
+        return function.id
+    return ""
 
 
 def _roots(path: Path) -> list[Path]:
@@ -142,7 +162,9 @@ def _roots(path: Path) -> list[Path]:
     return list(dict.fromkeys([path.parent, above, *searched]))
 
 
-def _resolved(name: str, folders: list[Path], packages: set[str], *, relative: bool) -> Iterator[tuple[str, Path]]:
+def _resolved(
+    name: str, folders: list[Path], packages: set[str], *, relative: bool
+) -> Iterator[tuple[str, Path]]:
     """The files of a module and of the packages around it, in the first folder that has the outermost of them."""
     parts = name.split(".")
     first = parts[0]
@@ -170,7 +192,9 @@ def _along(folder: Path, parts: list[str]) -> Iterator[tuple[str, Path]]:
 
 
 def _has_module(folder: Path, name: str) -> bool:
-    return (folder / name).is_dir() or any((folder / f"{name}{suffix}").is_file() for suffix in _SUFFIXES)
+    return (folder / name).is_dir() or any(
+        (folder / f"{name}{suffix}").is_file() for suffix in _SUFFIXES
+    )
 
 
 @cache
@@ -178,7 +202,9 @@ def _is_installed(folder: Path) -> bool:
     if {"site-packages", "dist-packages"} & set(folder.parts):
         return True
     paths = sysconfig.get_paths()
-    return any(folder.is_relative_to(Path(paths[kind]).resolve()) for kind in ("stdlib", "platstdlib"))
+    return any(
+        folder.is_relative_to(Path(paths[kind]).resolve()) for kind in ("stdlib", "platstdlib")
+    )
 
 
 def _text(path: Path) -> str:

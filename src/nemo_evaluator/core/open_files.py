@@ -14,7 +14,9 @@ if sys.platform != "win32":
 _MOST: Final = 65_536
 _UNKNOWN: Final = 1024
 # What the system says when this process or this machine has run out of something, not when a server fails.
-OWN_FAULTS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+OWN_FAULTS: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
+)
 
 
 def raise_limit() -> int:
@@ -26,7 +28,10 @@ def raise_limit() -> int:
     if sys.platform == "win32":
         return _UNKNOWN
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST if hard == resource.RLIM_INFINITY else min(_MOST, hard)
+    if hard == resource.RLIM_INFINITY:
+        wanted = _MOST
+    else:
+        wanted = min(_MOST, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -24,17 +24,25 @@ class _AnySettings(_Settings):
 @lru_cache(maxsize=256)
 def settings_of(build: Any, supplied: tuple[str, ...] = ()) -> type[BaseModel]:
     """The schema that the parameters of a class or function make: names, types and defaults."""
-    made = vars(build).get("__init__", build) if isinstance(build, type) else build
+    if isinstance(build, type):
+        made = vars(build).get("__init__", build)
+    else:
+        made = build
     parameters = inspect.signature(build).parameters.values()
     try:
         types = get_type_hints(made, include_extras=True)
     except NameError:
         # A type that is imported for checkers only: the value is taken as it is.
         types = {}
-    keyword = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in supplied]
-    fields: dict[str, Any] = {
-        p.name: (types.get(p.name, Any), ... if p.default is p.empty else p.default) for p in keyword
-    }
+    keyword: list[inspect.Parameter] = []
+    for p in parameters:
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in supplied:
+            keyword.append(p)
+    fields: dict[str, Any] = {}
+    for p in keyword:
+        fields[p.name] = (types.get(p.name, Any), ... if p.default is p.empty else p.default)
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
     name = getattr(build, "__qualname__", "Settings").replace(".", "")
-    return create_model(f"{name}Settings", __base__=_AnySettings if takes_all else _Settings, **fields)
+    return create_model(
+        f"{name}Settings", __base__=_AnySettings if takes_all else _Settings, **fields
+    )

@@ -12,7 +12,9 @@ from nemo_evaluator.core.text import text_of, valid_text
 
 DEEPEST: Final = 200
 _LONGEST_INT: Final = 4000
-_AS_TEXT: Final = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_AS_TEXT: Final = (
+    orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
 
 
 def plain(value: Any, unknown: Callable[[Any], Any] = text_of) -> Any:
@@ -29,29 +31,42 @@ def _plain(value: Any, unknown: Callable[[Any], Any], inside: tuple[int, ...]) -
         return _whole(int(value))
     if len(inside) > DEEPEST:
         return None
-    if isinstance(value, dict | list | tuple) or (is_dataclass(value) and not isinstance(value, type)):
+    if isinstance(value, dict | list | tuple) or (
+        is_dataclass(value) and not isinstance(value, type)
+    ):
         if len(inside) >= DEEPEST or id(value) in inside:
-            return f"[nested deeper than {DEEPEST} levels]" if len(inside) >= DEEPEST else "[circular]"
+            if len(inside) >= DEEPEST:
+                return f"[nested deeper than {DEEPEST} levels]"
+            return "[circular]"
         inside = (*inside, id(value))
         if isinstance(value, dict):
             return {_key(key): _plain(item, unknown, inside) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [_plain(item, unknown, inside) for item in value]
-        return {field.name: _plain(getattr(value, field.name, None), unknown, inside) for field in fields(value)}
+        mapping: dict[Any, Any] = {}
+        for field in fields(value):
+            mapping[field.name] = _plain(getattr(value, field.name, None), unknown, inside)
+        return mapping
     try:
         # Dates, UUIDs, enums, arrays: what orjson knows besides.
         return orjson.loads(orjson.dumps(value, option=_AS_TEXT))
     except TypeError:
         given = unknown(value)
-    return given if isinstance(given, str) else _plain(given, unknown, (*inside, id(value)))
+    if isinstance(given, str):
+        return given
+    return _plain(given, unknown, (*inside, id(value)))
 
 
 def _key(key: Any) -> str:
-    return orjson.dumps(key).decode() if key is None or isinstance(key, bool) else text_of(key)
+    if key is None or isinstance(key, bool):
+        return orjson.dumps(key).decode()
+    return text_of(key)
 
 
 def _whole(value: int) -> int | str:
     if -(2**63) <= value < 2**64:
         return value
     bits = value.bit_length()
-    return str(value) if bits < 3 * _LONGEST_INT else f"[a whole number of {bits} bits]"
+    if bits < 3 * _LONGEST_INT:
+        return str(value)
+    return f"[a whole number of {bits} bits]"

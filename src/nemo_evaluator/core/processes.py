@@ -68,7 +68,8 @@ def command_of(pid: int) -> list[str]:
 
 def marked_processes(variable: str) -> dict[int, int]:
     """Processes that have a variable in their environment, with the number in it; those of our own PID namespace."""
-    found, here = {}, _namespace(os.getpid())
+    found = {}
+    here = _namespace(os.getpid())
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             mark = process.environ().get(variable, "")
@@ -82,13 +83,18 @@ def processes_of_sessions(leaders: set[int]) -> set[int]:
     found = set()
     for pid in psutil.pids():
         with suppress(OSError):
-            found |= {pid} if os.getsid(pid) in leaders else set()
+            if os.getsid(pid) in leaders:
+                found |= {pid}
+            else:
+                found |= set()
     return found
 
 
 def _namespace(pid: int) -> Path | None:
     """Numbers of processes mean something in one namespace only; None where there are none."""
-    return Path(f"/proc/{pid}/ns/pid").readlink() if Path("/proc/self/ns/pid").exists() else None
+    if Path("/proc/self/ns/pid").exists():
+        return Path(f"/proc/{pid}/ns/pid").readlink()
+    return None
 
 
 def descendants(pid: int) -> list[int]:
@@ -101,7 +107,8 @@ def descendants(pid: int) -> list[int]:
 
 def wait_gone(pid: int, seconds: float) -> bool:
     """Wait until a process is gone; False when it still is there."""
-    began, until = start_time(pid), time.monotonic() + seconds
+    began = start_time(pid)
+    until = time.monotonic() + seconds
     while is_alive(pid, began):
         if time.monotonic() > until:
             return False

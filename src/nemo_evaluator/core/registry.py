@@ -27,14 +27,22 @@ def nearest(word: str, words: list[str]) -> str | None:
 
 
 def did_you_mean(
-    word: str, words: Iterable[str], otherwise: str | None = None, *, also: str = "", form: str = "{!r}"
+    word: str,
+    words: Iterable[str],
+    otherwise: str | None = None,
+    *,
+    also: str = "",
+    form: str = "{!r}",
 ) -> str:
     """A hint that asks for the closest of ``words``, written in ``form``; without one, ``otherwise`` (all of them).
     ``also`` is said in either case."""
     known = [str(one) for one in words]
     close = nearest(word, known)
     if otherwise is None:
-        otherwise = "" if also else f"known: {', '.join(known) or 'none'}"
+        if also:
+            otherwise = ""
+        else:
+            otherwise = f"known: {', '.join(known) or 'none'}"
     return f"{f'did you mean {form.format(close)}?' if close else otherwise} {also}".strip()
 
 
@@ -45,12 +53,16 @@ def load_object(target: str) -> Any:
     if module.endswith(".py"):
         return load_from_file(module, attribute)
     if not module or not attribute:
-        raise UsageError(f"{target!r} does not name an object", hint="write it as package.module:Name or file.py:Name")
+        raise UsageError(
+            f"{target!r} does not name an object",
+            hint="write it as package.module:Name or file.py:Name",
+        )
     try:
         loaded = importlib.import_module(module)
     except ImportError as error:
         raise UsageError(
-            f"cannot import {module!r}: {error}", hint="is the package installed, and on PYTHONPATH?"
+            f"cannot import {module!r}: {error}",
+            hint="is the package installed, and on PYTHONPATH?",
         ) from error
     value: Any = loaded
     for part in attribute.split("."):
@@ -62,10 +74,18 @@ def load_object(target: str) -> Any:
 
 def find_file(file: str | Path, folder: Path | None = None) -> Path:
     """Where a file that a config names lies: beside the config, or in the current folder. Raises UsageError."""
-    folders = [one.resolve() for one in (folder or config_folder.get(), Path.cwd()) if one is not None]
-    found = next((path for one in folders if (path := one / Path(file).expanduser()).is_file()), None)
+    folders: list[Path] = []
+    for one in (folder or config_folder.get(), Path.cwd()):
+        if one is not None:
+            folders.append(one.resolve())
+    found = next(
+        (path for one in folders if (path := one / Path(file).expanduser()).is_file()), None
+    )
     if found is None:
-        raise UsageError(f"there is no file {file}", hint=f"looked in {' and '.join(map(str, dict.fromkeys(folders)))}")
+        raise UsageError(
+            f"there is no file {file}",
+            hint=f"looked in {' and '.join(map(str, dict.fromkeys(folders)))}",
+        )
     return found.resolve()
 
 
@@ -163,7 +183,8 @@ class Registry(Generic[T]):
     Third parties add theirs through the entry-point group given as ``group``."""
 
     def __init__(self, kind: str, *, group: str | None = None) -> None:
-        self.kind, self._group = kind, group
+        self.kind = kind
+        self._group = group
         self._targets: dict[str, T | str] = {}
         self._scanned = False
 
@@ -171,7 +192,9 @@ class Registry(Generic[T]):
         """Register ``target`` as ``name``; a taken name is an error unless ``replace``."""
         taken = self._targets.get(name)
         if taken is not None and taken != target and not replace:
-            raise UsageError(f"{self.kind} {name!r} is registered twice", hint="rename one of the two")
+            raise UsageError(
+                f"{self.kind} {name!r} is registered twice", hint="rename one of the two"
+            )
         self._targets[name] = target
 
     def get(self, name: str) -> T:

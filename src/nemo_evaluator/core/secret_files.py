@@ -86,10 +86,27 @@ _FOLDERS: Final = frozenset(
     }
 )
 # Code is judged by what it holds: `secrets.py` and `token.py` are modules. Public halves of keys are public.
-_CODE: Final = (".py", ".pyi", ".md", ".rst", ".pub", ".crt", ".j2", ".html", ".js", ".ts", ".c", ".cpp", ".go", ".rs")
+_CODE: Final = (
+    ".py",
+    ".pyi",
+    ".md",
+    ".rst",
+    ".pub",
+    ".crt",
+    ".j2",
+    ".html",
+    ".js",
+    ".ts",
+    ".c",
+    ".cpp",
+    ".go",
+    ".rs",
+)
 # Many files of data hold a `token` somewhere; so much of one is looked at.
 _MOST_READ: Final = 32 << 20
-_ASSIGNED: Final = re.compile(r"""([A-Za-z_][\w-]{5,40})["']?\s*[:=]\s*["']?([A-Za-z0-9+/=_.~-]{16,200})""")
+_ASSIGNED: Final = re.compile(
+    r"""([A-Za-z_][\w-]{5,40})["']?\s*[:=]\s*["']?([A-Za-z0-9+/=_.~-]{16,200})"""
+)
 
 
 def secret_folder(name: str) -> bool:
@@ -103,7 +120,9 @@ def why_secret_name(name: str) -> str | None:
     if lowered.endswith(_CODE):
         return None
     pattern = next((pattern for pattern in _FILES if fnmatchcase(lowered, pattern)), None)
-    return None if pattern is None else f"its name looks like that of a secret ({pattern})"
+    if pattern is None:
+        return None
+    return f"its name looks like that of a secret ({pattern})"
 
 
 def why_secret_content(path: Path) -> str | None:
@@ -115,7 +134,10 @@ def why_secret_content(path: Path) -> str | None:
     if not parts:
         return None
     line = text.count("\n", 0, text.index(parts[0])) + 1
-    what = "a private key" if "PRIVATE KEY" in parts[0] else "an access token"
+    if "PRIVATE KEY" in parts[0]:
+        what = "a private key"
+    else:
+        what = "an access token"
     return f"line {line} holds what looks like {what}"
 
 

@@ -25,9 +25,12 @@ from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, scrub
 ConfigPath: TypeAlias = tuple[str | int, ...]
 
 _HEADER_KEY: Final = re.compile(r"(^|_)headers?(_to_add)?$", re.IGNORECASE)
-_ENVIRONMENT_KEY: Final = re.compile(r"(^|_)(env|envs|environ|environment|env_vars|env_map|secrets)$", re.IGNORECASE)
+_ENVIRONMENT_KEY: Final = re.compile(
+    r"(^|_)(env|envs|environ|environment|env_vars|env_map|secrets)$", re.IGNORECASE
+)
 _COMMAND_KEY: Final = re.compile(
-    r"(^|_)(args|argv|arguments|flags|cmd|cmds|command|commands|entrypoint|script|options)$", re.IGNORECASE
+    r"(^|_)(args|argv|arguments|flags|cmd|cmds|command|commands|entrypoint|script|options)$",
+    re.IGNORECASE,
 )
 # Headers that say nothing of who asks.
 _HARMLESS_HEADERS: Final = frozenset(
@@ -67,19 +70,41 @@ _HARMLESS_HEADERS: Final = frozenset(
     }
 )
 # What is said openly elsewhere in a config is no secret, and masking it would empty the results.
-_PLAIN_KEYS: Final = frozenset({"model", "name", "served_model_name", "type", "protocol", "service", "id", "image"})
+_PLAIN_KEYS: Final = frozenset(
+    {"model", "name", "served_model_name", "type", "protocol", "service", "id", "image"}
+)
 # Beside a secret in a block such as `auth`, these say what kind it is and whose.
 _BESIDE_SECRETS: Final = frozenset(
-    {"type", "kind", "scheme", "method", "name", "user", "username", "host", "url", "header", "realm", "scope", "path"}
+    {
+        "type",
+        "kind",
+        "scheme",
+        "method",
+        "name",
+        "user",
+        "username",
+        "host",
+        "url",
+        "header",
+        "realm",
+        "scope",
+        "path",
+    }
 )
 _HEADER_LINE: Final = re.compile(r"\s*([A-Za-z][\w-]*)\s*[:=]\s*(.+)")
 # Prompts may show a model how a request looks.
-_PROSE_KEY: Final = re.compile(r"prompt|template|instruction|question|description|content|message|text", re.IGNORECASE)
+_PROSE_KEY: Final = re.compile(
+    r"prompt|template|instruction|question|description|content|message|text", re.IGNORECASE
+)
 _NUMBER_OR_DATE: Final = re.compile(r"v?[\d.,:+_-]{1,10}|\d{4}-\d\d-\d\d([T ][\d:.+Z-]*)?")
 _HOST: Final = re.compile(r"[a-z][a-z0-9.-]*:\d{1,5}|[a-z0-9-]+(\.[a-z0-9-]+)+")
-_REFERENCE: Final = re.compile(r"(?<!\$)\$\{(\w+)(?::-((?:[^{}]|\{[^{}]*\})*))?\}|(?<!\$)\$\{\.[^}]*\}")
+_REFERENCE: Final = re.compile(
+    r"(?<!\$)\$\{(\w+)(?::-((?:[^{}]|\{[^{}]*\})*))?\}|(?<!\$)\$\{\.[^}]*\}"
+)
 # Beside a reference these hold no secret: `Bearer `, `session=`.
-_FRAME: Final = re.compile(r"[\s;,]*(?:(?:Bearer|Basic|Token|ApiKey|Digest)\s*|[\w-]+[=:]\s*)?[\s;,]*", re.IGNORECASE)
+_FRAME: Final = re.compile(
+    r"[\s;,]*(?:(?:Bearer|Basic|Token|ApiKey|Digest)\s*|[\w-]+[=:]\s*)?[\s;,]*", re.IGNORECASE
+)
 
 
 class SettingKind(Enum):
@@ -97,7 +122,9 @@ def place_of(path: ConfigPath) -> SettingKind:
     name = name_of(path)
     above = [key for key in path[:-1] if isinstance(key, str)]
     if any(_HEADER_KEY.search(key) for key in above):
-        return SettingKind.OTHER if name.lower() in _HARMLESS_HEADERS else SettingKind.HEADER
+        if name.lower() in _HARMLESS_HEADERS:
+            return SettingKind.OTHER
+        return SettingKind.HEADER
     if looks_secret(name):
         return SettingKind.NAMED
     if name.lower() not in _BESIDE_SECRETS and any(looks_secret(key) for key in above):
@@ -111,8 +138,13 @@ def place_of(path: ConfigPath) -> SettingKind:
 
 def member_path(path: ConfigPath, mapping: Mapping[Any, Any], key: Any) -> ConfigPath:
     """The path of a member of a mapping. In ``{name: DB_PASSWORD, value: ...}`` the value stands at its name."""
-    named = mapping.get("name", mapping.get("key")) if key == "value" else None
-    return (*path, named) if isinstance(named, str) else (*path, key)
+    if key == "value":
+        named: Any | None = mapping.get("name", mapping.get("key"))
+    else:
+        named = None
+    if isinstance(named, str):
+        return (*path, named)
+    return (*path, key)
 
 
 def holds_secrets(path: ConfigPath) -> bool:
@@ -136,9 +168,15 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
             return [text]
         if path[-1] == 1 and isinstance(path[-2], int):
             # `[["X-Name", "value"]]`
-            return [] if before.lower() in _HARMLESS_HEADERS else [text]
+            if before.lower() in _HARMLESS_HEADERS:
+                return []
+            return [text]
         return _listed_header(text)
-    if place is SettingKind.ENVIRONMENT and looks_random(text) and not is_reference_name(name_of(path)):
+    if (
+        place is SettingKind.ENVIRONMENT
+        and looks_random(text)
+        and not is_reference_name(name_of(path))
+    ):
         return [text]
     parts = [*token_parts(text), *url_parts(text)]
     if not _PROSE_KEY.search(name_of(path)):
@@ -164,7 +202,11 @@ def remember_config(data: Any, raw: Any, environment: Mapping[str, str]) -> None
             remember_part(part, plain)
     for path, text, _ in _texts(raw):
         place = place_of(path)
-        if "${" not in text or place not in (SettingKind.HEADER, SettingKind.NAMED, SettingKind.ENVIRONMENT):
+        if "${" not in text or place not in (
+            SettingKind.HEADER,
+            SettingKind.NAMED,
+            SettingKind.ENVIRONMENT,
+        ):
             continue
         for reference in _REFERENCE.finditer(text):
             value = environment.get(reference[1] or "", "")
@@ -189,7 +231,9 @@ def _remember_lines(value: str) -> None:
             Secret(line.strip())
 
 
-def masked_config(value: Any, masked: list[ConfigPath], path: ConfigPath = (), before: str = "") -> Any:
+def masked_config(
+    value: Any, masked: list[ConfigPath], path: ConfigPath = (), before: str = ""
+) -> Any:
     """The value with ``***`` in the place of every secret; references such as ``${VARIABLE}`` stay.
 
     Args:
@@ -199,11 +243,17 @@ def masked_config(value: Any, masked: list[ConfigPath], path: ConfigPath = (), b
         before: In a list, the text before it.
     """
     if isinstance(value, dict):
-        return {key: masked_config(item, masked, member_path(path, value, key)) for key, item in value.items()}
+        mapping: dict[Any, Any] = {}
+        for key, item in value.items():
+            mapping[key] = masked_config(item, masked, member_path(path, value, key))
+        return mapping
     if isinstance(value, list):
         texts = ["", *(item if isinstance(item, str) else "" for item in value)]
         pairs = zip(value, texts, strict=False)
-        return [masked_config(item, masked, (*path, n), earlier) for n, (item, earlier) in enumerate(pairs)]
+        results: list[Any] = []
+        for n, (item, earlier) in enumerate(pairs):
+            results.append(masked_config(item, masked, (*path, n), before=earlier))
+        return results
     if not isinstance(value, str):
         return _masked_number(value, masked, path)
     shown = masked_text(value, path, before)
@@ -226,7 +276,11 @@ def secret_pieces(text: str, path: ConfigPath, before: str = "") -> list[tuple[s
     for match in _REFERENCE.finditer(text):
         pieces += _literal_pieces(text[end : match.start()], path, before, alone=False)
         if match[2]:
-            pieces += [(f"${{{match[1]}:-", False), *secret_pieces(match[2], path, before), ("}", False)]
+            pieces += [
+                (f"${{{match[1]}:-", False),
+                *secret_pieces(match[2], path, before),
+                ("}", False),
+            ]
         else:
             pieces.append((match.group(), False))
         end = match.end()
@@ -236,7 +290,9 @@ def secret_pieces(text: str, path: ConfigPath, before: str = "") -> list[tuple[s
 def holds_mask(data: Any) -> Iterator[ConfigPath]:
     """The places of secrets where ``***`` stands: the config was written without them."""
     for path, text, before in _texts(data):
-        whole = place_of(path) in (SettingKind.HEADER, SettingKind.NAMED) or is_flag_of_secret(before)
+        whole = place_of(path) in (SettingKind.HEADER, SettingKind.NAMED) or is_flag_of_secret(
+            before
+        )
         if whole and MASK in text:
             yield path
 
@@ -250,7 +306,9 @@ def _masked_number(value: Any, masked: list[ConfigPath], path: ConfigPath) -> An
     return value
 
 
-def _literal_pieces(text: str, path: ConfigPath, before: str, *, alone: bool) -> list[tuple[str, bool]]:
+def _literal_pieces(
+    text: str, path: ConfigPath, before: str, *, alone: bool
+) -> list[tuple[str, bool]]:
     """The same for text without references; ``alone``: nothing stands beside it."""
     if not text:
         return []
@@ -265,7 +323,9 @@ def _literal_pieces(text: str, path: ConfigPath, before: str, *, alone: bool) ->
     return [(piece, piece in parts) for piece in pattern.split(text) if piece]
 
 
-def _texts(value: Any, path: ConfigPath = (), before: str = "") -> Iterator[tuple[ConfigPath, str, str]]:
+def _texts(
+    value: Any, path: ConfigPath = (), before: str = ""
+) -> Iterator[tuple[ConfigPath, str, str]]:
     if isinstance(value, str):
         yield path, value, before
     elif isinstance(value, dict):
@@ -275,13 +335,18 @@ def _texts(value: Any, path: ConfigPath = (), before: str = "") -> Iterator[tupl
         earlier = ""
         for number, item in enumerate(value):
             yield from _texts(item, (*path, number), earlier)
-            earlier = item if isinstance(item, str) else ""
+            if isinstance(item, str):
+                earlier = item
+            else:
+                earlier = ""
 
 
 def _listed_header(text: str) -> list[str]:
     """Of a header in a list, which has its name before it: ``Name: value``."""
     name, _, value = text.partition(":")
-    return [] if name.strip().lower() in _HARMLESS_HEADERS or not value.strip() else [value.strip()]
+    if name.strip().lower() in _HARMLESS_HEADERS or not value.strip():
+        return []
+    return [value.strip()]
 
 
 def _header_lines(text: str) -> list[str]:

@@ -26,11 +26,13 @@ _TOKENS: Final = re.compile(
     re.VERBOSE,
 )
 _PRIVATE_KEY: Final = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)", re.DOTALL
+    r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+    re.DOTALL,
 )
 # A header in a sentence or a template; what follows may also be a reference or a placeholder.
 _AUTHORIZATION: Final = re.compile(
-    r"authorization[\"']?\s*[:=]\s*[\"']?(?:Bearer|Basic|Token|ApiKey)\s+([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE
+    r"authorization[\"']?\s*[:=]\s*[\"']?(?:Bearer|Basic|Token|ApiKey)\s+([A-Za-z0-9._~+/=-]{8,})",
+    re.IGNORECASE,
 )
 
 # The longest scheme is bounded: without that, a word of megabytes takes time with its square.
@@ -43,13 +45,17 @@ _SECRET_PARAMETERS: Final = frozenset({"code", "pwd"})
 _VERSIONED: Final = frozenset({"harbor", "inspect", "container"})
 
 _SHORTEST_USER: Final = 8
-_USUAL_USERS: Final = frozenset({"", "anonymous", "postgres", "username", "oauth2", "x-access-token", "x-oauth-basic"})
+_USUAL_USERS: Final = frozenset(
+    {"", "anonymous", "postgres", "username", "oauth2", "x-access-token", "x-oauth-basic"}
+)
 
 # `--api-key X`, `--api-key=X`, `-H "X-Api-Key: X"`, `NAME=X`, `user:password` behind -u.
 _FLAG: Final = re.compile(r"(?<![\w-])--?([A-Za-z][\w.-]*)(?:=|\s+)(\"[^\"]+\"|'[^']+'|[^\s'\"]+)")
 _ASSIGNMENT: Final = re.compile(r"(?<![\w-])([A-Za-z_]\w*)[\"']?=(\"[^\"]+\"|'[^']+'|[^\s;'\"]+)")
 # csh, and the command prompt of Windows.
-_SET: Final = re.compile(r"(?<![\w-])(?:set|setenv|setx)\s+([A-Za-z_]\w*)\s+(\"[^\"]+\"|'[^']+'|[^\s;'\"]+)")
+_SET: Final = re.compile(
+    r"(?<![\w-])(?:set|setenv|setx)\s+([A-Za-z_]\w*)\s+(\"[^\"]+\"|'[^']+'|[^\s;'\"]+)"
+)
 _HEADER: Final = re.compile(r"(?<![\w-])([A-Za-z][\w-]*):\s*([^'\"\n]+)")
 _JSON_MEMBER: Final = re.compile(r"\"([^\"\\]{1,60})\\{0,3}\"\s*:\s*\\{0,3}\"([^\"\\]+)")
 _USER_FLAGS: Final = frozenset({"u", "user", "proxy-user"})
@@ -57,7 +63,9 @@ _JOINED_USER: Final = re.compile(r"(?<![\w-])-u([^\s:'\"/]+):([^\s'\"]+)")
 _IDS: Final = re.compile(r"\d+:\d+")
 # Passwords that programs take in ways of their own: `sshpass -p X`, `curl -b session=X`, `echo X | docker login`.
 _SSHPASS: Final = re.compile(r"\bsshpass\s+-p\s*(\"[^\"]+\"|'[^']+'|\S+)")
-_CURL_COOKIE: Final = re.compile(r"\bcurl\b[^|;&\n]{0,500}?\s(?:-b|--cookie)[\s=]*[\"']?([^\s'\"]+=[^'\"\n]+)")
+_CURL_COOKIE: Final = re.compile(
+    r"\bcurl\b[^|;&\n]{0,500}?\s(?:-b|--cookie)[\s=]*[\"']?([^\s'\"]+=[^'\"\n]+)"
+)
 _PIPED: Final = re.compile(
     r"\b(?:echo|printf)\s+(?:-\w+\s+)*(\"[^\"]+\"|'[^']+'|[^\s|'\"]+)\s*\|[^\n]{0,200}?(?:stdin|login|passwd|token)"
 )
@@ -107,7 +115,11 @@ def _word_like(piece: str) -> bool:
 
 def token_parts(text: str) -> list[str]:
     """The tokens of well-known shapes and the private keys in a text."""
-    return [match.group() for pattern in (_TOKENS, _PRIVATE_KEY) for match in pattern.finditer(text)]
+    results: list[str] = []
+    for pattern in (_TOKENS, _PRIVATE_KEY):
+        for match in pattern.finditer(text):
+            results.append(match.group())
+    return results
 
 
 def url_parts(text: str) -> list[str]:
@@ -137,15 +149,23 @@ def _user_parts(scheme: str, rest: str) -> list[str]:
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     if "@" not in authority and "@" in rest:
         # A password may hold a slash that should have been escaped.
-        authority = rest.rpartition("@")[0] + "@" if re.match(r"[^/@\s]+:[^@\s]+@", rest) else authority
+        if re.match(r"[^/@\s]+:[^@\s]+@", rest):
+            authority = rest.rpartition("@")[0] + "@"
+        else:
+            authority = authority
     user_info, at_sign, _ = authority.rpartition("@")
     if not at_sign or scheme in _VERSIONED:
         return []
     user, colon, password = user_info.partition(":")
     if not colon:
-        return [user] if len(user) >= _SHORTEST_USER and user not in _USUAL_USERS else []
+        if len(user) >= _SHORTEST_USER and user not in _USUAL_USERS:
+            return [user]
+        return []
     # `https://TOKEN:x-oauth-basic@host`: the token may stand first.
-    parts = [user] if looks_random(user) or token_parts(user) else []
+    if looks_random(user) or token_parts(user):
+        parts = [user]
+    else:
+        parts = []
     return parts if password in _USUAL_USERS else [*parts, password]
 
 
@@ -165,8 +185,12 @@ def command_parts(text: str) -> list[str]:
     for name, value in _HEADER.findall(text):
         if looks_secret(name):
             parts.append(without_scheme(value))
-    parts += [value.strip("'\"") for pattern in (_SSHPASS, _PIPED) for value in pattern.findall(text)]
-    parts += [password for user, password in _JOINED_USER.findall(text) if not _IDS.fullmatch(f"{user}:{password}")]
+    for pattern in (_SSHPASS, _PIPED):
+        for value in pattern.findall(text):
+            parts.append(value.strip("'\""))
+    for user, password in _JOINED_USER.findall(text):
+        if not _IDS.fullmatch(f"{user}:{password}"):
+            parts.append(password)
     for cookies in _CURL_COOKIE.findall(text):
         parts += cookie_values(cookies)
     words = re.split(r"[\s'\"=]+", text)
@@ -177,7 +201,10 @@ def command_parts(text: str) -> list[str]:
 def setting_parts(text: str) -> list[str]:
     """The secrets in settings that are one text: JSON objects, connection strings such as ``Server=h;Pwd=X``, and
     authorization headers."""
-    pairs = _JSON_MEMBER.findall(text) if "{" in text else []
+    if "{" in text:
+        pairs = _JSON_MEMBER.findall(text)
+    else:
+        pairs = []
     if ";" in text and _CONNECTION.fullmatch(text):
         pairs += _CONNECTION_PART.findall(text)
     named = [value for name, value in pairs if looks_secret(name) or name.strip().lower() == "pwd"]

@@ -57,8 +57,21 @@ _PLACEHOLDERS: Final = frozenset(
 )
 # Read from the environment by us or by libraries that exporters and datasets use, without being named in a config.
 _VARIABLES: Final = (
-    *("NEMO_API_KEY", "NEMO_JUDGE_API_KEY", "NVIDIA_API_KEY", "NGC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
-    *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"),
+    *(
+        "NEMO_API_KEY",
+        "NEMO_JUDGE_API_KEY",
+        "NVIDIA_API_KEY",
+        "NGC_API_KEY",
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+    ),
+    *(
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+        "WANDB_API_KEY",
+        "MLFLOW_TRACKING_PASSWORD",
+        "MLFLOW_TRACKING_TOKEN",
+    ),
     *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
 )
 # `nel --help` has no secrets.
@@ -153,7 +166,8 @@ def scrub(text: str) -> str:
 def scrub_bytes(data: bytes) -> bytes:
     """The same for bytes that may hold any text."""
     for form in plain_forms:
-        if (raw := form.encode("utf-8", "replace")) in data:
+        raw = form.encode("utf-8", "replace")
+        if raw in data:
             data = data.replace(raw, MASK.encode())
     return data
 
@@ -164,7 +178,9 @@ def scrub_value(value: Any) -> Any:
         return scrub(value)
     if isinstance(value, dict):
         return {scrub(name): scrub_value(item) for name, item in value.items()}
-    return [scrub_value(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [scrub_value(item) for item in value]
+    return value
 
 
 def _remember(value: str) -> None:
@@ -179,13 +195,17 @@ def _is_looked_for(value: str) -> bool:
         return False
     if value.isalpha():
         # Letters in mixed case are no word, unless they are few.
-        return len(value) >= (_SHORTEST if _ORDINARY_WORD.fullmatch(value) is None else _SHORTEST_WORD)
+        return len(value) >= (
+            _SHORTEST if _ORDINARY_WORD.fullmatch(value) is None else _SHORTEST_WORD
+        )
     mixed = any(letter.isalpha() for letter in value) and any(letter.isdigit() for letter in value)
     return len(value) >= (_SHORTEST_MIXED if mixed else _SHORTEST)
 
 
 def _arrange() -> None:
-    plain_forms[:] = sorted({form for forms in _known.values() for form in forms}, key=len, reverse=True)
+    plain_forms[:] = sorted(
+        {form for forms in _known.values() for form in forms}, key=len, reverse=True
+    )
     encoded_forms[:] = [_quoted(form).encode("utf-8", "replace") for form in plain_forms]
 
 

@@ -33,7 +33,9 @@ def control_character(text: str, *, lines: bool = False) -> str | None:
     """
     pattern = _CONTROL_IN_LINES if lines else _CONTROL
     match = pattern.search(text)
-    return ascii(match.group()) if match is not None else None
+    if match is not None:
+        return ascii(match.group())
+    return None
 
 
 def is_env_name(name: str) -> bool:
@@ -83,7 +85,9 @@ def one_line(value: object, what: str = "a value of the job script") -> str:
     text = str(value)
     character = control_character(text)
     if character is not None:
-        raise UsageError(f"{what} holds the character {character}", hint="write it in one line, without it")
+        raise UsageError(
+            f"{what} holds the character {character}", hint="write it in one line, without it"
+        )
     return text
 
 
@@ -92,7 +96,9 @@ def quoted(value: object) -> str:
     text = str(value)
     character = control_character(text, lines=True)
     if character is not None:
-        raise UsageError(f"a value of a script holds the character {character}", hint="remove it from the config")
+        raise UsageError(
+            f"a value of a script holds the character {character}", hint="remove it from the config"
+        )
     return shlex.quote(text)
 
 
@@ -120,7 +126,9 @@ def mount(text: str, *, commas: bool = True) -> str:
     """A mount that is safe to write into a command. Raises UsageError for any other; see ``mount_problem``."""
     problem = mount_problem(text, commas=commas)
     if problem is not None:
-        raise UsageError(f"the mount {text!r} {problem}", hint="write host:container or host:container:ro")
+        raise UsageError(
+            f"the mount {text!r} {problem}", hint="write host:container or host:container:ro"
+        )
     return text
 
 

@@ -9,7 +9,10 @@ _RESUME: Final = "then run the same command with --resume: finished answers are 
 _OUT_OF_FILES: Final = (errno.EMFILE, errno.ENFILE)
 _HINTS: Final = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space on that disk (df -h)"),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "make it writable, or choose another folder with -o DIR"),
+    **dict.fromkeys(
+        (errno.EROFS, errno.EACCES, errno.EPERM),
+        "make it writable, or choose another folder with -o DIR",
+    ),
     **dict.fromkeys(_OUT_OF_FILES, "raise the limit (ulimit -n 4096) or lower max_concurrent"),
 }
 

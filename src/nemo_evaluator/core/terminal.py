@@ -13,7 +13,9 @@ _LINES_AND_DIRECTIONS: Final = (*range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _UNSEEN: Final = dict.fromkeys((*_CONTROLS, *_LINES_AND_DIRECTIONS), " ")
 _ESCAPED: Final = {code: f"\\u{code:04x}" for code in _UNSEEN if code >= 0x20}
 _NARROWEST: Final = 8
-_GREEN, _RED, _YELLOW = 32, 31, 33
+_GREEN = 32
+_RED = 31
+_YELLOW = 33
 _COLOURS: Final = {
     **dict.fromkeys(("PASS", "GO", "VALID"), _GREEN),
     **dict.fromkeys(("BLOCK", "NO-GO", "INVALID"), _RED),
@@ -30,7 +32,9 @@ def coloured(text: str) -> str:
 def terminal_width(stream: TextIO | None = None) -> int | None:
     """The width to break lines at: a terminal's, or ``COLUMNS``; None for a pipe, whose lines are left whole."""
     known = (stream or sys.stdout).isatty() or os.environ.get("COLUMNS")
-    return shutil.get_terminal_size().columns if known else None
+    if known:
+        return shutil.get_terminal_size().columns
+    return None
 
 
 def harmless(text: str) -> str:
@@ -46,7 +50,9 @@ def harmless_json(text: str) -> str:
 def one_line(text: str, most: int | None = None) -> str:
     """The same on one line, cut to ``most`` characters."""
     line = " ".join(harmless(text).split())
-    return line if most is None or len(line) <= most else f"{line[: most - 1]}…"
+    if most is None or len(line) <= most:
+        return line
+    return f"{line[: most - 1]}…"
 
 
 def indented(text: str, indent: str) -> str:
@@ -56,7 +62,9 @@ def indented(text: str, indent: str) -> str:
 
 def cells(text: str) -> int:
     """How many columns of a terminal a line takes: wide characters take two."""
-    return len(text) if text.isascii() else sum(_cells_of(char) for char in text)
+    if text.isascii():
+        return len(text)
+    return sum(_cells_of(char) for char in text)
 
 
 def fitted(text: str, width: int) -> str:
@@ -71,17 +79,26 @@ def fitted(text: str, width: int) -> str:
     return text
 
 
-def table(rows: Sequence[Sequence[str]], width: int | None, narrow: Sequence[int] = ()) -> list[str]:
+def table(
+    rows: Sequence[Sequence[str]], width: int | None, narrow: Sequence[int] = ()
+) -> list[str]:
     """Rows as columns; those that ``narrow`` names give way, one after the other, where ``width`` is not enough."""
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     for at in narrow if width is not None else ():
         over = sum(widths) + 2 * (len(widths) - 1) - (width or 0)
         widths[at] = min(widths[at], max(_NARROWEST, widths[at] - max(0, over)))
-    columns = [shortened(column, w) for column, w in zip(zip(*rows, strict=True), widths, strict=True)]
+    columns: list[list[str]] = []
+    for column, w in zip(zip(*rows, strict=True), widths, strict=True):
+        columns.append(shortened(column, w))
     cut = list(zip(*columns, strict=True))
-    return [
-        "  ".join(cell + " " * (w - cells(cell)) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cut
-    ]
+    results: list[str] = []
+    for row in cut:
+        results.append(
+            "  ".join(
+                cell + " " * (w - cells(cell)) for cell, w in zip(row, widths, strict=True)
+            ).rstrip()
+        )
+    return results
 
 
 def shortened(names: Sequence[str], room: int) -> list[str]:
@@ -90,7 +107,10 @@ def shortened(names: Sequence[str], room: int) -> list[str]:
     wholes: dict[str, set[str]] = {}
     for text, name in zip(short, names, strict=True):
         wholes.setdefault(text, set()).add(name)
-    return [f"{fitted(text, room - 4)}{at:>4}" if len(wholes[text]) > 1 else text for at, text in enumerate(short, 1)]
+    results: list[str] = []
+    for at, text in enumerate(short, 1):
+        results.append(f"{fitted(text, room - 4)}{at:>4}" if len(wholes[text]) > 1 else text)
+    return results
 
 
 def _middle(text: str, room: int) -> str:
@@ -100,4 +120,8 @@ def _middle(text: str, room: int) -> str:
 
 
 def _cells_of(char: str) -> int:
-    return 0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1
+    if combining(char):
+        return 0
+    if east_asian_width(char) in "WF":
+        return 2
+    return 1

@@ -5,7 +5,9 @@ from contextlib import suppress
 
 def valid_text(text: str) -> str:
     """A text that can be encoded: surrogates that stand alone become U+FFFD, pairs of them the character they spell."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not text.isascii() else text
+    if not text.isascii():
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def text_of(value: object) -> str:

@@ -79,12 +79,17 @@ class SeedResult:
     @property
     def plain_messages(self) -> list[Message]:
         """What prompt and system say, as messages."""
-        head: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
+        if self.system:
+            head: list[Message] = [{"role": "system", "content": self.system}]
+        else:
+            head = []
         return [*head, {"role": "user", "content": self.prompt}]
 
     def stored_metadata(self) -> JsonDict:
         """The metadata as it is written to files."""
-        return {k: v for k, v in self.metadata.items() if k not in self.shown} if self.shown else self.metadata
+        if self.shown:
+            return {k: v for k, v in self.metadata.items() if k not in self.shown}
+        return self.metadata
 
 
 @dataclass(slots=True)
@@ -218,4 +223,9 @@ class ModelAccess:
         """The environment to run the agent with; ``{url}`` is left for whoever knows the address inside."""
         key = self.api_key.reveal()
         # Besides MODEL_BASE_URL, which sandboxes set: our key, and the variables that OpenAI's own client reads.
-        return {"MODEL_NAME": self.model, "OPENAI_BASE_URL": "{url}", "MODEL_API_KEY": key, "OPENAI_API_KEY": key}
+        return {
+            "MODEL_NAME": self.model,
+            "OPENAI_BASE_URL": "{url}",
+            "MODEL_API_KEY": key,
+            "OPENAI_API_KEY": key,
+        }

@@ -27,7 +27,9 @@ class _Plan:
     home: type
 
     def __init__(self, declared: type, options: dict[str, Any]) -> None:
-        self._declared, self._options, self._space = declared, options, dict(declared.__dict__)
+        self._declared = declared
+        self._options = options
+        self._space = dict(declared.__dict__)
 
     def written(self, name: str) -> Any:
         """An attribute of the class. Another thread may have come first."""
@@ -46,11 +48,14 @@ class _Unwritten:
     """Stands for an attribute of a class that is still to be written."""
 
     def __init__(self, name: str, plan: _Plan) -> None:
-        self._name, self._plan = name, plan
+        self._name = name
+        self._plan = plan
 
     def __get__(self, instance: object, owner: type) -> Any:
         found = self._plan.written(self._name)
-        return found.__get__(instance, owner) if hasattr(found, "__get__") else found
+        if hasattr(found, "__get__"):
+            return found.__get__(instance, owner)
+        return found
 
 
 def _dataclass(*, slots: bool, frozen: bool = False, eq: bool = True) -> Any:
@@ -58,11 +63,17 @@ def _dataclass(*, slots: bool, frozen: bool = False, eq: bool = True) -> Any:
         plan = _Plan(declared, {"slots": slots, "frozen": frozen, "eq": eq})
         space = dict(declared.__dict__)
         own = [name for name, kind in space.get("__annotations__", {}).items() if _is_field(kind)]
-        inherited = {name for base in declared.__mro__[1:-1] for name in getattr(base, "__slots__", ())}
+        inherited: set[Any] = set()
+        for base in declared.__mro__[1:-1]:
+            for name in getattr(base, "__slots__", ()):
+                inherited.add(name)
         for name in (*own, "__dict__", "__weakref__"):
             space.pop(name, None)
         if eq and space.get("__hash__") is None:
-            space["__hash__"] = _Unwritten("__hash__", plan) if frozen else None
+            if frozen:
+                space["__hash__"] = _Unwritten("__hash__", plan)
+            else:
+                space["__hash__"] = None
         rest = ("__repr__", "__dataclass_params__", *(("__eq__",) if eq else ()))
         for name in (*_MADE_WITH, *(_FROZEN_WITH if frozen else ()), *rest):
             space.setdefault(name, _Unwritten(name, plan))
@@ -77,7 +88,9 @@ def _dataclass(*, slots: bool, frozen: bool = False, eq: bool = True) -> Any:
 def _is_field(kind: Any) -> bool:
     if isinstance(kind, str):
         return not kind.startswith(("ClassVar", "InitVar", "KW_ONLY"))
-    return get_origin(kind) is not ClassVar and kind is not KW_ONLY and not isinstance(kind, InitVar)
+    return (
+        get_origin(kind) is not ClassVar and kind is not KW_ONLY and not isinstance(kind, InitVar)
+    )
 
 
 if TYPE_CHECKING:

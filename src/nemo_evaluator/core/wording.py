@@ -16,15 +16,27 @@ def folded(text: str, width: int | None) -> str:
     for line in text.split("\n"):
         further = " " * (len(line) - len(line.lstrip()) + 2)
         lines += textwrap.wrap(
-            line, max(width, 40), subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+            line,
+            max(width, 40),
+            subsequent_indent=further,
+            break_long_words=False,
+            break_on_hyphens=False,
         ) or [""]
     return "\n".join(lines)
 
 
-def wrapped(text: str, indent: str = "  ", *, width: int | None = None, mark: str = "") -> list[str]:
+def wrapped(
+    text: str, indent: str = "  ", *, width: int | None = None, mark: str = ""
+) -> list[str]:
     """A sentence behind its ``mark``, broken into lines of ``width``, the later ones further in."""
     first = f"{indent}{mark}"
     if width is None or not text:
         return [(first + text).rstrip()]
     further = indent + " " * max(len(mark), 2)
-    return textwrap.wrap(text, max(width, 40), initial_indent=first, subsequent_indent=further, break_on_hyphens=False)
+    return textwrap.wrap(
+        text,
+        max(width, 40),
+        initial_indent=first,
+        subsequent_indent=further,
+        break_on_hyphens=False,
+    )

@@ -32,11 +32,15 @@ class Rows(Sequence[JsonDict]):
         size = len(self)
         if isinstance(index, slice):
             numbers = range(size)[index]
-            return self if numbers == range(size) else PickedRows(self, numbers)
+            if numbers == range(size):
+                return self
+            return PickedRows(self, numbers)
         if index < 0:
             index += size
         if not 0 <= index < size:
-            raise IndexError(f"{self.source or 'dataset'} has {counted(size, 'row')}, there is no row {index}")
+            raise IndexError(
+                f"{self.source or 'dataset'} has {counted(size, 'row')}, there is no row {index}"
+            )
         return self._read(index)
 
     def expect(self, numbers: Sequence[int]) -> None:
@@ -73,7 +77,9 @@ class PickedRows(Rows):
     """Some rows of another sequence, by number."""
 
     def __init__(self, rows: Rows, numbers: Sequence[int]) -> None:
-        self._rows, self._numbers, self.source = rows, numbers, rows.source
+        self._rows = rows
+        self._numbers = numbers
+        self.source = rows.source
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -92,7 +98,9 @@ class MappedRows(Rows):
     """Rows that pass through a function, each when it is read."""
 
     def __init__(self, rows: Rows, function: Callable[[JsonDict, int], JsonDict]) -> None:
-        self._rows, self._function, self.source = rows, function, rows.source
+        self._rows = rows
+        self._function = function
+        self.source = rows.source
 
     def __len__(self) -> int:
         return len(self._rows)

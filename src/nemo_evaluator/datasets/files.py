@@ -36,7 +36,9 @@ _KEPT = 4
 def open_file(path: Path, source: str | None = None) -> Rows:
     """The rows of a file, by its suffix; an unknown suffix is read as JSON lines."""
     if not path.is_file():
-        raise UsageError(f"dataset file {path} does not exist", hint=f"looked in {path.absolute().parent}")
+        raise UsageError(
+            f"dataset file {path} does not exist", hint=f"looked in {path.absolute().parent}"
+        )
     source = source or str(path)
     if path.name.lower().endswith(".gz"):
         path = cached(path, path.name.lower().removesuffix(".gz"), partial(_gunzip, path))
@@ -62,12 +64,16 @@ def _open_json(path: Path, source: str) -> Rows:
         rows = JsonlRows(path, source)
         if len(rows) > 1:
             return rows
-        raise UsageError(f"{source} is not valid JSON: {error}", hint="repair it, or save it as .jsonl") from error
+        raise UsageError(
+            f"{source} is not valid JSON: {error}", hint="repair it, or save it as .jsonl"
+        ) from error
     if isinstance(value, dict):
         listed = next((value[key] for key in _LIST_KEYS if isinstance(value.get(key), list)), None)
         value = [value] if listed is None else listed
     if not isinstance(value, list):
-        raise UsageError(f"{source} holds a {type(value).__name__}", hint="a .json dataset is a list of objects")
+        raise UsageError(
+            f"{source} holds a {type(value).__name__}", hint="a .json dataset is a list of objects"
+        )
     return ListRows(value, source)
 
 
@@ -87,17 +93,23 @@ def _gunzip(path: Path, target: IO[bytes]) -> None:
         with gzip.open(path) as packed:
             shutil.copyfileobj(packed, target, 1 << 20)
     except (gzip.BadGzipFile, EOFError) as error:
-        raise UsageError(f"{path} is not a whole gzip file: {error}", hint="fetch it again") from error
+        raise UsageError(
+            f"{path} is not a whole gzip file: {error}", hint="fetch it again"
+        ) from error
 
 
 def _csv_to_jsonl(path: Path, delimiter: str, source: str, target: IO[bytes]) -> None:
     csv.field_size_limit(_LONGEST_FIELD)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader: csv.DictReader[Any] = csv.DictReader(file, delimiter=delimiter, restkey="", restval="")
+        reader: csv.DictReader[Any] = csv.DictReader(
+            file, delimiter=delimiter, restkey="", restval=""
+        )
         for row in reader:
             if "" in row:
                 hint = "quote fields that contain the delimiter"
-                raise UsageError(f"{source}, line {reader.line_num}: more fields than the header has", hint=hint)
+                raise UsageError(
+                    f"{source}, line {reader.line_num}: more fields than the header has", hint=hint
+                )
             target.write(dumps(row) + b"\n")
 
 
@@ -108,10 +120,13 @@ class ParquetRows(Rows):
     """
 
     def __init__(self, path: Path, source: str) -> None:
-        self.path, self.source = path, source
+        self.path = path
+        self.source = source
         self._file: Any = optional("pyarrow.parquet", extra="all", what="pyarrow").ParquetFile(path)
         groups = range(self._file.metadata.num_row_groups)
-        self._ends = list(accumulate(self._file.metadata.row_group(group).num_rows for group in groups))
+        self._ends = list(
+            accumulate(self._file.metadata.row_group(group).num_rows for group in groups)
+        )
         self._table = lru_cache(_KEPT)(self._file.read_row_group)
 
     @property

@@ -28,8 +28,14 @@ from nemo_evaluator.datasets.settings import cache_dir, is_offline
 _PARQUET_BRANCH = "refs/convert/parquet"
 # What the libraries say, in small letters (their classes change, their words are steadier), and what that means.
 _KNOWN = {
-    "gated|401|403": ("{repo} is gated", "accept its terms at {page}, then set HF_TOKEN to a token that may read it"),
-    "builderconfig|config name is missing": ("{repo} has no config {config!r}", "add ?config=...; it has: {listed}"),
+    "gated|401|403": (
+        "{repo} is gated",
+        "accept its terms at {page}, then set HF_TOKEN to a token that may read it",
+    ),
+    "builderconfig|config name is missing": (
+        "{repo} has no config {config!r}",
+        "add ?config=...; it has: {listed}",
+    ),
     "unknown split|bad split": ("{repo} has no split {split!r}", "it has: {listed}"),
     "404|doesn't exist|notfound": (
         "there is no dataset {repo!r} on the hub (or you may not see it)",
@@ -53,8 +59,11 @@ def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
     if revision is None or not cache_path(ref, revision).exists():
         _refuse_offline(ref.key)
         try:
-            revision = revision or str(hub_client().HfApi().dataset_info(ref.repo, revision=ref.revision).sha)
-            if not (kept := cache_path(ref, revision)).exists():
+            revision = revision or str(
+                hub_client().HfApi().dataset_info(ref.repo, revision=ref.revision).sha
+            )
+            kept = cache_path(ref, revision)
+            if not kept.exists():
                 _write(kept, _download(ref, revision))
         except NelError:
             raise
@@ -66,7 +75,9 @@ def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
 def _refuse_offline(what: str) -> None:
     if is_offline():
         hint = "run once with a network, or point NEL_DATA_MIRROR at a mirror that holds it"
-        raise UsageError(f"{what} is not in the cache, and nothing may be fetched (offline)", hint=hint)
+        raise UsageError(
+            f"{what} is not in the cache, and nothing may be fetched (offline)", hint=hint
+        )
 
 
 def cache_path(ref: DatasetRef, revision: str) -> Path:
@@ -93,13 +104,17 @@ def download(url: str) -> Path:
             with replacing(kept) as file, urlopen(url, timeout=60) as answer:  # noqa: S310 - only http and https come here
                 shutil.copyfileobj(answer, file)
         except (URLError, OSError) as error:
-            raise UsageError(f"cannot fetch {url}: {error}", hint="check the network, or use a mirror") from error
+            raise UsageError(
+                f"cannot fetch {url}: {error}", hint="check the network, or use a mirror"
+            ) from error
     return kept
 
 
 def _download(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
     if ref.file:
-        path = hub_client().hf_hub_download(ref.repo, ref.file, repo_type="dataset", revision=revision)
+        path = hub_client().hf_hub_download(
+            ref.repo, ref.file, repo_type="dataset", revision=revision
+        )
         return open_file(Path(path), ref.key)
     library = hub_library()
     try:
@@ -122,17 +137,30 @@ def _write(target: Path, rows: Iterable[dict[str, Any]]) -> None:
             for key, value in row.items():
                 # Media cells in the form that mirrors use: base64 text.
                 if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
-                    row[key] = {"path": value.get("path"), "bytes_base64": base64.b64encode(value["bytes"]).decode()}
+                    row[key] = {
+                        "path": value.get("path"),
+                        "bytes_base64": base64.b64encode(value["bytes"]).decode(),
+                    }
             file.write(orjson.dumps(row, default=str, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
 
 
 def explain(ref: DatasetRef, error: Exception) -> UsageError:
     """What went wrong at the hub, and how to mend it."""
-    text, kind = str(error), type(error).__name__
+    text = str(error)
+    kind = type(error).__name__
     choices = re.search(r"\[(['\"][^\]]+)\]", text)
-    listed = choices[1].replace("'", "").replace('"', "") if choices else ""
+    if choices:
+        listed = choices[1].replace("'", "").replace('"', "")
+    else:
+        listed = ""
     page = f"https://huggingface.co/datasets/{ref.repo}"
-    told = {"repo": ref.repo, "config": ref.config, "split": ref.split, "listed": listed, "page": page}
+    told = {
+        "repo": ref.repo,
+        "config": ref.config,
+        "split": ref.split,
+        "listed": listed,
+        "page": page,
+    }
     for words, (what, fix) in _KNOWN.items():
         if re.search(words, f"{text} {kind}".lower()):
             return UsageError(what.format(**told), hint=fix.format(**told))

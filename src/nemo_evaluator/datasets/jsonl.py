@@ -35,7 +35,8 @@ class JsonlRows(Rows):
         self._starts, self._sizes = _index(path)
         # What was read last and where it begins, set in one go because several threads may read; and which row a
         # reader in order asks for next.
-        self._block, self._next = (b"", 0), 0
+        self._block = (b"", 0)
+        self._next = 0
         self._expected: dict[int, bytes] = {}
 
     def __len__(self) -> int:
@@ -47,7 +48,10 @@ class JsonlRows(Rows):
         self._expected = {}
         if sum(self._sizes[number] for number in numbers) <= _CHUNK:
             with suppress(OSError):
-                self._expected = {number: self._pread(number, self._sizes[number]) for number in numbers}
+                expected: dict[int, bytes] = {}
+                for number in numbers:
+                    expected[number] = self._pread(number, self._sizes[number])
+                self._expected = expected
 
     def _pread(self, index: int, length: int) -> bytes:
         if self._fd < 0:
@@ -66,11 +70,16 @@ class JsonlRows(Rows):
 
     def _line(self, index: int) -> bytes | memoryview:
         block, block_at = self._block
-        size, at = self._sizes[index], self._starts[index] - block_at
+        size = self._sizes[index]
+        at = self._starts[index] - block_at
         if not 0 <= at <= len(block) - size:
             # A reader in order is given a block of rows at a time, any other only what it asks for.
-            length = max(size, _BLOCK) if index == self._next else size
-            block, at = self._pread(index, length), 0
+            if index == self._next:
+                length = max(size, _BLOCK)
+            else:
+                length = size
+            block = self._pread(index, length)
+            at = 0
             self._block = block, self._starts[index]
         self._next = index + 1
         return memoryview(block)[at : at + size]
@@ -99,9 +108,13 @@ class JsonlRows(Rows):
 
 def _index(path: Path) -> tuple[array[int], array[int]]:
     """Start and size of every line that is not blank."""
-    starts, sizes = array("q"), array("i")
+    starts = array("q")
+    sizes = array("i")
     with path.open("rb", buffering=_CHUNK) as file:
-        position = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
+        if file.read(len(_BOM)) == _BOM:
+            position = len(_BOM)
+        else:
+            position = 0
         file.seek(position)
         for line in file:
             size = len(line) - line.endswith(b"\n")

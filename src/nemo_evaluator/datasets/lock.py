@@ -45,7 +45,9 @@ def read_lock(path: Path | None = None) -> dict[str, LockEntry]:
     except FileNotFoundError:
         return {}
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is not a dataset lock: {error}", hint="delete it to start anew") from error
+        raise UsageError(
+            f"{path} is not a dataset lock: {error}", hint="delete it to start anew"
+        ) from error
 
 
 def check(key: str, found: LockEntry) -> None:
@@ -54,7 +56,9 @@ def check(key: str, found: LockEntry) -> None:
     known = read_lock(path).get(key)
     if known is not None and known.sha256 == found.sha256:
         return
-    changed = known and (f"has changed since it was locked (locked: {_described(known)}; now: {_described(found)})")
+    changed = known and (
+        f"has changed since it was locked (locked: {_described(known)}; now: {_described(found)})"
+    )
     if is_frozen():
         hint = "run once without --frozen to accept it, or restore the locked data"
         raise UsageError(f"{key} {changed or 'is not in the lock'}: {path}", hint=hint)
@@ -96,7 +100,10 @@ def forget(keys: set[str]) -> list[str]:
 
 def write_lock(entries: dict[str, LockEntry], path: Path) -> None:
     """Write a whole lock file."""
-    write_json(path, {"version": _VERSION, "datasets": {key: asdict(entries[key]) for key in sorted(entries)}})
+    write_json(
+        path,
+        {"version": _VERSION, "datasets": {key: asdict(entries[key]) for key in sorted(entries)}},
+    )
 
 
 def _described(entry: LockEntry) -> str:

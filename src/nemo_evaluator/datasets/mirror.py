@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import yaml
 
@@ -53,12 +53,18 @@ class Mirror:
     def read(cls, folder: Path) -> Self:
         path = folder / INDEX
         if not path.is_file():
-            raise UsageError(f"{folder} has no {INDEX}", hint="fill a mirror with: nel data mirror BENCHMARK --to DIR")
+            raise UsageError(
+                f"{folder} has no {INDEX}",
+                hint="fill a mirror with: nel data mirror BENCHMARK --to DIR",
+            )
         return cls(folder, _read_index(path, path.stat().st_mtime_ns))
 
     def find(self, ref: DatasetRef) -> MirrorEntry | None:
         """The entry of a dataset; without a config in ``ref``, the only config there is."""
-        same = [e for e in self.entries if e.dataset.lower() == ref.repo.lower() and e.split == ref.split]
+        same: list[MirrorEntry] = []
+        for e in self.entries:
+            if e.dataset.lower() == ref.repo.lower() and e.split == ref.split:
+                same.append(e)
         exact = [entry for entry in same if entry.config == ref.config]
         if not exact and ref.config is None and len({entry.config for entry in same}) == 1:
             exact = same
@@ -67,15 +73,21 @@ class Mirror:
     def open(self, entry: MirrorEntry, source: str) -> Rows:
         """The rows of an entry; a damaged file is an error."""
         path = self.folder / entry.file
-        if problem := _damage(path, entry):
-            raise UsageError(f"{path}: {problem}", hint=f"check the mirror with: nel data verify {self.folder}")
+        problem = _damage(path, entry)
+        if problem:
+            raise UsageError(
+                f"{path}: {problem}", hint=f"check the mirror with: nel data verify {self.folder}"
+            )
         return open_file(path, source)
 
     def missing(self, ref: DatasetRef) -> UsageError:
         """The error for a dataset that is not here, saying what is."""
         same = [e for e in self.entries if e.dataset.lower() == ref.repo.lower()]
         near = sorted(f"{f'config={e.config} ' if e.config else ''}split={e.split}" for e in same)
-        have = f"; it has {ref.repo} with {', '.join(near[:12])}" if near else f"; it has nothing of {ref.repo}"
+        if near:
+            have = f"; it has {ref.repo} with {', '.join(near[:12])}"
+        else:
+            have = f"; it has nothing of {ref.repo}"
         hint = f"on a connected machine: nel data mirror BENCHMARK --to {self.folder}"
         return UsageError(f"the mirror {self.folder} does not hold {ref.key}{have}", hint=hint)
 
@@ -87,7 +99,10 @@ class Mirror:
             problem = _damage(path, entry)
             if problem is None:
                 count = len(open_file(path))
-                problem = None if count == entry.rows else f"holds {counted(count, 'row')}, the index says {entry.rows}"
+                if count == entry.rows:
+                    problem = None
+                else:
+                    problem = f"holds {counted(count, 'row')}, the index says {entry.rows}"
             if problem:
                 problems.append(f"{entry.file}: {problem}")
         return problems
@@ -105,7 +120,9 @@ def _read_index(path: Path, changed: int) -> tuple[MirrorEntry, ...]:
 
 def write_index(folder: Path, entries: list[MirrorEntry]) -> None:
     """Write the index of a mirror folder."""
-    listed = [{key: value for key, value in asdict(entry).items() if value is not None} for entry in entries]
+    listed: list[dict[str, Any]] = []
+    for entry in entries:
+        listed.append({key: value for key, value in asdict(entry).items() if value is not None})
     text = yaml.safe_dump({"version": 1, "datasets": listed}, sort_keys=False, allow_unicode=True)
     write_atomic(folder / INDEX, text)
 
@@ -132,7 +149,10 @@ def fill(folder: Path, opened: Iterable[Opened]) -> list[MirrorEntry]:
     """Write datasets that benchmarks opened into a mirror folder, as JSON lines; what it held before stays, what is the
     same dataset is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
-    kept = list(Mirror.read(folder).entries) if (folder / INDEX).exists() else []
+    if (folder / INDEX).exists():
+        kept = list(Mirror.read(folder).entries)
+    else:
+        kept = []
     added: dict[tuple[str, str | None, str], MirrorEntry] = {}
     for one in opened:
         ref = one.ref

@@ -26,16 +26,20 @@ def mirrored_hub() -> Iterator[None]:
     mirror = Mirror.read(folder)
     original: Callable[..., Any] = library.load_dataset
 
-    def load_dataset(path: str, name: str | None = None, *others: Any, split: str | None = None, **more: Any) -> Any:
+    def load_dataset(
+        path: str, name: str | None = None, *others: Any, split: str | None = None, **more: Any
+    ) -> Any:
         found = _entries(mirror, path, name)
         if not found:
             return original(path, name, *others, split=split, **more)
-        wanted = DatasetRef(path).with_split(split) if split is not None else None
-        splits = {
-            entry.split: library.Dataset.from_list(_rows(mirror, entry, name))
-            for entry in found
-            if wanted is None or entry.split == wanted.split
-        }
+        if split is not None:
+            wanted: DatasetRef | None = DatasetRef(path).with_split(split)
+        else:
+            wanted = None
+        splits: dict[str, Any] = {}
+        for entry in found:
+            if wanted is None or entry.split == wanted.split:
+                splits[entry.split] = library.Dataset.from_list(_rows(mirror, entry, name))
         if wanted is None:
             return library.DatasetDict(splits)
         if wanted.split not in splits:
@@ -52,17 +56,24 @@ def mirrored_hub() -> Iterator[None]:
 
 def _entries(mirror: Mirror, path: str, config: str | None) -> list[MirrorEntry]:
     """The splits of a dataset, by its name with or without the owner."""
-    named = [e for e in mirror.entries if path.lower() in (e.dataset.lower(), e.dataset.lower().rpartition("/")[2])]
+    named: list[MirrorEntry] = []
+    for e in mirror.entries:
+        if path.lower() in (e.dataset.lower(), e.dataset.lower().rpartition("/")[2]):
+            named.append(e)
     exact = [entry for entry in named if entry.config == config]
     only = {entry.config for entry in named}
     whole = [entry for entry in named if entry.config == "all"]
-    return exact or whole or (named if len(only) == 1 and (config is None or only == {None}) else [])
+    return (
+        exact or whole or (named if len(only) == 1 and (config is None or only == {None}) else [])
+    )
 
 
 def _rows(mirror: Mirror, entry: MirrorEntry, config: str | None) -> list[JsonDict]:
     rows = _all_rows(mirror, entry)
     chosen = config not in (None, entry.config) and entry.config == "all"
-    return [row for row in rows if row.get(_CONFIG_COLUMN) == config] if chosen else rows
+    if chosen:
+        return [row for row in rows if row.get(_CONFIG_COLUMN) == config]
+    return rows
 
 
 @lru_cache(maxsize=4)

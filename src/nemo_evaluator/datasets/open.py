@@ -46,7 +46,11 @@ def open_rows(dataset: str | Path | DatasetRef, base: Path | None = None) -> Row
     for candidate in (Path(name).expanduser(), *((base / name,) if base else ())):
         if candidate.is_file():
             return open_file(candidate)
-    if isinstance(dataset, Path) or _LOOKS_LIKE_PATH.search(name.partition("?")[0]) or name.lower().endswith(SUFFIXES):
+    if (
+        isinstance(dataset, Path)
+        or _LOOKS_LIKE_PATH.search(name.partition("?")[0])
+        or name.lower().endswith(SUFFIXES)
+    ):
         looked = " and ".join(sorted({str(Path.cwd()), *([str(base)] if base else [])}))
         hint = f"looked in {looked}; a hub dataset is written hf://owner/name?split=..."
         raise UsageError(f"dataset file {name} does not exist", hint=hint)
@@ -61,7 +65,9 @@ def open_ref(ref: DatasetRef) -> Rows:
         entry = mirror.find(ref)
         if entry is None:
             raise mirror.missing(ref)
-        rows, revision, origin = mirror.open(entry, ref.key), entry.revision, "mirror"
+        rows = mirror.open(entry, ref.key)
+        revision = entry.revision
+        origin = "mirror"
         complete = entry.complete
         if not complete:
             _log.warning("%s: the mirror holds a part of it (%s rows)", ref.key, f"{len(rows):,}")
@@ -71,10 +77,13 @@ def open_ref(ref: DatasetRef) -> Rows:
         from nemo_evaluator.datasets.hub import fetch  # noqa: PLC0415
 
         rows, revision = fetch(ref, ref.revision or (known.revision if known else None))
-        origin, complete = "hub", True
-    _record(Opened(ref, rows, revision, complete))
-    lock.check(ref.key, LockEntry(rows.content_hash(), len(rows), revision, origin))
-    return rows if ref.part is None else PickedRows(rows, ref.numbers(len(rows)))
+        origin = "hub"
+        complete = True
+    _record(Opened(ref, rows, revision, complete=complete))
+    lock.check(ref.key, LockEntry(rows.content_hash(), len(rows), revision, origin=origin))
+    if ref.part is None:
+        return rows
+    return PickedRows(rows, ref.numbers(len(rows)))
 
 
 def open_url(url: str, fetch: Callable[[str], Rows] | None = None) -> Rows:
@@ -82,9 +91,14 @@ def open_url(url: str, fetch: Callable[[str], Rows] | None = None) -> Rows:
     remember_urls(url)
     name = public_url(url)
     folder = mirror_dir()
-    rows = _mirrored_url(Mirror.read(folder), name) if folder else (fetch or _fetch_url)(url)
+    if folder:
+        rows = _mirrored_url(Mirror.read(folder), name)
+    else:
+        rows = (fetch or _fetch_url)(url)
     _record(Opened(DatasetRef(name), rows, None))
-    lock.check(name, LockEntry(rows.content_hash(), len(rows), None, "mirror" if folder else "url"))
+    lock.check(
+        name, LockEntry(rows.content_hash(), len(rows), None, origin="mirror" if folder else "url")
+    )
     return rows
 
 
@@ -113,4 +127,6 @@ def _record(opened: Opened) -> None:
 
 def as_rows(value: Any, source: str = "") -> Rows:
     """Rows out of whatever a dataset function returned: rows, a list, a generator, or a hub ``Dataset``."""
-    return value if isinstance(value, Rows) else ListRows(value, source)
+    if isinstance(value, Rows):
+        return value
+    return ListRows(value, source)

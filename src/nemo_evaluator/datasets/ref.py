@@ -36,9 +36,13 @@ class DatasetRef:
         values = dict(parse_qsl(query, keep_blank_values=False))
         unknown = [key for key in values if key not in _KEYS]
         if unknown:
-            raise UsageError(f"{uri!r}: unknown key {unknown[0]!r}", hint=did_you_mean(unknown[0], _KEYS))
+            raise UsageError(
+                f"{uri!r}: unknown key {unknown[0]!r}", hint=did_you_mean(unknown[0], _KEYS)
+            )
         split, part = _split_part(values.get("split", "test"))
-        return cls(repo, values.get("config"), split, values.get("revision"), part, values.get("file"))
+        return cls(
+            repo, values.get("config"), split, values.get("revision"), part, values.get("file")
+        )
 
     def with_split(self, split: str) -> Self:
         """The same dataset, another split."""
@@ -65,11 +69,15 @@ def _split_part(split: str) -> tuple[str, str | None]:
         return split, None
     found = _SLICE.match(split)
     if found is None:
-        raise UsageError(f"cannot read the split {split!r}", hint="write it as test, test[:100] or test[10%:20%]")
+        raise UsageError(
+            f"cannot read the split {split!r}", hint="write it as test, test[:100] or test[10%:20%]"
+        )
     return found["split"], f"{found['start'] or ''}:{found['stop'] or ''}"
 
 
 def _bound(text: str, size: int) -> int | None:
     if not text:
         return None
-    return round(int(text[:-1]) * size / 100) if text.endswith("%") else int(text)
+    if text.endswith("%"):
+        return round(int(text[:-1]) * size / 100)
+    return int(text)

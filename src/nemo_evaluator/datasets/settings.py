@@ -42,26 +42,37 @@ def configure(settings: DataSettings | None = None, **changes: Any) -> DataSetti
 def use_datasets(data: DatasetsConfig) -> None:
     """Make the config's dataset settings those of this process."""
     mirror, lock = (Path(given) if given else None for given in (data.mirror, data.lock))
-    configure(DataSettings(mirror=mirror, lock=lock, offline=data.offline or None, frozen=data.frozen or None))
+    configure(
+        DataSettings(
+            mirror=mirror, lock=lock, offline=data.offline or None, frozen=data.frozen or None
+        )
+    )
 
 
 def mirror_dir() -> Path | None:
     """The mirror in force: ``datasets.mirror`` of the config, else ``NEL_DATA_MIRROR``."""
-    chosen = _current.mirror or (Path(value) if (value := os.environ.get("NEL_DATA_MIRROR")) else None)
+    chosen = _current.mirror or (
+        Path(value) if (value := os.environ.get("NEL_DATA_MIRROR")) else None
+    )
     if chosen is not None and not chosen.expanduser().is_dir():
         hint = "fix datasets.mirror or NEL_DATA_MIRROR, or fill one with: nel data mirror BENCHMARK --to DIR"
         raise UsageError(f"the dataset mirror {chosen} is not a folder", hint=hint)
-    return chosen.expanduser() if chosen else None
+    if chosen:
+        return chosen.expanduser()
+    return None
 
 
 def lock_file() -> Path:
     """The lock in force: as set, else ``nel-data.lock.json`` of this folder if it exists, else the user's own."""
     if _current.lock is not None:
         return _current.lock
-    if value := os.environ.get("NEL_DATA_LOCK"):
+    value = os.environ.get("NEL_DATA_LOCK")
+    if value:
         return Path(value)
     local = Path(LOCK_NAME)
-    return local if local.exists() else cache_dir() / LOCK_NAME
+    if local.exists():
+        return local
+    return cache_dir() / LOCK_NAME
 
 
 def is_offline() -> bool:
@@ -75,7 +86,9 @@ def is_frozen() -> bool:
 
 
 def _is_set(chosen: bool | None, *variables: str) -> bool:
-    return any(os.environ.get(name, "").lower() in _TRUE for name in variables) if chosen is None else chosen
+    if chosen is None:
+        return any(os.environ.get(name, "").lower() in _TRUE for name in variables)
+    return chosen
 
 
 def cache_dir() -> Path:
@@ -94,4 +107,7 @@ def cache_dir() -> Path:
             continue
         if os.access(folder, os.W_OK):
             return folder
-    raise UsageError("no folder to keep datasets in can be written", hint="set NEL_CACHE_DIR to a writable folder")
+    raise UsageError(
+        "no folder to keep datasets in can be written",
+        hint="set NEL_CACHE_DIR to a writable folder",
+    )

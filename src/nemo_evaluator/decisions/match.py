@@ -16,8 +16,14 @@ def discover_bundles(path: Path | str) -> dict[str, Bundle]:
         other = found.setdefault(run.name, run)
         if other is not run:
             shards = any(SHARD.fullmatch(part) for part in run.path.parts)
-            hint = "merge the shards first: nel eval merge" if shards else "give the folder of one of them"
-            raise UsageError(f"{other.path.parent} and {run.path.parent} both hold a run of {run.name!r}", hint=hint)
+            if shards:
+                hint = "merge the shards first: nel eval merge"
+            else:
+                hint = "give the folder of one of them"
+            raise UsageError(
+                f"{other.path.parent} and {run.path.parent} both hold a run of {run.name!r}",
+                hint=hint,
+            )
     return found
 
 
@@ -33,11 +39,15 @@ class Matched:
         return ((name, *sides) for name, sides in self.pairs.items())
 
 
-def match_bundles(baseline: dict[str, Bundle], candidate: dict[str, Bundle], *, by_name: bool = False) -> Matched:
+def match_bundles(
+    baseline: dict[str, Bundle], candidate: dict[str, Bundle], *, by_name: bool = False
+) -> Matched:
     """Match two sides by benchmark name; unless ``by_name``, one benchmark on each side matches whatever its name."""
     if len(baseline) == len(candidate) == 1 and not by_name:
         (name, one), (_, other) = *baseline.items(), *candidate.items()
         return Matched({name: (one, other)}, [], [])
     shared = [name for name in baseline if name in candidate]
-    only = [[name for name in side if name not in shared] for side in (baseline, candidate)]
+    only: list[list[str]] = []
+    for side in (baseline, candidate):
+        only.append([name for name in side if name not in shared])
     return Matched({name: (baseline[name], candidate[name]) for name in shared}, only[0], only[1])

@@ -52,7 +52,11 @@ class Side:
 
     def take(self, at: Ints) -> Self:
         return replace(
-            self, keys=self.keys[at], rewards=self.rewards[at], answers=self.answers[at], first=self.first[at]
+            self,
+            keys=self.keys[at],
+            rewards=self.rewards[at],
+            answers=self.answers[at],
+            first=self.first[at],
         )
 
 
@@ -87,12 +91,16 @@ class Pairing:
     @property
     def bounded(self) -> bool:
         """Whether all rewards of both sides lie in [0, 1]; beyond, nothing is known about how far they may go."""
-        return min(self.baseline.low, self.candidate.low) >= 0 and max(self.baseline.high, self.candidate.high) <= 1
+        return (
+            min(self.baseline.low, self.candidate.low) >= 0
+            and max(self.baseline.high, self.candidate.high) <= 1
+        )
 
     @property
     def scale(self) -> float:
         """The largest difference two rewards can have: 1 for rewards in [0, 1], the observed range otherwise."""
-        low, high = min(self.baseline.low, self.candidate.low), max(self.baseline.high, self.candidate.high)
+        low = min(self.baseline.low, self.candidate.low)
+        high = max(self.baseline.high, self.candidate.high)
         return max(1.0, high, high - low)
 
     def alike(self, values: Floats) -> bool:
@@ -120,14 +128,18 @@ class Pairing:
     def share(self) -> float:
         """Paired problems as a share of the smaller side."""
         smaller = min(self.baseline.problems, self.candidate.problems)
-        return len(self) / smaller if smaller else 0.0
+        if smaller:
+            return len(self) / smaller
+        return 0.0
 
     @property
     def scarce(self) -> list[str]:
         """The doubt where problems pair, and too few of them."""
         if not len(self) or self.share >= _LEAST_SHARE:
             return []
-        return [f"only {counted(len(self), 'problem')} paired ({self.share:.0%} of the smaller side)"]
+        return [
+            f"only {counted(len(self), 'problem')} paired ({self.share:.0%} of the smaller side)"
+        ]
 
 
 def pair(baseline: RowTable, candidate: RowTable, by: PairBy = "auto") -> Pairing:
@@ -135,18 +147,34 @@ def pair(baseline: RowTable, candidate: RowTable, by: PairBy = "auto") -> Pairin
     # A step that failed before it was asked has no hash, and no reward to pair either.
     hashed = [bool((rows.content[rows.scored] != 0).all()) for rows in (baseline, candidate)]
     if by == "content" and not all(hashed):
-        raise UsageError("rows without problem_hash cannot be paired by content", hint="pair them by index")
-    how: PairedBy = "content" if by == "content" or (by == "auto" and all(hashed)) else "index"
-    left, right = _side(baseline, how), _side(candidate, how)
-    _, at_left, at_right = np.intersect1d(left.keys, right.keys, assume_unique=True, return_indices=True)
+        raise UsageError(
+            "rows without problem_hash cannot be paired by content", hint="pair them by index"
+        )
+    if by == "content" or (by == "auto" and all(hashed)):
+        how: PairedBy = "content"
+    else:
+        how = "index"
+    left = _side(baseline, how)
+    right = _side(candidate, how)
+    _, at_left, at_right = np.intersect1d(
+        left.keys, right.keys, assume_unique=True, return_indices=True
+    )
     # How many of a side's problems the other was not asked at all, as far as its rows say.
-    only = [
-        int(np.count_nonzero(np.isin(side.keys, keys_of(other, how), invert=True)))
-        for side, other in ((left, candidate), (right, baseline))
-    ]
-    found = Pairing(how, left.take(at_left), right.take(at_right), only[0], only[1], ())
+    only: list[int] = []
+    for side, other in ((left, candidate), (right, baseline)):
+        only.append(int(np.count_nonzero(np.isin(side.keys, keys_of(other, how), invert=True))))
+    found = Pairing(
+        how,
+        left.take(at_left),
+        right.take(at_right),
+        only_baseline=only[0],
+        only_candidate=only[1],
+        warnings=(),
+    )
     by_need = by == "auto" and how == "index"
-    return replace(found, warnings=tuple(_warnings(found, baseline, candidate, hashed, by_need)))
+    return replace(
+        found, warnings=tuple(_warnings(found, baseline, candidate, hashed=hashed, by_need=by_need))
+    )
 
 
 def _warnings(
@@ -155,11 +183,15 @@ def _warnings(
     if not len(baseline) or not len(candidate):
         return
     if by_need:
-        who = "both sides have" if not any(hashed) else f"the {'candidate' if hashed[0] else 'baseline'} has"
+        if not any(hashed):
+            who = "both sides have"
+        else:
+            who = f"the {'candidate' if hashed[0] else 'baseline'} has"
         yield f"problems are paired by index: {who} rows without problem_hash"
     elif found.by == "index" and all(hashed) and len(found):
         other = baseline.content[found.baseline.first] != candidate.content[found.candidate.first]
-        if count := int(np.count_nonzero(other)):
+        count = int(np.count_nonzero(other))
+        if count:
             yield f"of {counted(len(found), 'problem')} paired by index, {count:,} with different content"
     elif found.by == "content" and not len(found):
         yield "no problem has the same content on both sides: other data, or other words (then --pair-by index)"
@@ -170,11 +202,14 @@ def _warnings(
 
 def keys_of(rows: RowTable, by: PairedBy) -> NDArray[Any]:
     """What tells the problems of rows apart. Hashes as signed numbers sort differently, but equally on both sides."""
-    return rows.content.view(np.int64) if by == "content" else rows.problem
+    if by == "content":
+        return rows.content.view(np.int64)
+    return rows.problem
 
 
 def _side(rows: RowTable, by: PairedBy) -> Side:
-    keys, use_content = keys_of(rows, by), by == "content"
+    keys = keys_of(rows, by)
+    use_content = by == "content"
     problems = len(np.unique(keys))
     if use_content and bool((keys == 0).any()):
         problems += len(np.unique(rows.problem[keys == 0])) - 1
@@ -189,7 +224,9 @@ def _side(rows: RowTable, by: PairedBy) -> Side:
         binary=is_binary(reward),
         problems=problems,
         unscored=problems - len(grouped),
-        doubled=_doubled(keys[where], rows.problem[where]) if use_content and grouped.rows > len(grouped) else 0,
+        doubled=_doubled(keys[where], rows.problem[where])
+        if use_content and grouped.rows > len(grouped)
+        else 0,
         low=float(reward.min()) if len(reward) else 0.0,
         high=float(reward.max()) if len(reward) else 1.0,
     )
@@ -198,7 +235,8 @@ def _side(rows: RowTable, by: PairedBy) -> Side:
 def _doubled(keys: NDArray[Any], problem: Ints) -> int:
     """How many problems stand under more than one index."""
     order = np.lexsort((problem, keys))
-    keys, problem = keys[order], problem[order]
+    keys = keys[order]
+    problem = problem[order]
     again = (keys[1:] == keys[:-1]) & (problem[1:] != problem[:-1])
     return len(np.unique(keys[1:][again]))
 
@@ -217,21 +255,31 @@ def missing_range(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) 
 
 def hidden_loss(found: JsonDict, max_drop: float, better: float) -> list[str]:
     """The warning that failed rows could hide more than may be lost."""
-    worst = found["difference"]["lower" if better > 0 else "upper"] if found else 0.0
+    if found:
+        worst: Any | float = found["difference"]["lower" if better > 0 else "upper"]
+    else:
+        worst = 0.0
     if better * worst >= -max_drop:
         return []
     failed = found["baseline"]["missing"], found["candidate"]["missing"]
     where = f"{failed[0]:,} in the baseline, {failed[1]:,} in the candidate"
-    return [f"rows that failed ({where}) could hide more than the limit: at worst the difference is {worst:+.4f}"]
+    return [
+        f"rows that failed ({where}) could hide more than the limit: at worst the difference is {worst:+.4f}"
+    ]
 
 
 def missing_rows(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> tuple[int, int]:
     """How many planned rows of each side have no score."""
-    left, right = (planned_rows(run, side) - int(side.scored.sum()) for run, side in zip(runs, rows, strict=True))
+    left, right = (
+        planned_rows(run, side) - int(side.scored.sum())
+        for run, side in zip(runs, rows, strict=True)
+    )
     return left, right
 
 
-def imagined(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable], pairing: Pairing, better: float) -> Pairing:
+def imagined(
+    runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable], pairing: Pairing, better: float
+) -> Pairing:
     """The pairing if every missing row spoke for the side that ``better`` is against. 1 makes the candidate's missing
     rows 0 and the baseline's 1, -1 the other way round. Only for rewards in [0, 1]."""
     best, worst = (1.0, 0.0) if better > 0 else (0.0, 1.0)
@@ -242,12 +290,12 @@ def imagined(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable], pairi
         -(-(planned_rows(run, side) - len(some)) // (int(side.repeat.max(initial=0)) + 1))
         for run, side, some in zip(runs, rows, kept, strict=True)
     )
-    filled = [
-        replace(side, reward=np.where(side.scored, side.reward, value))
-        for side, value in zip(kept, (best, worst), strict=True)
-    ]
+    filled: list[RowTable] = []
+    for side, value in zip(kept, (best, worst), strict=True):
+        filled.append(replace(side, reward=np.where(side.scored, side.reward, value)))
     found = pair(filled[0], filled[1], pairing.by)
-    left, right = _more(found.baseline, unknown, best), _more(found.candidate, unknown, worst)
+    left = _more(found.baseline, unknown, best)
+    right = _more(found.candidate, unknown, worst)
     return replace(found, baseline=left, candidate=right)
 
 

@@ -23,7 +23,9 @@ def check_baselines(config: EvalConfig, shard: Shard | None) -> None:
             continue
         if shard is not None:
             why = "stop_when is not for shards: each sees a part of the problems and decides on that alone"
-            raise UsageError(f"{bench.key}: {why}", hint="run the benchmark in one piece, or remove stop_when")
+            raise UsageError(
+                f"{bench.key}: {why}", hint="run the benchmark in one piece, or remove stop_when"
+            )
         if bench.stop_when.decided_against is not None:
             _runs(bench.key, bench.stop_when.decided_against)
 
@@ -33,7 +35,10 @@ def build_stop_rule(bench: BenchmarkConfig, name: str, task_dir: Path) -> StopRu
     when = bench.stop_when
     if when is None:
         return None
-    baseline = None if when.decided_against is None else _baseline(bench, name, task_dir)
+    if when.decided_against is None:
+        baseline: Baseline | None = None
+    else:
+        baseline = _baseline(bench, name, task_dir)
     from nemo_evaluator.statistics.stop_rule import StopRule  # noqa: PLC0415 - the statistics, where a rule needs them
 
     return StopRule(
@@ -55,7 +60,9 @@ def _baseline(bench: BenchmarkConfig, name: str, task_dir: Path) -> Baseline:
         raise UsageError(f"the baseline {folder} has no benchmark {bench.key!r}", hint=hint)
     if run.path.parent.resolve() == task_dir.resolve():
         hint = "write this run elsewhere: -O output.dir=FOLDER"
-        raise UsageError(f"{bench.key}: the baseline {folder} is the folder of this run itself", hint=hint)
+        raise UsageError(
+            f"{bench.key}: the baseline {folder} is the folder of this run itself", hint=hint
+        )
     if run.invalid:
         why = f"is INVALID, so nothing can be decided against it: {run.invalid[0]}"
         hint = "complete it with `nel eval run --resume`, or take another baseline"
@@ -75,7 +82,9 @@ def _runs(key: str, folder: str) -> dict[str, Bundle]:
     try:
         runs = discover_bundles(folder)
     except UsageError as error:
-        raise UsageError(f"{key}: no baseline to decide against: {error.message}", hint=error.hint or hint) from error
+        raise UsageError(
+            f"{key}: no baseline to decide against: {error.message}", hint=error.hint or hint
+        ) from error
     if not runs:
         raise UsageError(f"{key}: the baseline {folder} has no finished benchmark", hint=hint)
     return runs

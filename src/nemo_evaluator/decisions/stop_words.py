@@ -9,21 +9,38 @@ def rule_words(stopped: JsonDict | None) -> str:
     stopped = as_dict(stopped)
     found = as_dict(stopped.get("rule"))
     if not found:
-        return f"stopped: {stopped.get('reason')}" if stopped.get("kind") == "rule" else ""
-    rule, aims = as_dict(found.get("rule")), []
+        if stopped.get("kind") == "rule":
+            return f"stopped: {stopped.get('reason')}"
+        return ""
+    rule = as_dict(found.get("rule"))
+    aims = []
     if rule.get("interval_width") is not None:
         aims.append(f"the interval is at most {rule['interval_width']} wide")
     if rule.get("decided_against") is not None:
         drop = f"the drop from {rule['decided_against']} is more than {rule.get('max_drop')}"
         aims.append(f"it is settled whether {drop}")
-    words = f"stop when {' or '.join(aims)}; " if aims else ""
-    note = f"; {found['note']}" if found.get("note") else ""
+    if aims:
+        words = f"stop when {' or '.join(aims)}; "
+    else:
+        words = ""
+    if found.get("note"):
+        note = f"; {found['note']}"
+    else:
+        note = ""
     if found.get("moved_from"):
-        note += f"; its planned end was moved from {', '.join(map(str, found['moved_from']))} problems"
+        note += (
+            f"; its planned end was moved from {', '.join(map(str, found['moved_from']))} problems"
+        )
     if found.get("stopped"):
         saved = found.get("saved_share")
-        share = f", {saved:.0%} saved" if isinstance(saved, float) else ""
+        if isinstance(saved, float):
+            share = f", {saved:.0%} saved"
+        else:
+            share = ""
         where = f"stopped after {found.get('problems')} of {found.get('planned')} problems{share}"
         return f"{words}{where}: {found.get('reason')}{note}"
-    decision = f"; at the last look: {found['decision']}" if found.get("decision") else ""
+    if found.get("decision"):
+        decision = f"; at the last look: {found['decision']}"
+    else:
+        decision = ""
     return f"{words}the run was not stopped{decision}{note}"

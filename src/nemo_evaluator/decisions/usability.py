@@ -23,7 +23,9 @@ def rows_of_run(run: Bundle, *, scorer: str | None = None, better: float = 1.0) 
 
 def tampered(rows: RowTable) -> Flags:
     """Rows that failed because the answer reached for its own judge: no failure of the harness, and worth nothing."""
-    return np.isin(rows.cause, [code for code, name in enumerate(rows.causes) if name == Cause.TAMPER])
+    return np.isin(
+        rows.cause, [code for code, name in enumerate(rows.causes) if name == Cause.TAMPER]
+    )
 
 
 def tampering_of(rows: RowTable) -> Tampering | None:
@@ -48,11 +50,16 @@ def unfit(run: Bundle, rows: RowTable, *, min_coverage: float | None = None) -> 
     reasons = [f"is INVALID: {reason}" for reason in run.invalid if TAMPER_MARK not in reason]
     if not len(rows):
         return [*reasons, "has no rows"]
-    floor = min_coverage if min_coverage is not None else float(run.config.get("min_coverage") or _FLOOR)
+    if min_coverage is not None:
+        floor = min_coverage
+    else:
+        floor = float(run.config.get("min_coverage") or _FLOOR)
     planned = planned_rows(run, rows)
     share = float(rows.scored.sum()) / planned
     if share < floor and (min_coverage is not None or not reasons):
-        reasons.append(f"has scored {share:.1%} of its {planned:,} steps, at least {floor:.0%} is asked")
+        reasons.append(
+            f"has scored {share:.1%} of its {planned:,} steps, at least {floor:.0%} is asked"
+        )
     return reasons
 
 

@@ -12,14 +12,18 @@ from nemo_evaluator.core.errors import UsageError
 _LONGEST: Final = 10_000_000
 _MOST_ROUNDS: Final = 1_000_000
 # Ways to make much out of little: padding, repetition, powers.
-_PADDING: Final = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs", "format", "format_map"})
+_PADDING: Final = frozenset(
+    {"center", "ljust", "rjust", "zfill", "expandtabs", "format", "format_map"}
+)
 
 
 class _Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**", "%"})
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        plain = isinstance(left, int | float) and isinstance(right, int | float) and operator != "**"
+        plain = (
+            isinstance(left, int | float) and isinstance(right, int | float) and operator != "**"
+        )
         if not plain and not (operator == "**" and abs(left) < 1000 and abs(right) < 100):
             raise SecurityError(f"{operator} is for numbers of ordinary size in a template")
         return super().call_binop(context, operator, left, right)
@@ -44,7 +48,9 @@ class _Rounds:
 
 def renderer(text: str) -> Callable[..., str]:
     """A function that renders the template with the names it is given."""
-    environment = _Environment(keep_trailing_newline=True, undefined=jinja2.StrictUndefined, autoescape=False)
+    environment = _Environment(
+        keep_trailing_newline=True, undefined=jinja2.StrictUndefined, autoescape=False
+    )
     for name in ("lipsum", "cycler", "joiner"):
         del environment.globals[name]
     for name in ("center", "format", "indent", "wordwrap", "xmlattr", "pprint"):

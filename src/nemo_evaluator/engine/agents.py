@@ -39,7 +39,9 @@ def real_cause(error: BoundaryError, session: AgentSession | None) -> BoundaryEr
     if session.fault is not None and POLICY[session.fault.cause].retry:
         return session.fault
     if session.fault is not None and session.fault.cause is Cause.CONTEXT_EXCEEDED:
-        return BudgetError(f"the agent's conversation outgrew the model's context: {session.fault.message}")
+        return BudgetError(
+            f"the agent's conversation outgrew the model's context: {session.fault.message}"
+        )
     return error
 
 
@@ -48,12 +50,17 @@ def check_reached(answer: SolveResult, session: AgentSession | None) -> None:
     for an agent whose last connection broke on our side, however it took that."""
     if session is not None and session.broken is not None:
         raise session.broken
-    fault = session.fault if session is not None and answer.error and not session.calls else None
+    if session is not None and answer.error and not session.calls:
+        fault = session.fault
+    else:
+        fault = None
     if fault is not None and POLICY[fault.cause].retry:
         raise fault
 
 
-def with_calls(answer: SolveResult, session: AgentSession | None, agent: str = "outside") -> SolveResult:
+def with_calls(
+    answer: SolveResult, session: AgentSession | None, agent: str = "outside"
+) -> SolveResult:
     """The answer with the usage and the trajectory that went through the door, unless the solver brought its own."""
     if session is None or not session.calls:
         return answer
@@ -77,12 +84,16 @@ def _trajectory(session: AgentSession, agent: str) -> list[JsonDict]:
     observed: set[tuple[str, str]] = set()
     for sent, reply in session.calls:
         pairs = enumerate(zip(sent, told, strict=False))
-        known = next((at for at, (now, before) in pairs if now != before), min(len(sent), len(told)))
+        known = next(
+            (at for at, (now, before) in pairs if now != before), min(len(sent), len(told))
+        )
         for message in sent[known:]:
             made = message.get("tool_calls")
             for back, call in zip(made if isinstance(made, list) else (), asked, strict=False):
                 ids.setdefault(str(as_dict(back).get("id")), call.id)
-            if message.get("role") == "tool" and (name := ids.get(str(message.get("tool_call_id")))):
+            if message.get("role") == "tool" and (
+                name := ids.get(str(message.get("tool_call_id")))
+            ):
                 result = (name, str(message.get("content")))
                 if result not in observed:
                     builder.observe(*result, latency_ms=0.0, is_error=False, source="agent")
@@ -90,7 +101,8 @@ def _trajectory(session: AgentSession, agent: str) -> list[JsonDict]:
             elif message.get("role") != "assistant" or not known:
                 builder.message(str(message.get("role", "user")), message.get("content"))
         builder.agent(reply, reply.tool_calls)
-        told, asked = sent, reply.tool_calls
+        told = sent
+        asked = reply.tool_calls
         ids |= {call.id: call.id for call in asked}
     return builder.finish(calls=len(session.calls))
 

@@ -58,16 +58,27 @@ async def run_evaluation(
     did.
     """
     client = _client_of(solver)
-    settings: JsonDict = {"model": client.endpoint.model, "base_url": client.endpoint.url} if client is not None else {}
+    if client is not None:
+        settings: JsonDict = {"model": client.endpoint.model, "base_url": client.endpoint.url}
+    else:
+        settings = {}
     settings |= config or {}
     if model_url is not None:
         settings["base_url"] = model_url
     named: JsonDict = {key: settings[key] for key in ("model", "base_url") if key in settings}
-    folder = Path(step_log_dir) if step_log_dir else Path(tempfile.mkdtemp(prefix="nel-")) / safe_name(env.name)
-    clients = {"judge": judge} if (judge := _client_of(judge_client)) is not None else None
+    if step_log_dir:
+        folder = Path(step_log_dir)
+    else:
+        folder = Path(tempfile.mkdtemp(prefix="nel-")) / safe_name(env.name)
+    judge = _client_of(judge_client)
+    if judge is not None:
+        clients: dict[str, Client] | None = {"judge": judge}
+    else:
+        clients = None
     async with AsyncExitStack() as stack:
         for part in (env, solver):
-            if (close := getattr(part, "close", None)) is not None:
+            close = getattr(part, "close", None)
+            if close is not None:
                 stack.push_async_callback(close)
         finished = await evaluate(
             Evaluation(

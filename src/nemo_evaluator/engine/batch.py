@@ -28,11 +28,22 @@ _WHOLE_TIMEOUT: Final = 3600.0
 
 async def run_whole(job: Evaluation, environment: RunsFirst) -> None:
     """Let a benchmark run that knows its problems only afterwards. Raises what went wrong, the model's fault first."""
-    door, sandboxes, settings = job.door, job.sandboxes, getattr(job.solver, "settings", None)
+    door = job.door
+    sandboxes = job.sandboxes
+    settings = getattr(job.solver, "settings", None)
     if door is None or sandboxes is None or not isinstance(settings, dict):
-        raise UsageError(f"{job.name} runs itself, in a sandbox", hint="use solver: {type: container, service: ...}")
+        raise UsageError(
+            f"{job.name} runs itself, in a sandbox",
+            hint="use solver: {type: container, service: ...}",
+        )
     halt = job.halt = job.halt if job.halt is not None else Halt()
-    scopes = Scopes(job.name, job.budgets, job.step_limits, job.traffic, lambda: halt.interrupted)
+    scopes = Scopes(
+        job.name,
+        job.budgets,
+        job.step_limits,
+        traffic=job.traffic,
+        interrupted=lambda: halt.interrupted,
+    )
     scope = scopes.enter(Step(0, 0), "whole")
     await door.start()
     with door.session(scope) as session:
@@ -60,7 +71,8 @@ async def run_whole(job: Evaluation, environment: RunsFirst) -> None:
 
 async def _until_halt(work: Coroutine[Any, Any, None], halt: Halt) -> bool:
     """Do the work, unless the run is stopped meanwhile: then it is cancelled, and the result is False."""
-    task, stopper = asyncio.ensure_future(work), asyncio.ensure_future(halt.wait())
+    task = asyncio.ensure_future(work)
+    stopper = asyncio.ensure_future(halt.wait())
     try:
         await asyncio.wait({task, stopper}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -77,7 +89,9 @@ async def _until_halt(work: Coroutine[Any, Any, None], halt: Halt) -> bool:
     return True
 
 
-async def run_batch(runner: StepRunner, context: StepContext, steps: Sequence[Step], folder: Path) -> None:
+async def run_batch(
+    runner: StepRunner, context: StepContext, steps: Sequence[Step], folder: Path
+) -> None:
     """Let the environment work on ``steps``; an interrupt ends it, and what it gave until then is kept.
 
     All its model calls belong to one session: nobody but the environment knows which problem a call is about.
@@ -87,7 +101,9 @@ async def run_batch(runner: StepRunner, context: StepContext, steps: Sequence[St
     with ExitStack() as stack:
         session = None
         if context.job.door is not None:
-            scope = context.scopes.enter(steps[0], f"batch{context.prints.answer('batch', steps[0])[:12]}")
+            scope = context.scopes.enter(
+                steps[0], f"batch{context.prints.answer('batch', steps[0])[:12]}"
+            )
             session = stack.enter_context(context.job.door.session(scope))
         job = BatchJob(steps, session.access if session is not None else None, folder)
 
@@ -95,7 +111,9 @@ async def run_batch(runner: StepRunner, context: StepContext, steps: Sequence[St
             async for row in context.environment.run_batch(job):
                 step = Step(row.problem_idx, row.repeat)
                 if step not in planned:
-                    raise SeedError(f"the benchmark gave a row for step {step}, which was not asked for")
+                    raise SeedError(
+                        f"the benchmark gave a row for step {step}, which was not asked for"
+                    )
                 runner.take(step, row)
 
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,8 +60,15 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
     planned = columns.planned
     share = columns.scored / planned if planned else 0.0
     tampering = tampering_of(columns)
-    truncated = sum(count for reason, count in columns.finish.counts().items() if reason in TRUNCATED)
-    coverage = {"planned": planned, "scored": columns.scored, "failed": columns.failed, "share": _round(share)}
+    truncated = sum(
+        count for reason, count in columns.finish.counts().items() if reason in TRUNCATED
+    )
+    coverage = {
+        "planned": planned,
+        "scored": columns.scored,
+        "failed": columns.failed,
+        "share": _round(share),
+    }
     bundle: JsonDict = {
         "run_id": run_id,
         "config_hash": config_hash(facts.config),
@@ -74,7 +82,9 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
             "repeats": facts.repeats,
             "coverage": coverage,
             "truncated_share": _round(truncated / columns.answered) if columns.answered else 0.0,
-            "unparsed_share": _round(columns.unparsed.count(1) / columns.scored) if columns.scored else 0.0,
+            "unparsed_share": _round(columns.unparsed.count(1) / columns.scored)
+            if columns.scored
+            else 0.0,
             "notes": _notes(columns, facts),
             "bounds": _bounds(columns),
             "scores": _scores(columns, facts),
@@ -95,17 +105,20 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
 
 def _notes(columns: Columns, facts: BundleFacts) -> list[str]:
     """What must be said wherever the score is shown."""
-    notes = [
-        f"no judge: {count:,} of {columns.scored:,} rows scored by a fallback ({how}); not comparable with judged "
-        "scores"
-        for how, count in columns.fallbacks.most_common()
-    ]
+    notes: list[str] = []
+    for how, count in columns.fallbacks.most_common():
+        notes.append(
+            f"no judge: {count:,} of {columns.scored:,} rows scored by a fallback ({how}); not comparable with judged "
+            "scores"
+        )
     tampering = tampering_of(columns)
     if tampering is not None:
         notes.append(tampering.words)
     if columns.tripped:
         words = ", ".join(f"{what} ({count:,})" for what, count in columns.tripwires.most_common())
-        notes.append(f"agents reached for their own grading in {counted(columns.tripped, 'row')}: {words}")
+        notes.append(
+            f"agents reached for their own grading in {counted(columns.tripped, 'row')}: {words}"
+        )
     generation = facts.config.get("generation")
     if facts.repeats > 1 and isinstance(generation, dict) and generation.get("temperature") == 0:
         notes.append(
@@ -133,7 +146,9 @@ def validity(columns: Columns, facts: BundleFacts) -> JsonDict:
     if not columns.planned:
         reasons.append("there were no problems to ask")
     elif share < facts.min_coverage:
-        failed_by = ((cause, count) for cause, count in columns.cause.counts().most_common() if cause)
+        failed_by = (
+            (cause, count) for cause, count in columns.cause.counts().most_common() if cause
+        )
         causes = ", ".join(f"{count} {cause}" for cause, count in islice(failed_by, 3))
         missing = columns.planned - columns.scored
         reasons.append(
@@ -162,15 +177,21 @@ def tampering_of(columns: Columns) -> Tampering | None:
 
 def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> JsonDict:
     """Write the bundle and its two companions; returns the bundle."""
-    bundle = kept_calibration(task, build_bundle(columns, facts, task.bundle(facts.name, facts.finished).stem))
+    bundle = kept_calibration(
+        task, build_bundle(columns, facts, task.bundle(facts.name, facts.finished).stem)
+    )
     store_bundle(task, bundle, columns.digests)
     return bundle
 
 
 def kept_calibration(task: TaskPaths, bundle: JsonDict) -> JsonDict:
     """The bundle with what labels made of the one before it: that stays, or shows to be stale."""
-    earlier = [as_dict(as_dict(stored(path).get("benchmark")).get(PLACE)) for path in task.bundles()[-1:]]
-    return calibrated(Bundle(task.root, bundle), earlier[0]).document if any(earlier) else bundle
+    earlier: list[dict[str, Any]] = []
+    for path in task.bundles()[-1:]:
+        earlier.append(as_dict(as_dict(stored(path).get("benchmark")).get(PLACE)))
+    if any(earlier):
+        return calibrated(Bundle(task.root, bundle), earlier[0]).document
+    return bundle
 
 
 def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) -> None:
@@ -200,10 +221,15 @@ def _scores(columns: Columns, facts: BundleFacts) -> JsonDict:
         for name, (rows, rewards) in columns.extra.items():
             scores[name] = scorer_score(np.asarray(rows), np.asarray(rewards), spending)
         scores["summary"] = summary_scores(reward)
-        groups = {key: (_codes(labels), list(labels.names)) for key, labels in columns.groups.items()}
-        scores["breakdowns"] = breakdowns(groups, problem, reward, spending)
+        groups = {
+            key: (_codes(labels), list(labels.names)) for key, labels in columns.groups.items()
+        }
+        scores["breakdowns"] = breakdowns(groups, problem, reward, spending=spending)
     for name, entry in facts.extra_scores.items():
-        scores[name] = _restated(scores[name], entry) if name in scores else entry
+        if name in scores:
+            scores[name] = _restated(scores[name], entry)
+        else:
+            scores[name] = entry
     scores["runtime"] = _runtime(columns, facts.elapsed)
     scores["failures"] = _failures(columns)
     return scores
@@ -219,8 +245,11 @@ def _categories(columns: Columns, facts: BundleFacts) -> JsonDict:
     if not columns.has_category:
         return {}
     problem, reward = columns.scores()
-    codes, names = _codes(columns.category), list(columns.category.names)
-    return dict(category_scores(codes, names, problem, reward, spending_of(facts.stopped)))
+    codes = _codes(columns.category)
+    names = list(columns.category.names)
+    return dict(
+        category_scores(codes, names, problem, reward=reward, spending=spending_of(facts.stopped))
+    )
 
 
 def _codes(labels: Labels) -> Ints:
@@ -243,7 +272,9 @@ def _runtime(columns: Columns, elapsed: float) -> JsonDict:
         "steps_per_second": round(steps / elapsed, 2) if elapsed else 0.0,
         "model_errors": columns.failed,
         "total_retries": max(0, columns.totals["attempts"] - columns.answered),
-        "finish_reason_counts": {reason: count for reason, count in columns.finish.counts().items() if reason},
+        "finish_reason_counts": {
+            reason: count for reason, count in columns.finish.counts().items() if reason
+        },
     }
     if columns.cost_usd:
         runtime["cost"] = round(columns.cost_usd, 6)

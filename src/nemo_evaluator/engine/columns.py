@@ -38,7 +38,16 @@ _GROUPS_MAX: Final = 50
 _BYTE_CODES: Final = 256
 _SHORT_REPEATS: Final = 1 << 16
 _TOKENS: Final = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
-_UNCHECKED: Final = ("prompt", "expected", "category", "tokens", "total", "cost", "unanswered", "offset")
+_UNCHECKED: Final = (
+    "prompt",
+    "expected",
+    "category",
+    "tokens",
+    "total",
+    "cost",
+    "unanswered",
+    "offset",
+)
 
 
 @dataclass(slots=True)
@@ -103,8 +112,11 @@ class Columns:
 
     def add(self, answer: JsonDict | None, outcome: JsonDict, row: JsonDict) -> str | None:
         """Take in one step and its row; returns its failure category, if it has one."""
-        failed, text, finish = outcome["status"] == "failed", row["model_response"], row["finish_reason"]
-        refused, unparsed = is_refusal(text, finish), not failed and bool(row.get("unparsed"))
+        failed = outcome["status"] == "failed"
+        text = row["model_response"]
+        finish = row["finish_reason"]
+        refused = is_refusal(text, finish)
+        unparsed = not failed and bool(row.get("unparsed"))
         cause = str((outcome.get("failure") or {}).get("cause") or "unknown") if failed else ""
         self.problem.append(row["problem_idx"])
         self.repeat.append(row["repeat"])
@@ -131,7 +143,8 @@ class Columns:
         return category
 
     def _add_answer(self, answer: JsonDict, tokens: int) -> None:
-        get, totals = answer.get, self.totals
+        get = answer.get
+        totals = self.totals
         self.answered += 1
         self.latency.append(get("latency_ms") or 0.0)
         self.queue.append(get("queue_ms") or 0.0)
@@ -148,7 +161,12 @@ class Columns:
         shown = self.exemplars.setdefault(category, [])
         if len(shown) < _EXEMPLARS:
             failure = outcome.get("failure") or {}
-            text = failure.get("message") or (answer or {}).get("error") or (answer or {}).get("response") or ""
+            text = (
+                failure.get("message")
+                or (answer or {}).get("error")
+                or (answer or {}).get("response")
+                or ""
+            )
             where = {"problem_idx": outcome["problem_idx"], "repeat": outcome["repeat"]}
             shown.append(where | {"error": text[:_EXEMPLAR_CHARS]})
 
@@ -157,10 +175,13 @@ class Columns:
         details = outcome["scoring_details"]
         if "fallback" in details:
             self.fallbacks[str(details["fallback"])] += 1
-        if tripwires := details.get("tripwires"):
+        tripwires = details.get("tripwires")
+        if tripwires:
             self.tripped += 1
             self.tripwires.update(map(str, tripwires))
-        category = ((answer or outcome).get("metadata") or {}).get("category") or details.get("category")
+        category = ((answer or outcome).get("metadata") or {}).get("category") or details.get(
+            "category"
+        )
         if category and not self.has_category:
             self.has_category = True
             for _ in range(self.scored - 1):
@@ -184,7 +205,9 @@ class Columns:
             }
         for key, labels in list(self.groups.items()):
             value = details.get(key)
-            groupable = isinstance(value, bool) or (isinstance(value, str) and len(value) < _GROUP_CHARS)
+            groupable = isinstance(value, bool) or (
+                isinstance(value, str) and len(value) < _GROUP_CHARS
+            )
             if not groupable or len(labels.names) > _GROUPS_MAX:
                 del self.groups[key]
             else:
@@ -192,7 +215,8 @@ class Columns:
 
     def scores(self) -> tuple[Ints, Floats]:
         """Problem and reward of each scored row."""
-        problem, reward = np.asarray(self.problem), np.asarray(self.reward)
+        problem = np.asarray(self.problem)
+        reward = np.asarray(self.reward)
         scored = ~np.isnan(reward)
         return (problem, reward) if scored.all() else (problem[scored], reward[scored])
 
@@ -227,22 +251,30 @@ def write_views(
     full: bool = False,
 ) -> Columns:
     """Write results.jsonl (``full``: with trajectories) and trajectories.jsonl by problem, and gather the columns."""
-    columns = Columns(planned=len(plan), repeat=array("H" if plan.repeats <= _SHORT_REPEATS else "i"))
+    columns = Columns(
+        planned=len(plan), repeat=array("H" if plan.repeats <= _SHORT_REPEATS else "i")
+    )
     # It speaks of the earlier rows; it is written again with the bundle.
     (task.root / SUMS).unlink(missing_ok=True)
-    rows_file, turns_file = (_replacing(path, columns.digests) for path in (task.results, task.trajectories))
+    rows_file, turns_file = (
+        _replacing(path, columns.digests) for path in (task.results, task.trajectories)
+    )
     with rows_file as results, turns_file as trajectories:
         for problem in _in_order(plan):
             rows = 0
             for repeat in range(plan.repeats):
                 step = Step(problem, repeat)
-                outcome_at, answer_at = index.outcome(step), index.answer(step)
+                outcome_at = index.outcome(step)
+                answer_at = index.answer(step)
                 if outcome_at is None:
                     continue
                 # In the order in which they were written.
                 answer = journal.read_at(answer_at) if answer_at is not None else None
                 outcome = journal.read_at(outcome_at)
-                if outcome["status"] == "failed" and POLICY[Cause(outcome["failure"]["cause"])].row is Row.ABSENT:
+                if (
+                    outcome["status"] == "failed"
+                    and POLICY[Cause(outcome["failure"]["cause"])].row is Row.ABSENT
+                ):
                     continue
                 rows += 1
                 row = result_row(answer, outcome)
@@ -251,7 +283,10 @@ def write_views(
                     row["trajectory"] = turns
                 category = columns.add(answer, outcome, row)
                 results(dumps(row) + b"\n")
-                trajectories(dumps(trajectory_row(answer, outcome, row, turns, category)) + b"\n")
+                trajectories(
+                    dumps(trajectory_row(answer, outcome, row, trajectory=turns, category=category))
+                    + b"\n"
+                )
             columns.samples += rows > 0
     return columns
 

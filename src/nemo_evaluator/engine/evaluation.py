@@ -94,7 +94,7 @@ async def evaluate(job: Evaluation, pool: WorkerPool | None = None) -> Finished:
             job.say(f"{moved}; --resume would have reused it")
         journal = Journal(task.journal)
         try:
-            return await _Session(job, plan, task, journal).run(pool)
+            return await _Session(job, plan, task, journal=journal).run(pool)
         finally:
             journal.close()
 
@@ -103,16 +103,27 @@ class _Session:
     """One process's work on a benchmark."""
 
     def __init__(self, job: Evaluation, plan: Plan, task: TaskPaths, journal: Journal) -> None:
-        self._job, self._plan, self._task, self._journal = job, plan, task, journal
+        self._job = job
+        self._plan = plan
+        self._task = task
+        self._journal = journal
         self._tally = Tally(planned=len(plan))
-        self._halt = job.halt if job.halt is not None else Halt()
-        self._ctx = StepContext(job, plan, journal, self._halt, self._tally)
-        self._verifier, self._prints = self._ctx.verifier, self._ctx.prints
+        if job.halt is not None:
+            self._halt = job.halt
+        else:
+            self._halt = Halt()
+        self._ctx = StepContext(job, plan, journal, halt=self._halt, tally=self._tally)
+        self._verifier = self._ctx.verifier
+        self._prints = self._ctx.prints
         if job.stop_rule is not None:
             self._ctx.stop = OrderedStop(job.stop_rule, plan, job.max_concurrent * job.workers)
         # Where the run ends at the latest, and where it was to end in earlier sessions that a rule has looked at.
-        rule, planned = job.stop_rule, len(plan.problems)
-        self._planned_end = planned if rule is None else rule.end(planned)
+        rule = job.stop_rule
+        planned = len(plan.problems)
+        if rule is None:
+            self._planned_end = planned
+        else:
+            self._planned_end = rule.end(planned)
         self._moved: list[int] = []
         self._canaries: JsonDict = {}
         self._started = time.monotonic()
@@ -121,7 +132,12 @@ class _Session:
         mark_rows_old(self._task)
         history = self._load()
         for budget in self._job.budgets:
-            budget.resume(usd=history.usd, tokens=history.tokens, requests=history.requests, seconds=history.elapsed)
+            budget.resume(
+                usd=history.usd,
+                tokens=history.tokens,
+                requests=history.requests,
+                seconds=history.elapsed,
+            )
         self._moved = sorted(history.looked_at - {self._planned_end})
         if self._moved and self._job.stop_rule is not None:
             self._job.stop_rule.forgo_last_look()
@@ -131,8 +147,11 @@ class _Session:
         if not todo and (kept := self._kept(reuse, history)) is not None:
             self._job.progress.started(self._name, self._tally, reuse, 0)
             self._job.progress.finished(self._tally)
-            return Finished(kept, self._halt, reuse, self._task, kept=True)
-        self._canaries = await self._check_judges() if todo and not self._halt else history.canaries
+            return Finished(kept, self._halt, reuse, task=self._task, kept=True)
+        if todo and not self._halt:
+            self._canaries = await self._check_judges()
+        else:
+            self._canaries = history.canaries
         self._journal.append(self._session_record())
         progress = self._job.progress
         progress.started(self._name, self._tally, reuse if self._job.resume else None, todo)
@@ -145,7 +164,11 @@ class _Session:
             progress.finished(self._tally)
         if self._journal.error is not None:
             raise self._journal.error
-        if self._halt.kind is HaltKind.ERROR and self._halt.error is not None and not self._tally.done:
+        if (
+            self._halt.kind is HaltKind.ERROR
+            and self._halt.error is not None
+            and not self._tally.done
+        ):
             raise self._halt.error
         return self._finish(reuse, history)
 
@@ -153,7 +176,14 @@ class _Session:
         """The bundle of an earlier session that the one of this session would only repeat."""
         job = self._job
         ruled = job.stop_rule or job.stopped_before or history.looked_at
-        if not job.resume or self._halt or history.damage or ruled or job.aggregate or self._verifier.sums_up:
+        if (
+            not job.resume
+            or self._halt
+            or history.damage
+            or ruled
+            or job.aggregate
+            or self._verifier.sums_up
+        ):
             return None
         self._journal.flush()
         config = self._config(reuse)
@@ -165,7 +195,8 @@ class _Session:
         """What a reader of the score might take otherwise: which problems it is over, and whose reward it is."""
         if self._job.max_problems is not None and self._plan.selection:
             self._job.say(f"{self._name}: {self._plan.selection}")
-        if beside := self._verifier.beside:
+        beside = self._verifier.beside
+        if beside:
             self._job.say(
                 f"{self._name}: the reward is the benchmark's own scorer's; beside it stand {', '.join(beside)}. "
                 "For one of them as the reward: scoring.primary, or include_defaults: false"
@@ -185,20 +216,28 @@ class _Session:
         return history
 
     def _session_record(self) -> JsonDict:
-        record: JsonDict = {"kind": RUN, "at": round(time.time(), 3), "fingerprints": self._prints.parts}
+        record: JsonDict = {
+            "kind": RUN,
+            "at": round(time.time(), 3),
+            "fingerprints": self._prints.parts,
+        }
         if self._canaries:
             record["canaries"] = self._canaries
         if self._job.fresh:
             record["fresh"] = True
         # A rule looks until the planned end; where that is must be known to whoever moves it later.
-        return record | {"looked_at": self._planned_end} if self._job.stop_rule is not None else record
+        if self._job.stop_rule is not None:
+            return record | {"looked_at": self._planned_end}
+        return record
 
     async def _check_judges(self) -> JsonDict:
         """Before anything is asked: a judge that says yes to everything is not worth a single answer."""
         if not self._verifier.judged:
             return {}
         of = self._ctx.scopes
-        scope = CallScope("canary", self._name, budgets=of.budgets, interrupted=of.interrupted, health=of.health)
+        scope = CallScope(
+            "canary", self._name, budgets=of.budgets, interrupted=of.interrupted, health=of.health
+        )
         token = call_scope.set(scope)
         try:
             with boundary(Cause.SEED):
@@ -214,11 +253,15 @@ class _Session:
         adopted = adopt_answers(self._ctx, past, self._plan)
         if adopted:
             where = self._task.root / PREVIOUS
-            self._job.say(f"{self._name}: {counted(adopted, 'answer')} of earlier runs in {where}/ can be used")
+            self._job.say(
+                f"{self._name}: {counted(adopted, 'answer')} of earlier runs in {where}/ can be used"
+            )
         return await Reuse(self._ctx, history).decide(self._plan)
 
     async def _loop(self, pool: WorkerPool | None) -> None:
-        job, context, todo = self._job, self._ctx, self._ctx.reuse.todo(self._plan)
+        job = self._job
+        context = self._ctx
+        todo = self._ctx.reuse.todo(self._plan)
         batch = job.environment.facts().batch
         if pool is not None and not batch:
             await pool(StepQueue(context, todo))
@@ -228,7 +271,7 @@ class _Session:
         runner = StepRunner(context)
         await open_steps(job)
         if batch:
-            await run_batch(runner, context, list(todo), self._task.root / "batch")
+            await run_batch(runner, context, list(todo), folder=self._task.root / "batch")
             return
         await Loop(
             self._announced(todo) if self._plan.shuffled else todo,
@@ -252,11 +295,15 @@ class _Session:
         from nemo_evaluator.engine.bundle import BundleFacts, write_bundle  # noqa: PLC0415
         from nemo_evaluator.engine.columns import write_views  # noqa: PLC0415
 
-        job, halt = self._job, self._halt
+        job = self._job
+        halt = self._halt
         # Answers that were under way when the rule stopped the run stay in the journal, and out of the score.
-        used = self._plan.first(self._ctx.stop.problems) if self._ruled and self._ctx.stop is not None else self._plan
+        if self._ruled and self._ctx.stop is not None:
+            used = self._plan.first(self._ctx.stop.problems)
+        else:
+            used = self._plan
         full = job.environment.full_rows
-        columns = write_views(self._task, used, self._journal, self._ctx.index, full=full)
+        columns = write_views(self._task, used, self._journal, index=self._ctx.index, full=full)
         settle_index(self._task, columns.scored + columns.failed)
         if halt.kind is HaltKind.BUDGET and not self._ruled:
             columns.planned = columns.scored + columns.failed
@@ -277,7 +324,7 @@ class _Session:
             with boundary(Cause.SCORER):
                 facts.extra_scores = (job.aggregate or self._verifier.aggregate)(self._task.results)
         bundle = write_bundle(self._task, columns, facts)
-        return Finished(bundle, halt, reuse, self._task, written=columns.written())
+        return Finished(bundle, halt, reuse, task=self._task, written=columns.written())
 
     @property
     def _ruled(self) -> bool:
@@ -285,7 +332,10 @@ class _Session:
         return self._job.stop_rule is not None and self._job.stop_rule.reason is not None
 
     def _stopped(self, history: History) -> JsonDict | None:
-        facts: JsonDict = {"kind": self._halt.kind, "reason": self._halt.reason} if self._halt.kind else {}
+        if self._halt.kind:
+            facts: JsonDict = {"kind": self._halt.kind, "reason": self._halt.reason}
+        else:
+            facts = {}
         if isinstance(self._halt.error, BoundaryError):
             facts["cause"] = self._halt.error.cause
         if self._ruled and self._job.stop_rule is not None:
@@ -297,16 +347,24 @@ class _Session:
 
     def _rule_facts(self, history: History) -> JsonDict:
         """What the rule did, as long as there was one at any time: who has looked cannot take it back."""
-        job, planned = self._job, len(self._plan.problems)
+        job = self._job
+        planned = len(self._plan.problems)
         facts: JsonDict = {"moved_from": self._moved} if self._moved else {}
         if job.stop_rule is None:
-            return facts | {"note": "an earlier session of this run had a rule"} if history.looked_at else {}
+            if history.looked_at:
+                return facts | {"note": "an earlier session of this run had a rule"}
+            return {}
         facts |= job.stop_rule.summary(ended=self._halt.kind is None and not self._moved)
         facts |= {"planned": planned, "saved_share": 0.0}
         if self._ruled and self._ctx.stop is not None:
-            unused = unused_answers(self._plan, self._ctx.stop.problems, self._ctx.index, self._journal)
+            unused = unused_answers(
+                self._plan, self._ctx.stop.problems, self._ctx.index, journal=self._journal
+            )
             steps = self._ctx.stop.problems * self._plan.repeats + unused["answers"]
-            facts |= {"unused": unused, "saved_share": round(max(0.0, 1 - steps / len(self._plan)), 4)}
+            facts |= {
+                "unused": unused,
+                "saved_share": round(max(0.0, 1 - steps / len(self._plan)), 4),
+            }
         return facts
 
     @property
@@ -318,7 +376,10 @@ class _Session:
         config: JsonDict = {"benchmark": self._name} | self._job.config
         config |= {"repeats": plan.repeats, "max_problems": self._job.max_problems}
         config |= plan.describe()
-        config |= {"reward_from": self._verifier.reward_from, "min_coverage": self._job.min_coverage}
+        config |= {
+            "reward_from": self._verifier.reward_from,
+            "min_coverage": self._job.min_coverage,
+        }
         if self._job.environment.full_rows:
             config["rows"] = "full"
         config["fingerprints"] = self._prints.parts

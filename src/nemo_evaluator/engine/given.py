@@ -9,9 +9,16 @@ from nemo_evaluator.core.json_coerce import as_count, as_dict, as_number, as_wor
 from nemo_evaluator.core.text import text_of
 from nemo_evaluator.core.types import ModelResponse, SolveResult, VerifyResult
 
-_COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens", "cached_tokens")
+_COUNTS: Final = (
+    "prompt_tokens",
+    "completion_tokens",
+    "total_tokens",
+    "reasoning_tokens",
+    "cached_tokens",
+)
 _NUMBERS: Final = ("latency_ms", "queue_ms", "time_to_first_token_ms", "cost_usd")
-_counts, _numbers = attrgetter(*_COUNTS), attrgetter(*_NUMBERS)
+_counts = attrgetter(*_COUNTS)
+_numbers = attrgetter(*_NUMBERS)
 _LONGEST: Final = 100
 _MOST: Final = 10**15
 
@@ -48,10 +55,14 @@ def _check_reply(reply: ModelResponse) -> None:
 def checked_verdict(verdict: Any) -> VerifyResult:
     """The verdict of a scorer; raises ScorerError when it is none, or has no reward that can be counted."""
     if not isinstance(verdict, VerifyResult):
-        raise ScorerError(f"the scorer returned {type(verdict).__name__}", hint="return a VerifyResult")
+        raise ScorerError(
+            f"the scorer returned {type(verdict).__name__}", hint="return a VerifyResult"
+        )
     verdict.reward = checked_reward(verdict.reward)
     if type(verdict.scoring_details) is not dict or type(verdict.metadata) is not dict:
-        raise ScorerError("the scorer's details are not a mapping", hint="scoring_details and metadata are dicts")
+        raise ScorerError(
+            "the scorer's details are not a mapping", hint="scoring_details and metadata are dicts"
+        )
     if verdict.extracted_answer is not None and type(verdict.extracted_answer) is not str:
         verdict.extracted_answer = text_of(verdict.extracted_answer)
     return verdict

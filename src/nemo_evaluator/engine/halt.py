@@ -32,10 +32,15 @@ class Halt:
         """True once a person, or `nel eval stop`, has asked for the stop."""
         return self.kind is HaltKind.INTERRUPT
 
-    def set(self, kind: HaltKind, reason: str, *, error: BaseException | None = None, drain: float = 0.0) -> None:
+    def set(
+        self, kind: HaltKind, reason: str, *, error: BaseException | None = None, drain: float = 0.0
+    ) -> None:
         """Ask for the stop."""
         if self.kind is None:
-            self.kind, self.reason, self.error, self.drain = kind, reason, error, drain
+            self.kind = kind
+            self.reason = reason
+            self.error = error
+            self.drain = drain
         self._event.set()
 
     def hurry(self) -> None:

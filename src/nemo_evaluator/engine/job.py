@@ -88,7 +88,10 @@ class Evaluation:
 def fingerprints_of(job: Evaluation) -> RunFingerprints:
     """What its answers and verdicts depend on."""
     return RunFingerprints.of(
-        service=job.service, solver=job.solver_settings, template=job.template, scorer=verifier_of(job).fingerprint
+        service=job.service,
+        solver=job.solver_settings,
+        template=job.template,
+        scorer=verifier_of(job).fingerprint,
     )
 
 
@@ -101,20 +104,27 @@ def verifier_of(job: Evaluation) -> Verifier:
 class StepContext:
     """What the steps of a benchmark share, in whichever process they run."""
 
-    def __init__(self, job: Evaluation, plan: Plan, journal: Journal, halt: Halt, tally: Tally) -> None:
-        self.job, self.environment, self.verifier = job, job.environment, verifier_of(job)
-        self.journal, self.halt, self.tally = journal, halt, tally
-        self.index, self.prints = StepIndex(plan.dataset_size, plan.repeats), fingerprints_of(job)
+    def __init__(
+        self, job: Evaluation, plan: Plan, journal: Journal, halt: Halt, tally: Tally
+    ) -> None:
+        self.job = job
+        self.environment = job.environment
+        self.verifier = verifier_of(job)
+        self.journal = journal
+        self.halt = halt
+        self.tally = tally
+        self.index = StepIndex(plan.dataset_size, plan.repeats)
+        self.prints = fingerprints_of(job)
         self.reuse = ReusePlan(plan.repeats, bytearray(plan.dataset_size * plan.repeats))
         self.stop: OrderedStop | None = None
         self.scopes = Scopes(
             job.name or job.environment.name,
             job.budgets,
             job.step_limits,
-            job.traffic,
-            lambda: halt.interrupted,
-            tally.health,
-            lambda step, turn: journal.append(turn_record(step, turn)),
+            traffic=job.traffic,
+            interrupted=lambda: halt.interrupted,
+            health=tally.health,
+            keep_turn=lambda step, turn: journal.append(turn_record(step, turn)),
         )
 
     @cached_property
@@ -125,11 +135,16 @@ class StepContext:
     @cached_property
     def template(self) -> InstructionTemplate | None:
         """What stands around every problem."""
-        return InstructionTemplate(self.job.template) if self.job.template else None
+        if self.job.template:
+            return InstructionTemplate(self.job.template)
+        return None
 
     def ended(self, step: Step, problem: str, reward: float | None, *, fresh: bool = True) -> None:
         """Let the stop rule, if there is one, see how a step ended (see ``OrderedStop.ended``)."""
-        if self.stop is not None and (reason := self.stop.ended(step, problem, reward, fresh=fresh)) is not None:
+        if (
+            self.stop is not None
+            and (reason := self.stop.ended(step, problem, reward, fresh=fresh)) is not None
+        ):
             self.halt.set(HaltKind.RULE, reason, drain=DRAIN if fresh else 0.0)
 
 

@@ -36,8 +36,13 @@ class Loop:
         waiting: int = 0,
         clear: Callable[[], None] = lambda: None,
     ) -> None:
-        self._steps, self._work, self._room, self._clear = steps, work, room, clear
-        self._halt, self._tally, self._slots = halt, tally, Slots(max_concurrent)
+        self._steps = steps
+        self._work = work
+        self._room = room
+        self._clear = clear
+        self._halt = halt
+        self._tally = tally
+        self._slots = Slots(max_concurrent)
         self._running: set[asyncio.Task[None]] = set()
         self._most = max_concurrent + max(waiting, _WAITING_PER_SLOT * max_concurrent)
         self._fewer = asyncio.Event()
@@ -46,7 +51,8 @@ class Loop:
 
     async def run(self) -> None:
         """Until all steps have ended, or those in flight have had the time that ``halt`` leaves them."""
-        producer, stopper = asyncio.create_task(self._produce()), asyncio.create_task(self._halt.wait())
+        producer = asyncio.create_task(self._produce())
+        stopper = asyncio.create_task(self._halt.wait())
         try:
             await asyncio.wait({producer, stopper}, return_when=asyncio.FIRST_COMPLETED)
             if self._halt:
@@ -61,7 +67,11 @@ class Loop:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        if producer.done() and not producer.cancelled() and (error := producer.exception()) is not None:
+        if (
+            producer.done()
+            and not producer.cancelled()
+            and (error := producer.exception()) is not None
+        ):
             raise error
 
     async def _produce(self) -> None:
@@ -73,7 +83,10 @@ class Loop:
             self._asking = True
             await self._slots.acquire()
             self._asking = False
-            step = None if self._halt else next(self._steps, None)
+            if self._halt:
+                step: Step | None = None
+            else:
+                step = next(self._steps, None)
             if step is None:
                 self._slots.release()
                 break
@@ -99,8 +112,16 @@ class Loop:
             while step is not None:
                 await self._work(step)
                 self._clear()
-                alone = self._asking and self._room is None and self._slots.waiting == 1 and not self._halt
-                step = next(self._steps, None) if alone and _equal(context, copy_context()) else None
+                alone = (
+                    self._asking
+                    and self._room is None
+                    and self._slots.waiting == 1
+                    and not self._halt
+                )
+                if alone and _equal(context, copy_context()):
+                    step = next(self._steps, None)
+                else:
+                    step = None
                 if step is not None:
                     # The journal is written in between: nothing new is asked while an answer is only in memory.
                     await asyncio.sleep(0)

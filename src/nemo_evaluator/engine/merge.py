@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.bundle import BundleFacts, build_bundle, kept_calibration, store_bundle
@@ -38,10 +38,15 @@ def merge_shards(root: Path, aggregate: Aggregate | None = None) -> list[JsonDic
     tasks = find_shards(root)
     for shards in tasks.values():
         check_same(shards)
-    return [_merge_task(TaskPaths(root / name), shards, aggregate) for name, shards in tasks.items()]
+    results: list[dict[str, Any]] = []
+    for name, shards in tasks.items():
+        results.append(_merge_task(TaskPaths(root / name), shards, aggregate))
+    return results
 
 
-def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggregate | None) -> JsonDict:
+def _merge_task(
+    task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggregate | None
+) -> JsonDict:
     config = shards[0].config
     plan = make_plan(
         config["shuffle"]["ds_full_size"],
@@ -58,7 +63,8 @@ def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggre
             facts.extra_scores = aggregate(shards[0].folder, made.results)
         bundle = build_bundle(columns, facts, task.bundle(facts.name, facts.finished).stem)
         bundle = kept_calibration(task, bundle)
-        if lost := _lost_scores(shards, facts.extra_scores):
+        lost = _lost_scores(shards, facts.extra_scores)
+        if lost:
             bundle["scores_not_merged"] = lost
         # From here on there are only renames, and no bundle until everything that it speaks of is in its place.
         for old in task.bundles():
@@ -68,13 +74,20 @@ def _merge_task(task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggre
                 path.replace(task.root / path.name)
             else:
                 (task.root / path.name).unlink(missing_ok=True)
-        store_bundle(task, bundle, {task.root / path.name: digest for path, digest in columns.digests.items()})
+        store_bundle(
+            task,
+            bundle,
+            {task.root / path.name: digest for path, digest in columns.digests.items()},
+        )
         shutil.rmtree(made.root)
     return bundle
 
 
 def _facts(shards: Sequence[ShardResult], plan: Plan) -> BundleFacts:
-    config = {key: value for key, value in shards[0].config.items() if key not in ("shard", "shard_range", "resumed")}
+    config: dict[str, Any] = {}
+    for key, value in shards[0].config.items():
+        if key not in ("shard", "shard_range", "resumed"):
+            config[key] = value
     return BundleFacts(
         name=shards[0].name,
         repeats=plan.repeats,
@@ -101,7 +114,9 @@ def _write_rows(made: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -> C
                     shutil.copyfileobj(source, out)
     journal = Journal(made.journal)
     try:
-        return write_views(made, plan, journal, index, full=shards[0].config.get("rows") == "full")
+        return write_views(
+            made, plan, journal, index=index, full=shards[0].config.get("rows") == "full"
+        )
     finally:
         journal.close()
 
@@ -122,5 +137,8 @@ def _workplace(task: TaskPaths) -> Path:
 
 def _lost_scores(shards: Sequence[ShardResult], found: JsonDict) -> list[str]:
     """Scores of the shards that are no sums of rows, and that could not be computed over all of them."""
-    names = {name for shard in shards for name in shard.benchmark["scores"]}
+    names: set[Any] = set()
+    for shard in shards:
+        for name in shard.benchmark["scores"]:
+            names.add(name)
     return sorted(name for name in names if name not in found and not name.startswith(_FROM_ROWS))

@@ -32,43 +32,55 @@ class ShardJournal:
     """Where in one shard's journal the records are that count: two offsets and a byte a step."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
-        self.path, self._plan = TaskPaths(folder).journal, plan
+        self.path = TaskPaths(folder).journal
+        self._plan = plan
         size = plan.dataset_size * plan.repeats
         # Numbers of arrays are set one by one in a fraction of the time that those of numpy take.
-        answers, outcomes, reached = array("q", [_NONE]) * size, array("q", [_NONE]) * size, bytearray(size)
-        self.others, damage = array("q"), list[Damage]()
+        answers = array("q", [_NONE]) * size
+        outcomes = array("q", [_NONE]) * size
+        reached = bytearray(size)
+        self.others = array("q")
+        damage = list[Damage]()
         sessions = session_at = 0
         for offset, record in scan_records(self.path, damage.append):
             kind = record.get("kind")
             if kind not in (ANSWER, OUTCOME):
                 self.others.append(offset)
                 if kind == RUN:
-                    sessions, session_at = sessions + 1, offset
+                    sessions = sessions + 1
+                    session_at = offset
             elif (at := self._number(record)) is not None:
                 if kind == ANSWER:
                     # A newer answer has no verdict yet, whatever an older one got.
-                    answers[at], outcomes[at], reached[at] = offset, _NONE, _ANSWERED
+                    answers[at] = offset
+                    outcomes[at] = _NONE
+                    reached[at] = _ANSWERED
                     continue
                 if "problem_hash" in record and answers[at] < session_at:
                     # It carries its own question: asked anew in this session, and never answered.
                     answers[at] = _NONE
-                outcomes[at], reached[at] = offset, _SCORED if record["status"] == "scored" else _FAILED
+                outcomes[at] = offset
+                reached[at] = _SCORED if record["status"] == "scored" else _FAILED
         if damage:
             hint = "finish that shard with --resume, which does the step again, then merge again"
             raise UsageError(f"{damage[0]} ({len(damage)} in all)", hint=hint)
-        self.answers, self.outcomes = (np.frombuffer(column, dtype=np.int64) for column in (answers, outcomes))
+        self.answers, self.outcomes = (
+            np.frombuffer(column, dtype=np.int64) for column in (answers, outcomes)
+        )
         self.reached = np.frombuffer(reached, dtype=np.uint8)
         if sessions > 1:
             # A resumed journal also holds what its last session would not reuse; the rows say what stands.
             shown = np.zeros(size, dtype=bool)
             for row in read_rows(TaskPaths(folder).results):
-                if (at := self._number(row.data)) is not None:
+                at = self._number(row.data)
+                if at is not None:
                     shown[at] = True
             fresh = (self.reached == _ANSWERED) & (self.answers >= session_at)
             self.reached[~(shown | fresh)] = _NOTHING
 
     def _number(self, record: JsonDict) -> int | None:
-        problem, repeat = record["problem_idx"], record["repeat"]
+        problem = record["problem_idx"]
+        repeat = record["repeat"]
         if problem >= self._plan.dataset_size or repeat >= self._plan.repeats:
             return None
         return int(problem * self._plan.repeats + repeat)
@@ -94,7 +106,8 @@ class Gathering:
         shard = ShardJournal(folder, self._plan)
         better = shard.reached > self._reached
         self._owner[better] = len(self._journals)
-        self._answers[better], self._outcomes[better] = shard.answers[better], shard.outcomes[better]
+        self._answers[better] = shard.answers[better]
+        self._outcomes[better] = shard.outcomes[better]
         self._reached[better] = shard.reached[better]
         self._journals.append((shard.path, shard.others))
 
@@ -110,7 +123,9 @@ class Gathering:
                         out.write(source.readline())
                         if kind != RUN:
                             step = Step(*divmod(at, self._plan.repeats))
-                            (index.set_answer if kind == ANSWER else index.set_outcome)(step, position)
+                            (index.set_answer if kind == ANSWER else index.set_outcome)(
+                                step, position
+                            )
             out.flush()
             os.fsync(out.fileno())
         return index
@@ -118,9 +133,18 @@ class Gathering:
     def _lines(self, number: int, others: array[int]) -> Iterator[tuple[str, int, int]]:
         """What is copied of one shard, in the order of its journal: kind, step number, offset."""
         mine = np.flatnonzero((self._owner == number) & (self._reached > _NOTHING))
-        answered, settled = (mine[column[mine] != _NONE] for column in (self._answers, self._outcomes))
-        offsets = np.concatenate([self._answers[answered], self._outcomes[settled], np.frombuffer(others, np.int64)])
+        answered, settled = (
+            mine[column[mine] != _NONE] for column in (self._answers, self._outcomes)
+        )
+        offsets = np.concatenate(
+            [self._answers[answered], self._outcomes[settled], np.frombuffer(others, np.int64)]
+        )
         steps = np.concatenate([answered, settled, np.zeros(len(others), dtype=np.int64)])
         for line in np.argsort(offsets, kind="stable"):
-            kind = ANSWER if line < len(answered) else OUTCOME if line < len(answered) + len(settled) else RUN
+            if line < len(answered):
+                kind = ANSWER
+            elif line < len(answered) + len(settled):
+                kind = OUTCOME
+            else:
+                kind = RUN
             yield kind, int(steps[line]), int(offsets[line])

@@ -30,7 +30,8 @@ class OrderedStop:
 
     def __init__(self, rule: StopRule, plan: Plan, max_concurrent: int) -> None:
         self._rule, self._repeats = rule, plan.repeats
-        self._most, self._held = _ROUNDS * max_concurrent, 0
+        self._most = _ROUNDS * max_concurrent
+        self._held = 0
         self._moved = asyncio.Event()
         self._steps = plan.steps()
         self._next = next(self._steps, None)
@@ -50,7 +51,9 @@ class OrderedStop:
         """True while no further step may be started."""
         return self._held >= self._most and self._rule.reason is None
 
-    def ended(self, step: Step, problem: str, reward: float | None, *, fresh: bool = True) -> str | None:
+    def ended(
+        self, step: Step, problem: str, reward: float | None, *, fresh: bool = True
+    ) -> str | None:
         """A step has ended (``reward`` is None when it failed); the reason to stop, once there is one.
 
         ``fresh`` is false for a result of an earlier session, which costs nothing to hold back.
@@ -66,7 +69,8 @@ class OrderedStop:
             self._next = next(self._steps, None)
             self._answers.append(reward)
             if len(self._answers) == self._repeats:
-                answers, self._answers = self._answers, []
+                answers = self._answers
+                self._answers = []
                 self.problems += 1
                 if self._rule.add(problem, answers) is not None:
                     return self._rule.reason

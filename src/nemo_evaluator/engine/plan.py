@@ -28,7 +28,9 @@ class Shard:
 
     def __post_init__(self) -> None:
         if self.total < 1 or not 0 <= self.index < self.total:
-            raise UsageError(f"shard {self.index} of {self.total} does not exist", hint="shards count from 0")
+            raise UsageError(
+                f"shard {self.index} of {self.total} does not exist", hint="shards count from 0"
+            )
 
     def bounds(self, size: int) -> tuple[int, int]:
         """The slice of ``size`` items that is this shard's: the first ``size % total`` shards get one more."""
@@ -127,7 +129,16 @@ def make_plan(
     if shard is not None:
         start, end = shard.bounds(selected)
         order = order[start:end]
-    return Plan(dataset_size, order, repeats, selected, shuffle_seed if shuffled else None, shuffled, shard, only)
+    return Plan(
+        dataset_size,
+        order,
+        repeats,
+        selected=selected,
+        shuffle_seed=shuffle_seed if shuffled else None,
+        shuffled=shuffled,
+        shard=shard,
+        only=only,
+    )
 
 
 @dataclass(slots=True)
@@ -156,7 +167,9 @@ class ReusePlan:
         return sum(1 for step in plan.steps() if self.decision(step) == decision)
 
 
-async def chosen_problems(environment: EvalEnvironment, only: Sequence[int | str] | None) -> list[int] | None:
+async def chosen_problems(
+    environment: EvalEnvironment, only: Sequence[int | str] | None
+) -> list[int] | None:
     """The indices that ``only`` names, each once, in the order of the dataset.
 
     A hash is looked for in the whole dataset, which is therefore read once. Raises UsageError for what is not there.
@@ -165,10 +178,15 @@ async def chosen_problems(environment: EvalEnvironment, only: Sequence[int | str
         return None
     size = await environment.dataset_size()
     found = {one for one in only if isinstance(one, int)}
-    if beyond := sorted(one for one in found if one >= size):
-        hint = f"indices go from 0 to {size - 1}" if size else "is the dataset empty?"
+    beyond = sorted(one for one in found if one >= size)
+    if beyond:
+        if size:
+            hint = f"indices go from 0 to {size - 1}"
+        else:
+            hint = "is the dataset empty?"
         raise UsageError(
-            f"{environment.name} has {counted(size, 'problem')}: there is no number {beyond[0]}", hint=hint
+            f"{environment.name} has {counted(size, 'problem')}: there is no number {beyond[0]}",
+            hint=hint,
         )
     prefixes = [one for one in only if isinstance(one, str)]
     if prefixes:
@@ -176,10 +194,15 @@ async def chosen_problems(environment: EvalEnvironment, only: Sequence[int | str
         matched = set()
         for index in range(size):
             digest = problem_hash(await environment.seed(index))
-            if fitting := [one for one in prefixes if digest.startswith(one)]:
+            fitting = [one for one in prefixes if digest.startswith(one)]
+            if fitting:
                 matched.update(fitting)
                 found.add(index)
-        if missing := [one for one in prefixes if one not in matched]:
+        missing = [one for one in prefixes if one not in matched]
+        if missing:
             hint = "problem_hash stands in each row of results.jsonl; for one benchmark of several: benchmarks[N].only"
-            raise UsageError(f"no problem of {environment.name} has a hash that begins with {missing[0]}", hint=hint)
+            raise UsageError(
+                f"no problem of {environment.name} has a hash that begins with {missing[0]}",
+                hint=hint,
+            )
     return sorted(found)

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
@@ -41,7 +41,9 @@ class Halted(NamedTuple):
     @classmethod
     def of(cls, halt: Halt) -> Self | None:
         """The stop that was asked for; None when there was none."""
-        return cls(halt.kind, halt.reason, halt.error, halt.drain) if halt.kind is not None else None
+        if halt.kind is not None:
+            return cls(halt.kind, halt.reason, halt.error, halt.drain)
+        return None
 
 
 @dataclass(slots=True)
@@ -64,9 +66,12 @@ class StepQueue:
     """The queue of a benchmark and the only writer of its journal, while others run its steps."""
 
     def __init__(self, context: StepContext, steps: Iterator[Step]) -> None:
-        self._ctx, self._steps = context, steps
-        self._budgets, self.max_concurrent = context.job.budgets, context.job.max_concurrent
-        self.halt, self.fingerprints = context.halt, context.prints.parts
+        self._ctx = context
+        self._steps = steps
+        self._budgets = context.job.budgets
+        self.max_concurrent = context.job.max_concurrent
+        self.halt = context.halt
+        self.fingerprints = context.prints.parts
         self._back: deque[Step] = deque()
         self._out = self.ended = 0
         self._spent_before = [budget.spent() for budget in self._budgets]
@@ -90,9 +95,13 @@ class StepQueue:
 
     async def _available(self, most: int, *, wait: bool) -> list[Lease]:
         leases: list[Lease] = []
-        stop, payable = self._ctx.stop, min(most, self._affordable())
+        stop = self._ctx.stop
+        payable = min(most, self._affordable())
         while len(leases) < payable and not self.halt:
-            step = self._back.popleft() if self._back else None
+            if self._back:
+                step: Step | None = self._back.popleft()
+            else:
+                step = None
             if step is None and stop is not None and stop.full:
                 if leases or not wait:
                     break
@@ -101,7 +110,9 @@ class StepQueue:
             if step is None and (step := next(self._steps, None)) is None:
                 break
             offset = self._ctx.index.answer(step)
-            leases.append(Lease(step, self._ctx.journal.read_at(offset) if offset is not None else None))
+            leases.append(
+                Lease(step, self._ctx.journal.read_at(offset) if offset is not None else None)
+            )
         return leases
 
     def _affordable(self) -> float:
@@ -109,17 +120,28 @@ class StepQueue:
         left = math.inf
         for budget, before in zip(self._budgets, self._spent_before, strict=True):
             used = spent_beyond(budget.spent(), before)
-            for key, limit in zip(_SPENT, (budget.usd, budget.tokens, budget.requests), strict=True):
+            for key, limit in zip(
+                _SPENT, (budget.usd, budget.tokens, budget.requests), strict=True
+            ):
                 if limit is not None:
-                    known, least = self.ended > 0, float(key == "requests")
-                    each = max(least, used[key] / self.ended) if known else least or math.inf
-                    left = min(left, (limit - before[key] - used[key]) // each if each else math.inf)
+                    known = self.ended > 0
+                    least = float(key == "requests")
+                    if known:
+                        each: Any | float = max(least, used[key] / self.ended)
+                    else:
+                        each = least or math.inf
+                    left = min(
+                        left, (limit - before[key] - used[key]) // each if each else math.inf
+                    )
         return max(left - self._out, not self._out)
 
     def elsewhere(self, charged: Sequence[JsonDict]) -> list[JsonDict]:
         """What each budget was charged, except by the worker whose own share is ``charged``."""
         own = [*charged, *[{}] * len(self._budgets)]
-        return [spent_beyond(budget.spent(), mine) for budget, mine in zip(self._budgets, own, strict=False)]
+        results: list[dict[str, Any]] = []
+        for budget, mine in zip(self._budgets, own, strict=False):
+            results.append(spent_beyond(budget.spent(), mine))
+        return results
 
     def counts(self) -> tuple[int, int]:
         """Steps that were scored, and those of them that an earlier session did."""
@@ -135,12 +157,18 @@ class StepQueue:
                 self._ctx.job.traffic(entry)
         for budget, before, now in zip(self._budgets, charged, reply.spent, strict=True):
             budget.resume(**spent_beyond(now, before))
-            if (limit := budget.reached()) is not None:
+            limit = budget.reached()
+            if limit is not None:
                 error = budget.end(limit)
                 self.halt.set(HaltKind.BUDGET, error.message, error=error, drain=DRAIN)
         charged[:] = reply.spent
         if reply.halted is not None:
-            self.halt.set(reply.halted.kind, reply.halted.reason, error=reply.halted.error, drain=reply.halted.drain)
+            self.halt.set(
+                reply.halted.kind,
+                reply.halted.reason,
+                error=reply.halted.error,
+                drain=reply.halted.drain,
+            )
         self.ended += len(reply.ended)
         self._let_go(held, reply.ended)
 
@@ -168,7 +196,8 @@ class StepQueue:
         self._changed.set()
 
     def _take(self, record: JsonDict) -> None:
-        context, tally = self._ctx, self._ctx.tally
+        context = self._ctx
+        tally = self._ctx.tally
         step = Step(record["problem_idx"], record["repeat"])
         if record["kind"] == ANSWER:
 
@@ -178,7 +207,9 @@ class StepQueue:
 
             context.index.set_answer(step, context.journal.append(record, counted))
         elif record["kind"] == OUTCOME:
-            context.index.set_outcome(step, context.journal.append(record, lambda: tally.add(record)))
+            context.index.set_outcome(
+                step, context.journal.append(record, lambda: tally.add(record))
+            )
             self._look(step, record)
         else:
             context.journal.append(record)
@@ -186,7 +217,10 @@ class StepQueue:
     def _look(self, step: Step, record: JsonDict) -> None:
         if self._ctx.stop is not None:
             offset = self._ctx.index.answer(step)
-            asked = self._ctx.journal.read_at(offset) if offset is not None else record
+            if offset is not None:
+                asked = self._ctx.journal.read_at(offset)
+            else:
+                asked = record
             self._ctx.ended(step, asked.get("problem_hash", ""), record.get("reward"))
 
 

@@ -47,7 +47,8 @@ class _Ticking:
     """Calls ``tick`` at an interval from a thread of its own, so that a busy loop cannot silence it."""
 
     def __init__(self, stream: TextIO, interval: float) -> None:
-        self._stream, self._interval = stream, interval
+        self._stream = stream
+        self._interval = interval
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._name = ""
@@ -87,22 +88,33 @@ class _Ticking:
 class LineProgress(_Ticking):
     """Plain lines, for pipes and logs; on a terminal one line that is drawn again."""
 
-    def __init__(self, stream: TextIO | None = None, *, interval: float = 60.0, live: bool | None = None) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, *, interval: float = 60.0, live: bool | None = None
+    ) -> None:
         stream = stream or sys.stderr
         # A notebook is no terminal, and draws a line again all the same.
-        self._live = stream.isatty() or "ipykernel" in sys.modules if live is None else live
+        if live is None:
+            self._live = stream.isatty() or "ipykernel" in sys.modules
+        else:
+            self._live = live
         super().__init__(stream, 0.25 if self._live else interval)
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
         """How many steps, and what is reused."""
-        reused = f"{self._name}: resume: {describe_reuse(reuse)}\n" if reuse is not None else ""
+        if reuse is not None:
+            reused = f"{self._name}: resume: {describe_reuse(reuse)}\n"
+        else:
+            reused = ""
         self._write(f"{reused}{self._name}: {todo} of {counted(tally.planned, 'sample')} to run\n")
 
     def tick(self, tally: Tally, *, last: bool = False) -> None:
         """Rate, ETA, score so far, failures by cause, requests in flight."""
         line = f"{self._name}: {describe(tally)}"
         # A line that is as wide as the terminal would go on in the next one, and every redraw add one more.
-        shown = f"\r\x1b[2K{fitted(line, self._width() - 1)}" if self._live else line
+        if self._live:
+            shown = f"\r\x1b[2K{fitted(line, self._width() - 1)}"
+        else:
+            shown = line
         self._write(shown if self._live and not last else f"{shown}\n")
 
     def _width(self) -> int:
@@ -120,7 +132,14 @@ class JsonProgress(_Ticking):
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
         """``event: started``."""
-        self._emit("started", {"planned": tally.planned, "todo": todo, "reuse": dict(reuse.reasons) if reuse else None})
+        self._emit(
+            "started",
+            {
+                "planned": tally.planned,
+                "todo": todo,
+                "reuse": dict(reuse.reasons) if reuse else None,
+            },
+        )
 
     def tick(self, tally: Tally, *, last: bool = False) -> None:
         """``event: progress``, or ``finished``."""
@@ -143,29 +162,38 @@ def describe(tally: Tally) -> str:
     if tally.tokens:
         parts.append(f"{tally.tokens:,} tokens")
     if tally.cost_usd:
-        projected = tally.cost_usd / max(1, tally.done - tally.reused) * (tally.planned - tally.reused)
-        parts.append(f"${tally.cost_usd:.4f}" + (f" of about ${projected:.2f}" if tally.done >= 20 else ""))
+        projected = (
+            tally.cost_usd / max(1, tally.done - tally.reused) * (tally.planned - tally.reused)
+        )
+        parts.append(
+            f"${tally.cost_usd:.4f}" + (f" of about ${projected:.2f}" if tally.done >= 20 else "")
+        )
     return " | ".join(parts)
 
 
 def _troubles(tally: Tally) -> Iterator[str]:
     """What keeps the benchmark from going on as it should, which comes first: a narrow line is cut at its end."""
-    if (outage := tally.health.paused) is not None:
+    outage = tally.health.paused
+    if outage is not None:
         now = time.monotonic()
-        wait, left = max(0, math.ceil(outage.next_try - now)), clock(max(0.0, outage.gives_up - now))
+        wait = max(0, math.ceil(outage.next_try - now))
+        left = clock(max(0.0, outage.gives_up - now))
         yield f"paused, next try in {wait} s, gives up in {left}: {outage.service}: {harmless(outage.reason)}"
     # A copy: requests come and go while this is read.
     retrying = {why: count for why, count in tally.health.retrying.copy().items() if count > 0}
     if retrying:
         yield f"retrying: {sum(retrying.values())}, {max(retrying, key=lambda why: retrying[why])}"
     if tally.failed:
-        yield "failed: " + ", ".join(f"{count} {cause}" for cause, count in tally.failed.copy().items())
+        yield "failed: " + ", ".join(
+            f"{count} {cause}" for cause, count in tally.failed.copy().items()
+        )
 
 
 def describe_reuse(reuse: ReusePlan) -> str:
     """What is reused and why the rest is redone."""
     reasons = dict(reuse.reasons)
-    unchanged, new = reasons.pop("unchanged", 0), reasons.pop("new", 0)
+    unchanged = reasons.pop("unchanged", 0)
+    new = reasons.pop("new", 0)
     rest = [f"{count} redone: {reason}" for reason, count in reasons.items()]
     return ", ".join([f"{unchanged} reused", *rest, *([f"{new} new"] if new else [])])
 
@@ -192,4 +220,6 @@ def clock(seconds: float) -> str:
     """A duration for people."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{minutes}:{rest:02}"

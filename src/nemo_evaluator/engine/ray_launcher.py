@@ -8,25 +8,45 @@ from collections.abc import Sequence
 
 def command_of(words: Sequence[str]) -> list[str]:
     """The words of ``nel`` for the older flags; a key goes into the environment."""
-    parser = argparse.ArgumentParser(prog="ray_launcher", description="Run one benchmark on a Ray cluster.")
+    parser = argparse.ArgumentParser(
+        prog="ray_launcher", description="Run one benchmark on a Ray cluster."
+    )
     parser.add_argument("-b", "--benchmark", required=True, help="benchmark name, URI or file")
     parser.add_argument("-s", "--shards", type=int, default=4, help="workers")
     parser.add_argument("-n", "--repeats", type=int, default=1, help="answers per problem")
     parser.add_argument("--max-problems", type=int, help="at most so many problems")
     parser.add_argument("--model-url", help="base URL of the model's API (NEMO_MODEL_URL)")
     parser.add_argument("--model-id", help="the model's name in requests (NEMO_MODEL_ID)")
-    parser.add_argument("--api-key", help="better in NEMO_API_KEY, where process lists do not show it")
+    parser.add_argument(
+        "--api-key", help="better in NEMO_API_KEY, where process lists do not show it"
+    )
     parser.add_argument("--system-prompt")
     parser.add_argument("-o", "--output-dir", default="./eval_results/ray")
-    parser.add_argument("--shuffle-seed", type=int, default=42, help="order of the problems; negative: as they are")
+    parser.add_argument(
+        "--shuffle-seed", type=int, default=42, help="order of the problems; negative: as they are"
+    )
     flags = parser.parse_args(words)
     if flags.api_key is not None:
         os.environ["NEMO_API_KEY"] = flags.api_key
     seed = flags.shuffle_seed if flags.shuffle_seed >= 0 else "null"
-    overrides = ["cluster.type=ray", f"cluster.shards={flags.shards}", f"benchmarks.0.shuffle_seed={seed}"]
-    command = ["eval", "run", "--bench", flags.benchmark, "--repeats", str(flags.repeats), "-o", flags.output_dir]
+    overrides = [
+        "cluster.type=ray",
+        f"cluster.shards={flags.shards}",
+        f"benchmarks.0.shuffle_seed={seed}",
+    ]
+    command = [
+        "eval",
+        "run",
+        "--bench",
+        flags.benchmark,
+        "--repeats",
+        str(flags.repeats),
+        "-o",
+        flags.output_dir,
+    ]
     for name in ("max_problems", "model_url", "model_id", "system_prompt"):
-        if (value := getattr(flags, name)) is not None:
+        value = getattr(flags, name)
+        if value is not None:
             command += [f"--{name.replace('_', '-')}", str(value)]
     return [*command, *(word for override in overrides for word in ("-O", override))]
 

@@ -29,9 +29,11 @@ class Reuse:
     async def decide(self, plan: Plan) -> ReusePlan:
         """Look at every step once. Reused outcomes are counted in the tally, and seen by a stop rule: it may be
         satisfied by what is there already."""
-        reuse, index = self.context.reuse, self.context.index
+        reuse = self.context.reuse
+        index = self.context.index
         damaged = {found.step for found in self.history.damage}
-        problem, seed = -1, None
+        problem = -1
+        seed = None
         for number, step in enumerate(plan.steps()):
             if number % _BREATHE == 0:
                 await asyncio.sleep(0)
@@ -39,7 +41,8 @@ class Reuse:
                 reuse.reasons["damaged record" if step in damaged else "new"] += 1
                 continue
             if step.problem_idx != problem:
-                problem, seed = step.problem_idx, await self._seed(step.problem_idx)
+                problem = step.problem_idx
+                seed = await self._seed(step.problem_idx)
             decision, reason = self._decide(step, seed)
             reuse.decisions[step.problem_idx * plan.repeats + step.repeat] = decision
             reuse.reasons[reason] += 1
@@ -65,7 +68,9 @@ class Reuse:
             return ASK, self._why_changed(answer)
         alone = self._stands_alone(step, answer)
         if outcome is None:
-            return (VERIFY, "answered, not yet verified") if alone else (ASK, "sandbox lost")
+            if alone:
+                return (VERIFY, "answered, not yet verified")
+            return (ASK, "sandbox lost")
         if outcome["status"] == "failed":
             cause = Cause(outcome["failure"]["cause"])
             if POLICY[cause].redo is not Redo.NOTHING:
@@ -73,7 +78,9 @@ class Reuse:
         elif outcome["fp"][:VERDICT_DIGITS] != self.context.prints.verdict(fingerprint, seed):
             if answer is None:
                 return ASK, self._why_changed(outcome)
-            return (VERIFY, "scorer changed") if alone else (ASK, "scorer changed, sandbox gone")
+            if alone:
+                return (VERIFY, "scorer changed")
+            return (ASK, "scorer changed, sandbox gone")
         else:
             self.context.ended(step, problem, outcome["reward"], fresh=False)
         self.context.tally.add(outcome)
@@ -84,19 +91,31 @@ class Reuse:
         """True when a stored answer can be verified: without the sandbox it came from, or with the work kept of it."""
         if answer is None or not answer.get("sandbox_used"):
             return answer is not None
-        return TaskPaths(self.context.journal.path.parent).workspace(step, answer.get("crc", "")).is_file()
+        return (
+            TaskPaths(self.context.journal.path.parent)
+            .workspace(step, answer.get("crc", ""))
+            .is_file()
+        )
 
     def _why_changed(self, record: JsonDict) -> str:
-        old, new = self.history.fingerprints, self.context.prints.parts
-        for part, word in (("service", "service changed"), ("solver", "solver or generation settings changed")):
+        old = self.history.fingerprints
+        new = self.context.prints.parts
+        for part, word in (
+            ("service", "service changed"),
+            ("solver", "solver or generation settings changed"),
+        ):
             if old.get(part) and old[part] != new.get(part):
                 return word
         if old.get("template") != new.get("template"):
             return "instruction template changed"
-        return "problem changed" if record.get("problem_hash") else "settings changed"
+        if record.get("problem_hash"):
+            return "problem changed"
+        return "settings changed"
 
     def _read(self, offset: int | None) -> JsonDict | None:
-        return None if offset is None else self.context.journal.read_at(offset)
+        if offset is None:
+            return None
+        return self.context.journal.read_at(offset)
 
 
 def adopt_answers(context: StepContext, journals: Sequence[Path], plan: Plan) -> int:
@@ -104,15 +123,21 @@ def adopt_answers(context: StepContext, journals: Sequence[Path], plan: Plan) ->
 
     An answer fits when it was given under the settings of this run, and the run has none of its own.
     """
-    adopted, journal, index, prints = 0, context.journal, context.index, context.prints
+    adopted = 0
+    journal = context.journal
+    index = context.index
+    prints = context.prints
     for path in journals:
         past = StepIndex(plan.dataset_size, plan.repeats)
         past.take(scan_records(path), History())
         with path.open("rb") as file:
             for step in plan.steps():
-                answer_at, outcome_at = past.answer(step), past.outcome(step)
+                answer_at = past.answer(step)
+                outcome_at = past.outcome(step)
                 own = index.answer(step)
-                if answer_at is None or (own is not None and _fits(journal.read_at(own), step, prints)):
+                if answer_at is None or (
+                    own is not None and _fits(journal.read_at(own), step, prints)
+                ):
                     continue
                 answer = read_record(file.fileno(), answer_at)
                 if not _fits(answer, step, prints):

@@ -45,14 +45,17 @@ class Scopes:
             )
             budgets = (*budgets, own)
         last = call_scope.get()
-        again = last is not None and (last.problem_idx, last.repeat) == (step.problem_idx, step.repeat)
+        again = last is not None and (last.problem_idx, last.repeat) == (
+            step.problem_idx,
+            step.repeat,
+        )
         scope = CallScope(
             session,
             self.benchmark,
             step.problem_idx,
-            step.repeat,
-            budgets,
-            self.traffic,
+            repeat=step.repeat,
+            budgets=budgets,
+            traffic=self.traffic,
             interrupted=self.interrupted,
             health=self.health,
             turns=last.turns if last is not None and again else {},

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
@@ -31,7 +31,10 @@ class ShardResult(Bundle):
             max((start.get("at") or 0.0 for start in sessions(shard.files.journal)), default=0.0)
             > shard.finished.timestamp()
         ):
-            raise UsageError(f"{folder} was resumed after its bundle was written, and has not ended", hint=_FINISH)
+            raise UsageError(
+                f"{folder} was resumed after its bundle was written, and has not ended",
+                hint=_FINISH,
+            )
         return shard
 
     @property
@@ -80,9 +83,14 @@ def check_same(shards: Sequence[ShardResult]) -> None:
                 if key != "fingerprints":
                     what += f" ({_short(other.get(key))}, {_short(first.get(key))})"
                 else:
-                    parts = [part for part, value in first[key].items() if (other.get(key) or {}).get(part) != value]
+                    parts: list[Any] = []
+                    for part, value in first[key].items():
+                        if (other.get(key) or {}).get(part) != value:
+                            parts.append(part)
                     what += f": its {' and '.join(parts)} differ"
-                raise UsageError(what, hint="run all shards with the same config, or merge them apart")
+                raise UsageError(
+                    what, hint="run all shards with the same config, or merge them apart"
+                )
 
 
 def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
@@ -92,8 +100,12 @@ def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
         return []
     totals = {part["total"] for part in parts}
     if len(totals) == 1:
-        return [str(idx) for idx in sorted(set(range(totals.pop())) - {part["idx"] for part in parts})]
-    gaps, covered = [], 0
+        results: list[str] = []
+        for idx in sorted(set(range(totals.pop())) - {part["idx"] for part in parts}):
+            results.append(str(idx))
+        return results
+    gaps = []
+    covered = 0
     for start, end in [*sorted(part["range"] for part in parts), [selected, selected]]:
         if start > covered:
             gaps.append(f"problems {covered}-{start - 1} of the plan")
@@ -107,10 +119,14 @@ def stopped(shards: Sequence[ShardResult]) -> JsonDict | None:
     kinds = [facts["kind"] for facts in early.values() if facts.get("kind")]
     if not early:
         return None
-    reasons = "; ".join(f"{name}: {facts['reason']}" for name, facts in early.items() if facts.get("reason"))
+    reasons = "; ".join(
+        f"{name}: {facts['reason']}" for name, facts in early.items() if facts.get("reason")
+    )
     return ({"kind": kinds[0], "reason": reasons} if kinds else {}) | {"shards": early}
 
 
 def _short(value: object) -> str:
     text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    if len(text) <= 60:
+        return text
+    return f"{text[:57]}..."

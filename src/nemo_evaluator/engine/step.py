@@ -65,7 +65,9 @@ _BACKOFF_START: Final = 1.0
 _BACKOFF_CAP: Final = 30.0
 # The benchmark stops when this many first answers are all refusals of the request as such.
 _FIRST_REJECTIONS: Final = 8
-_NO_ANSWER: Final = "check the URL, the model and the server's log, then run the same command with --resume"
+_NO_ANSWER: Final = (
+    "check the URL, the model and the server's log, then run the same command with --resume"
+)
 _SEED: Final = boundary(Cause.SEED)
 _UNSEEDED: Final = SeedResult(prompt="", expected_answer="")
 _SOLVER: Final = boundary(Cause.SOLVER)
@@ -99,19 +101,28 @@ class StepRunner:
         self._crashes = 0
         self._tracebacks = 0
         # The shorter of the benchmark's timeout and the step's own limit.
-        own = context.job.step_limits.seconds if context.job.step_limits else None
+        if context.job.step_limits:
+            own = context.job.step_limits.seconds
+        else:
+            own = None
         limits = [limit for limit in (context.job.timeout, own) if limit is not None]
-        self._deadlines = Deadlines(min(limits)) if limits else None
+        if limits:
+            self._deadlines: Deadlines | None = Deadlines(min(limits))
+        else:
+            self._deadlines = None
 
     async def run(self, step: Step) -> None:
         """Bring one step to its outcome."""
         ctx = self._ctx
-        work = _Work(step, _UNSEEDED, "", "", time.perf_counter())
+        work = _Work(step, _UNSEEDED, "", fingerprint="", started=time.perf_counter())
         while True:
             try:
                 with _SEED:
                     raw = await ctx.environment.seed(step.problem_idx)
-                    work.seed = ctx.template.apply(raw) if ctx.template else raw
+                    if ctx.template:
+                        work.seed = ctx.template.apply(raw)
+                    else:
+                        work.seed = raw
                 break
             except BoundaryError as error:
                 if not await self._goes_on(work, error):
@@ -127,10 +138,26 @@ class StepRunner:
     def take(self, step: Step, row: BatchRow) -> None:
         """Journal the row of an environment that asked and judged by itself."""
         problem = problem_hash(row.seed)
-        work = _Work(step, row.seed, problem, self._ctx.prints.answer(problem, step), time.perf_counter())
+        work = _Work(
+            step,
+            row.seed,
+            problem,
+            fingerprint=self._ctx.prints.answer(problem, step),
+            started=time.perf_counter(),
+        )
         if isinstance(row.outcome, Scored):
             work.answer = checked_answer(row.answer)
-            self._keep(work, answer_record(step, work.fingerprint, problem, work.seed, work.answer, row.outcome.label))
+            self._keep(
+                work,
+                answer_record(
+                    step,
+                    work.fingerprint,
+                    problem,
+                    seed=work.seed,
+                    answer=work.answer,
+                    label=row.outcome.label,
+                ),
+            )
         self._record(work, row.outcome)
 
     async def _attempts(self, work: _Work) -> None:
@@ -151,14 +178,19 @@ class StepRunner:
 
     async def _goes_on(self, work: _Work, error: BoundaryError) -> bool:
         """Whether a step tries again after an error, once it has waited; else it is settled or left to --resume."""
-        if (fault := out_of_files(error)) is not None:
+        fault = out_of_files(error)
+        if fault is not None:
             told = storage_error(fault)
             self._ctx.halt.set(HaltKind.ERROR, told.message, error=told)
             return False
         work.attempts += error.attempts
         if self._ctx.halt.interrupted and POLICY[error.cause].retry:
             return False  # A retry would be a new request.
-        if error.final or not POLICY[error.cause].retry or work.attempts >= max(1, self._ctx.job.max_system_retries):
+        if (
+            error.final
+            or not POLICY[error.cause].retry
+            or work.attempts >= max(1, self._ctx.job.max_system_retries)
+        ):
             self._settle(work, error)
             return False
         async with lent_slot():
@@ -170,13 +202,13 @@ class StepRunner:
         sandboxes = self._ctx.job.sandboxes
         if sandboxes is None:
             if work.answer is None:
-                await self._ask(work, scope, None, agent)
+                await self._ask(work, scope, None, session=agent)
             await self._judge(work, None)
             return
         async with sandboxes.session(work.seed, outside_endpoints=endpoints_of(agent)) as session:
             asked = work.answer is None
             if asked:
-                await self._ask(work, scope, session.agent, agent)
+                await self._ask(work, scope, session.agent, session=agent)
             kept = TaskPaths(self._ctx.journal.path.parent).workspace(work.step, work.sealed)
             try:
                 if asked and self._takes_sandbox:
@@ -190,24 +222,41 @@ class StepRunner:
                     work.answer = None
                 raise
 
-    async def _ask(self, work: _Work, scope: CallScope, sandbox: Sandbox | None, session: AgentSession | None) -> None:
+    async def _ask(
+        self, work: _Work, scope: CallScope, sandbox: Sandbox | None, session: AgentSession | None
+    ) -> None:
         started = time.perf_counter()
         try:
             answer = await self._solve(work.seed, sandbox, session)
-            limited = answer.error or answer.error_kind in (ErrorKind.GRACEFUL, ErrorKind.SOLVE_TIMEOUT)
-            work.label = Cause.BUDGET if limited or (session is not None and session.spent) else None
+            limited = answer.error or answer.error_kind in (
+                ErrorKind.GRACEFUL,
+                ErrorKind.SOLVE_TIMEOUT,
+            )
+            if limited or (session is not None and session.spent):
+                work.label = Cause.BUDGET
+            else:
+                work.label = None
         except BudgetError as error:
             why = f"{error.cause} ({error.message})"
             partial = scope.partial and scope.partial(why)
             answer = partial or SolveResult(response="", error=error.message)
             work.label = Cause.BUDGET
         if session is not None:
-            answer = with_calls(answer, session, str(self._ctx.solver.settings.get("type", "outside")))
+            answer = with_calls(
+                answer, session, str(self._ctx.solver.settings.get("type", "outside"))
+            )
         if work.seed.tripwires and (seen := tripped(work.seed.tripwires, answer.trajectory)):
             answer.scoring_details = noted(answer.scoring_details, {TRIPWIRES: seen})
         work.timing["model_ms"] = _since(started)
         work.answer = answer
-        record = answer_record(work.step, work.fingerprint, work.problem, work.seed, answer, work.label)
+        record = answer_record(
+            work.step,
+            work.fingerprint,
+            work.problem,
+            seed=work.seed,
+            answer=answer,
+            label=work.label,
+        )
         if work.attempts:
             record["attempts"] = work.attempts + record.get("attempts", 1)
         if sandbox is not None and self._takes_sandbox:
@@ -218,18 +267,25 @@ class StepRunner:
         self._ctx.index.set_answer(work.step, self._ctx.journal.append(record))
         work.sealed = self._ctx.journal.checksum
 
-    async def _solve(self, seed: SeedResult, sandbox: Sandbox | None, session: AgentSession | None) -> SolveResult:
+    async def _solve(
+        self, seed: SeedResult, sandbox: Sandbox | None, session: AgentSession | None
+    ) -> SolveResult:
         try:
             with _SOLVER:
-                call = self._ctx.solver.solve(seed, sandbox, session.access if session is not None else None)
+                call = self._ctx.solver.solve(
+                    seed, sandbox, session.access if session is not None else None
+                )
                 try:
-                    answer = checked_answer(await (self._deadlines.within(call) if self._deadlines else call))
+                    answer = checked_answer(
+                        await (self._deadlines.within(call) if self._deadlines else call)
+                    )
                 except TimeoutError as error:
                     if self._deadlines is None:
                         raise
                     raise self._too_late(error) from error
         except BoundaryError as error:
-            if (real := real_cause(error, session)) is error:
+            real = real_cause(error, session)
+            if real is error:
                 raise
             raise real from error
         check_reached(answer, session)
@@ -238,14 +294,21 @@ class StepRunner:
         return answer
 
     def _too_late(self, error: TimeoutError) -> Exception:
-        limits, timeout = self._ctx.job.step_limits, self._ctx.job.timeout
-        if limits is not None and limits.seconds is not None and (timeout is None or limits.seconds < timeout):
+        limits = self._ctx.job.step_limits
+        timeout = self._ctx.job.timeout
+        if (
+            limits is not None
+            and limits.seconds is not None
+            and (timeout is None or limits.seconds < timeout)
+        ):
             return BudgetError(f"the step's {limits.seconds:g} s are used up")
         if timeout is None:
             return error
         # While the server is gone nothing could have answered: that is no try of this step.
         gone = self._ctx.tally.health.paused is not None
-        return TransportError(f"no answer within the benchmark's timeout of {timeout:g} s", attempts=0 if gone else 1)
+        return TransportError(
+            f"no answer within the benchmark's timeout of {timeout:g} s", attempts=0 if gone else 1
+        )
 
     async def _judge(self, work: _Work, sandbox: Sandbox | None) -> None:
         assert work.answer is not None
@@ -253,8 +316,13 @@ class StepRunner:
         self._ctx.scopes.enter_verify()
         work.seed.trajectory = work.answer.trajectory
         reward = work.answer.reward
-        own = VerifyResult(reward, scoring_details={"method": "solver"}) if reward is not None else None
-        verdict = await self._ctx.verifier.verify(work.answer.response, work.seed, sandbox, own)
+        if reward is not None:
+            own: VerifyResult | None = VerifyResult(reward, scoring_details={"method": "solver"})
+        else:
+            own = None
+        verdict = await self._ctx.verifier.verify(
+            work.answer.response, work.seed, sandbox, given=own
+        )
         if work.answer.scoring_details:
             verdict.scoring_details = noted(work.answer.scoring_details, verdict.scoring_details)
         work.timing["verify_ms"] = _since(started)
@@ -264,7 +332,10 @@ class StepRunner:
         """Turn a failure into what the policy table says."""
         policy = POLICY[error.cause]
         if error.cause is Cause.CANCELLED:
-            kind = HaltKind.DETACHED if isinstance(error, DetachedError) else HaltKind.BUDGET
+            if isinstance(error, DetachedError):
+                kind = HaltKind.DETACHED
+            else:
+                kind = HaltKind.BUDGET
             self._ctx.halt.set(kind, error.message, error=error, drain=DRAIN)
             return
         if policy.stop is Stop.AT_ONCE:
@@ -285,7 +356,9 @@ class StepRunner:
             return
         self._tracebacks += 1
         told = scrub("".join(traceback.format_exception(raised)))
-        with self._ctx.journal.path.with_name(ERRORS).open("a", encoding="utf-8", errors="replace") as log:
+        with self._ctx.journal.path.with_name(ERRORS).open(
+            "a", encoding="utf-8", errors="replace"
+        ) as log:
             log.write(f"problem {step.problem_idx}, repeat {step.repeat}\n{told}\n")
 
     def _stop_early(self, error: BoundaryError, stop: Stop) -> None:
@@ -294,9 +367,18 @@ class StepRunner:
         # What is left of a resumed run may be the rows that always fail: they say nothing about the server.
         if stop is Stop.IF_FIRST and tally.scored <= (tally.reused if rejected else 0):
             self._rejections += 1
-            if self._rejections >= (min(_FIRST_REJECTIONS, max(1, tally.planned)) if rejected else _FIRST_REJECTIONS):
-                word, hint = ("rejected", error.hint) if rejected else ("without an answer", error.hint or _NO_ANSWER)
-                told = type(error)(f"the first requests were all {word}: {error.message}", hint=hint)
+            if self._rejections >= (
+                min(_FIRST_REJECTIONS, max(1, tally.planned)) if rejected else _FIRST_REJECTIONS
+            ):
+                if rejected:
+                    word = "rejected"
+                    hint = error.hint
+                else:
+                    word = "without an answer"
+                    hint = error.hint or _NO_ANSWER
+                told = type(error)(
+                    f"the first requests were all {word}: {error.message}", hint=hint
+                )
                 self._ctx.halt.set(HaltKind.ERROR, told.message, error=told)
         if error.cause is Cause.SOLVER and not self._ctx.job.skip_failed:
             self._crashes += 1
@@ -313,7 +395,7 @@ class StepRunner:
         work.timing["total_ms"] = _since(work.started)
         fingerprint = self._ctx.prints.verdict(work.fingerprint, work.seed)
         of = work.sealed if work.answer is not None else None
-        record = outcome_record(work.step, fingerprint, outcome, work.timing, of)
+        record = outcome_record(work.step, fingerprint, outcome, timing=work.timing, of=of)
         if work.answer is None:
             record = unanswered(record, work.seed, work.problem)
         reply = work.answer.model_response if work.answer else None
@@ -325,7 +407,11 @@ class StepRunner:
         if isinstance(outcome, Scored):
             self._crashes = 0
         if self._ctx.stop is not None:
-            self._ctx.ended(work.step, work.problem, outcome.verdict.reward if isinstance(outcome, Scored) else None)
+            self._ctx.ended(
+                work.step,
+                work.problem,
+                outcome.verdict.reward if isinstance(outcome, Scored) else None,
+            )
 
     def _stored_answer(self, step: Step) -> tuple[SolveResult, Cause | None, str]:
         offset = self._ctx.index.answer(step)

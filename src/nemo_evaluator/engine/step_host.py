@@ -57,7 +57,9 @@ class StepHost:
     """Runs steps of one benchmark, as many at once as it allows."""
 
     def __init__(self, job: Evaluation) -> None:
-        self._job, self._halt, self._slots = job, Halt(), Slots(job.max_concurrent)
+        self._job = job
+        self._halt = Halt()
+        self._slots = Slots(job.max_concurrent)
         self._outbox = Outbox(job.task_dir)
         self._reply = Reply()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -71,9 +73,12 @@ class StepHost:
         """
         job = self._job
         plan = make_plan(await job.environment.dataset_size(), repeats=job.repeats)
-        job.traffic = (lambda entry: self._reply.traffic.append(entry)) if job.traffic is not None else None
+        if job.traffic is not None:
+            job.traffic = lambda entry: self._reply.traffic.append(entry)
+        else:
+            job.traffic = None
         tally = Tally(planned=len(plan), scored=scored, reused=reused)
-        self._ctx = StepContext(job, plan, self._outbox, self._halt, tally)
+        self._ctx = StepContext(job, plan, self._outbox, halt=self._halt, tally=tally)
         await open_steps(job)
         self._runner = StepRunner(self._ctx)
         current_slots.set(self._slots)
@@ -108,7 +113,10 @@ class StepHost:
         except TimeoutError:
             pass
         reply = self._fetch()
-        reply.halted = Halted.of(self._halt) if halted is None else None
+        if halted is None:
+            reply.halted = Halted.of(self._halt)
+        else:
+            reply.halted = None
         return reply
 
     async def close(self) -> Reply:
@@ -121,8 +129,10 @@ class StepHost:
 
     def _fetch(self) -> Reply:
         self._outbox.news.clear()
-        reply, self._reply = self._reply, Reply()
-        reply.records, self._outbox.records = self._outbox.records, []
+        reply = self._reply
+        self._reply = Reply()
+        reply.records = self._outbox.records
+        self._outbox.records = []
         own = zip(self._job.budgets, self._elsewhere, strict=True)
         reply.spent = [spent_beyond(budget.spent(), others) for budget, others in own]
         return reply

@@ -37,7 +37,10 @@ class InstructionTemplate:
 
     def apply(self, seed: SeedResult) -> SeedResult:
         """The problem with its prompt, and the last user message that carries it, replaced."""
-        workdir = seed.sandbox_spec.workdir if seed.sandbox_spec else _DEFAULT_WORKDIR
+        if seed.sandbox_spec:
+            workdir = seed.sandbox_spec.workdir
+        else:
+            workdir = _DEFAULT_WORKDIR
         prompt = self._render(
             **seed.metadata
             | {
@@ -46,7 +49,10 @@ class InstructionTemplate:
                 "instance": seed.metadata | {"problem_statement": seed.prompt},
             }
         ).strip()
-        messages = None if seed.messages is None else _replace_last_user(seed.messages, prompt)
+        if seed.messages is None:
+            messages: list[Message] | None = None
+        else:
+            messages = _replace_last_user(seed.messages, prompt)
         return replace(seed, prompt=prompt, messages=messages)
 
 
@@ -56,6 +62,9 @@ def _replace_last_user(messages: list[Message], prompt: str) -> list[Message]:
             content = messages[at].get("content")
             new: object = prompt
             if isinstance(content, list):
-                new = [*(part for part in content if part.get("type") != "text"), {"type": "text", "text": prompt}]
+                new = [
+                    *(part for part in content if part.get("type") != "text"),
+                    {"type": "text", "text": prompt},
+                ]
             return [*messages[:at], messages[at] | {"content": new}, *messages[at + 1 :]]
     return [*messages, {"role": "user", "content": prompt}]

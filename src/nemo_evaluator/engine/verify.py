@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.config.groups import METRICS
 from nemo_evaluator.core.errors import JudgeError, UsageError, boundary
@@ -33,7 +33,9 @@ _ADD_JUDGE: Final = (
     "give --judge-url and --judge-id, or in a config: "
     "scoring: {metrics: [{type: judge, name: judge, service: <a model service>}]}"
 )
-_FALL_BACK: Final = "; or accept its simpler stand-in, which every headline then names: --allow-fallback"
+_FALL_BACK: Final = (
+    "; or accept its simpler stand-in, which every headline then names: --allow-fallback"
+)
 _SCORER: Final = boundary(Cause.SCORER)
 Summary = Callable[[Iterable[JsonDict]], Mapping[str, float]]
 
@@ -61,9 +63,15 @@ class Verifier:
         self._metrics: list[Metric] = []
         self._primary: str | None = None
         self._judge: str | None = None
-        self._defaults = scoring.include_defaults if scoring is not None else True
+        if scoring is not None:
+            self._defaults = scoring.include_defaults
+        else:
+            self._defaults = True
         self._stand_by: Metric | None = None
-        self.fingerprint = elsewhere.fingerprint if elsewhere else environment.scorer_fingerprint()
+        if elsewhere:
+            self.fingerprint = elsewhere.fingerprint
+        else:
+            self.fingerprint = environment.scorer_fingerprint()
         if scoring is not None and (scoring.metrics or not scoring.include_defaults):
             self._compose(scoring, clients or {})
         elif scoring is None and clients and _JUDGE_CLIENT in clients:
@@ -71,15 +79,27 @@ class Verifier:
 
             self._stand_by = default_judge(clients[_JUDGE_CLIENT], environment)
         unjudged = self._judge is None and self._stand_by is None and self._primary is None
-        if unjudged and elsewhere is None and lacks_judge(environment.facts(), allow_fallback=self._fallback):
+        if (
+            unjudged
+            and elsewhere is None
+            and lacks_judge(environment.facts(), allow_fallback=self._fallback)
+        ):
             raise UsageError(NEEDS_JUDGE, hint=judge_hint(environment.facts()))
 
     def _compose(self, scoring: ScoringConfig, clients: Mapping[str, Client]) -> None:
         if not scoring.metrics:
-            raise UsageError("include_defaults: false leaves nothing to score with", hint="add a metric to `scoring:`")
-        self._metrics = [METRICS.build(one.type, one, clients, self._environment) for one in scoring.metrics]
+            raise UsageError(
+                "include_defaults: false leaves nothing to score with",
+                hint="add a metric to `scoring:`",
+            )
+        metrics: list[Metric] = []
+        for one in scoring.metrics:
+            metrics.append(METRICS.build(one.type, one, clients, self._environment))
+        self._metrics = metrics
         self._primary = scoring.primary or (None if self._defaults else self._metrics[0].name)
-        self._judge = next((metric.name for metric in scoring.metrics if metric.type in JUDGES), None)
+        self._judge = next(
+            (metric.name for metric in scoring.metrics if metric.type in JUDGES), None
+        )
         prints = [metric.fingerprint for metric in self._metrics]
         self.fingerprint = digest([self.fingerprint, self._defaults, self._primary, prints])
 
@@ -91,10 +111,16 @@ class Verifier:
     @property
     def beside(self) -> list[str]:
         """Metrics that are measured and are not the reward, although nobody said so."""
-        return [f"scorer:{metric.name}" for metric in self._metrics] if self.reward_from == "benchmark" else []
+        if self.reward_from == "benchmark":
+            return [f"scorer:{metric.name}" for metric in self._metrics]
+        return []
 
     async def verify(
-        self, response: str, seed: SeedResult, sandbox: Sandbox | None = None, given: VerifyResult | None = None
+        self,
+        response: str,
+        seed: SeedResult,
+        sandbox: Sandbox | None = None,
+        given: VerifyResult | None = None,
     ) -> VerifyResult:
         """The verdict; ``given`` is that of a solver that grades its own work, and stands for the environment's.
 
@@ -111,14 +137,20 @@ class Verifier:
         else:
             verdict = VerifyResult(0.0, None, {"method": f"metric:{self._primary}"})
         if self._metrics:
-            await self._measure(verdict, MetricInput(response, seed, sandbox, verdict.scoring_details))
+            await self._measure(
+                verdict, MetricInput(response, seed, sandbox, found=verdict.scoring_details)
+            )
         elif verdict.scoring_details.get("needs_judge"):
             if self._stand_by is None:
                 self._without_judge(verdict)
                 return verdict
-            sample = MetricInput(response, seed, sandbox, verdict.scoring_details)
+            sample = MetricInput(response, seed, sandbox, found=verdict.scoring_details)
             result = await self._one(self._stand_by, sample)
-            verdict.scoring_details = {k: v for k, v in verdict.scoring_details.items() if k != "needs_judge"}
+            scoring_details: dict[str, Any] = {}
+            for k, v in verdict.scoring_details.items():
+                if k != "needs_judge":
+                    scoring_details[k] = v
+            verdict.scoring_details = scoring_details
             _lead_with(result, verdict)
         return verdict
 
@@ -145,12 +177,16 @@ class Verifier:
     def _without_judge(self, verdict: VerifyResult) -> None:
         """What a benchmark measured without its judge stands only when that was asked for and it says how."""
         if not self._fallback or "fallback" not in verdict.scoring_details:
-            raise JudgeError(NEEDS_JUDGE, hint=judge_hint(self._environment.facts()), attempts=_NO_JUDGE)
+            raise JudgeError(
+                NEEDS_JUDGE, hint=judge_hint(self._environment.facts()), attempts=_NO_JUDGE
+            )
 
     @property
     def judged(self) -> bool:
         """Whether there is a judge to check."""
-        return self._stand_by is not None or any(isinstance(metric, Checkable) for metric in self._metrics)
+        return self._stand_by is not None or any(
+            isinstance(metric, Checkable) for metric in self._metrics
+        )
 
     async def check_judges(self, first: SeedResult) -> JsonDict:
         """Let every judge tell a right answer from a wrong one (``first`` is a problem of the benchmark).
@@ -158,8 +194,15 @@ class Verifier:
         Returns what it cost, by metric. Raises JudgeError when a judge cannot: its verdicts would mean nothing.
         """
         asked = self._environment.facts().needs_judge
-        metrics = [*self._metrics, *([self._stand_by] if self._stand_by is not None and asked else [])]
-        return {metric.name: await metric.check(first) for metric in metrics if isinstance(metric, Checkable)}
+        metrics = [
+            *self._metrics,
+            *([self._stand_by] if self._stand_by is not None and asked else []),
+        ]
+        mapping: dict[str, Any] = {}
+        for metric in metrics:
+            if isinstance(metric, Checkable):
+                mapping[metric.name] = await metric.check(first)
+        return mapping
 
     async def _one(self, metric: Metric, sample: MetricInput) -> MetricResult:
         with boundary(Cause.SCORER):
@@ -171,8 +214,13 @@ class Verifier:
     def sums_up(self) -> bool:
         """Whether ``aggregate`` may find anything."""
         environment = self._environment
-        own = type(environment).summarize is not EvalEnvironment.summarize or environment.facts().summary is not None
-        return own or any(getattr(metric, "aggregate", None) is not None for metric in self._metrics)
+        own = (
+            type(environment).summarize is not EvalEnvironment.summarize
+            or environment.facts().summary is not None
+        )
+        return own or any(
+            getattr(metric, "aggregate", None) is not None for metric in self._metrics
+        )
 
     def aggregate(self, results: Path) -> JsonDict:
         """Further scores over all rows of a results file: the benchmark's summary, agreement of judges, ..."""
@@ -182,7 +230,8 @@ class Verifier:
             own: Summary | None = getattr(metric, "aggregate", None)
             if own is not None:
                 found = own(_details(results, f"scorer:{metric.name}"))
-                scores |= {f"{metric.name}.{name}": {"value": value} for name, value in found.items()}
+                for name, value in found.items():
+                    scores[f"{metric.name}.{name}"] = {"value": value}
         return scores
 
 
@@ -195,7 +244,10 @@ def _lead_with(result: MetricResult, verdict: VerifyResult) -> None:
     details |= {key: value for key, value in result.details.items() if _is_short(key, value)}
     if "extracted" in result.details:
         extracted = result.details["extracted"]
-        verdict.extracted_answer = None if extracted is None else str(extracted)
+        if extracted is None:
+            verdict.extracted_answer = None
+        else:
+            verdict.extracted_answer = str(extracted)
 
 
 def _is_short(key: str, value: object) -> bool:

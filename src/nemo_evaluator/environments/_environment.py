@@ -39,7 +39,9 @@ class BenchmarkEnvironment(EvalEnvironment):
 
     definition: BenchmarkDefinition
 
-    def __init__(self, num_examples: int | None = None, num_fewshot: int | None = None, **params: Any) -> None:
+    def __init__(
+        self, num_examples: int | None = None, num_fewshot: int | None = None, **params: Any
+    ) -> None:
         self.name = self.definition.name
         self.params = self._checked(params)
         definition = self.definition = self._by_protocol()
@@ -48,12 +50,23 @@ class BenchmarkEnvironment(EvalEnvironment):
         with one_write():
             raw = self._open(definition.dataset, num_examples)
         self._dataset: Rows = self._prepared(raw[:num_examples], "42")
-        self._runner = ScorerRunner(definition.score, self.name) if definition.score else None
+        if definition.score:
+            self._runner: ScorerRunner | None = ScorerRunner(definition.score, self.name)
+        else:
+            self._runner = None
         self._columns = self._look()
-        self._template = self._compile() if definition.seed_fn is None else None
+        if definition.seed_fn is None:
+            self._template: PromptTemplate | None = self._compile()
+        else:
+            self._template = None
         count = definition.fewshot if num_fewshot is None else num_fewshot
-        self._fewshot = self._open_fewshot(count) if count > 0 else None
-        self._seed_takes_fewshot = definition.seed_fn is not None and _takes(definition.seed_fn, "fewshot")
+        if count > 0:
+            self._fewshot: FewShot | None = self._open_fewshot(count)
+        else:
+            self._fewshot = None
+        self._seed_takes_fewshot = definition.seed_fn is not None and _takes(
+            definition.seed_fn, "fewshot"
+        )
         if definition.judge_prompt is not None:
             self.judge_prompt = definition.judge_prompt
         if definition.parse_judge is not None:
@@ -62,10 +75,13 @@ class BenchmarkEnvironment(EvalEnvironment):
     @classmethod
     def facts(cls) -> EnvironmentFacts:
         """What its definition says, or its scorer (``needs_judge``, ``fallback``)."""
-        definition, words = cls.definition, code_words(cls.definition.score)
+        definition = cls.definition
+        words = code_words(cls.definition.score)
         needs = frozenset({*definition.info.needs, *(["judge"] if "needs_judge" in words else [])})
         fallback = definition.info.judge_optional or "fallback" in words
-        return EnvironmentFacts(needs, definition.endpoint_type, fallback, definition.summary)
+        return EnvironmentFacts(
+            needs, definition.endpoint_type, fallback, summary=definition.summary
+        )
 
     def expect(self, problems: Sequence[int]) -> None:
         if isinstance(self._dataset, Rows):
@@ -97,10 +113,21 @@ class BenchmarkEnvironment(EvalEnvironment):
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
-        return await self._score(ScorerInput(response, expected, metadata, self._config, sandbox))
+        return await self._score(
+            ScorerInput(response, expected, metadata, config=self._config, sandbox=sandbox)
+        )
 
-    async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
-        given = (response, seed.expected_answer, seed.metadata, self._config, sandbox, seed.trajectory)
+    async def verify_answer(
+        self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
+    ) -> VerifyResult:
+        given = (
+            response,
+            seed.expected_answer,
+            seed.metadata,
+            self._config,
+            sandbox,
+            seed.trajectory,
+        )
         return await self._score(ScorerInput(*given))
 
     def scorer_fingerprint(self) -> str:
@@ -129,7 +156,9 @@ class BenchmarkEnvironment(EvalEnvironment):
             request = await request
         if not isinstance(request, ImageBuildRequest):
             kind = type(request).__name__
-            raise TypeError(f"the image builder of {self.name} returned {kind}, not ImageBuildRequest")
+            raise TypeError(
+                f"the image builder of {self.name} returned {kind}, not ImageBuildRequest"
+            )
         return [request]
 
     async def close(self) -> None:
@@ -140,19 +169,27 @@ class BenchmarkEnvironment(EvalEnvironment):
     async def _score(self, sample: ScorerInput) -> VerifyResult:
         if self._runner is not None:
             return await self._runner.run(sample)
-        response, target = sample.response.strip(), str(sample.target).strip()
+        response = sample.response.strip()
+        target = str(sample.target).strip()
         correct = response.lower() == target.lower()
-        return VerifyResult(float(correct), response, {"method": "default_exact_match", "correct": correct})
+        return VerifyResult(
+            float(correct), response, {"method": "default_exact_match", "correct": correct}
+        )
 
     async def _seed_by_function(self, row: JsonDict, idx: int) -> SeedResult:
         function = self.definition.seed_fn
         assert function is not None
-        examples = {"fewshot": self._fewshot.rows(row) if self._fewshot else []} if self._seed_takes_fewshot else {}
+        if self._seed_takes_fewshot:
+            examples = {"fewshot": self._fewshot.rows(row) if self._fewshot else []}
+        else:
+            examples = {}
         problem: Any = function(row, idx, **examples)
         if inspect.isawaitable(problem):
             problem = await problem
         if not isinstance(problem, SeedResult):
-            raise TypeError(f"seed_fn of {self.name} returned {type(problem).__name__}, not SeedResult")
+            raise TypeError(
+                f"seed_fn of {self.name} returned {type(problem).__name__}, not SeedResult"
+            )
         if self.definition.system_prompt and problem.system is None and problem.messages is None:
             problem.system = self.definition.system_prompt
         if problem.messages is None and not problem.images:
@@ -166,14 +203,23 @@ class BenchmarkEnvironment(EvalEnvironment):
         accepted = [*declared, *general]
         for key in params:
             if key not in accepted:
-                hint = did_you_mean(key, accepted, also=f"accepted: {', '.join(accepted) or 'none'}")
-                raise UsageError(f"benchmark {self.definition.name!r} has no parameter {key!r}", hint=hint)
-        self._dataset_params = {key: params.pop(key) for key in general if key in params and key not in declared}
+                hint = did_you_mean(
+                    key, accepted, also=f"accepted: {', '.join(accepted) or 'none'}"
+                )
+                raise UsageError(
+                    f"benchmark {self.definition.name!r} has no parameter {key!r}", hint=hint
+                )
+        dataset_params: dict[str, Any] = {}
+        for key in general:
+            if key in params and key not in declared:
+                dataset_params[key] = params.pop(key)
+        self._dataset_params = dataset_params
         return {**declared, **params}
 
     def _by_protocol(self) -> BenchmarkDefinition:
         """The definition as the chosen protocol asks."""
-        definition, name = self.definition, str(self.params.get("protocol", DEFAULT_PROTOCOL))
+        definition = self.definition
+        name = str(self.params.get("protocol", DEFAULT_PROTOCOL))
         if not definition.protocols or name == DEFAULT_PROTOCOL:
             return definition
         known = [DEFAULT_PROTOCOL, *definition.protocols]
@@ -195,16 +241,28 @@ class BenchmarkEnvironment(EvalEnvironment):
         if "split" not in changes and "revision" not in changes:
             return dataset
         ref = DatasetRef.parse(dataset)
-        ref = ref.with_split(str(changes["split"])) if "split" in changes else ref
+        if "split" in changes:
+            ref = ref.with_split(str(changes["split"]))
+        else:
+            ref = ref
         return replace(ref, revision=changes.get("revision", ref.revision))
 
     def _prepared(self, rows: Rows, salt: str) -> Rows:
-        mapping, prepare = self.definition.field_mapping, self.definition.prepare_row
+        mapping = self.definition.field_mapping
+        prepare = self.definition.prepare_row
         if not mapping and prepare is None:
             return rows
-        kinds = [one.kind for one in inspect.signature(prepare).parameters.values()] if prepare is not None else []
+        if prepare is not None:
+            kinds: list[inspect._ParameterKind] = []
+            for one in inspect.signature(prepare).parameters.values():
+                kinds.append(one.kind)
+        else:
+            kinds = []
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        arity = 3 if inspect.Parameter.VAR_POSITIONAL in kinds else sum(kind in positional for kind in kinds)
+        if inspect.Parameter.VAR_POSITIONAL in kinds:
+            arity = 3
+        else:
+            arity = sum(kind in positional for kind in kinds)
 
         def change(row: JsonDict, idx: int) -> JsonDict:
             for source, name in mapping.items():
@@ -212,7 +270,14 @@ class BenchmarkEnvironment(EvalEnvironment):
                     row[name] = row[source]
             if prepare is None:
                 return row
-            given = (row, idx, random.Random(f"{salt}:{idx}")) if arity >= 3 else (row, idx)[:arity]
+            if arity >= 3:
+                given: tuple[JsonDict, int, random.Random] | tuple[JsonDict | int, ...] = (
+                    row,
+                    idx,
+                    random.Random(f"{salt}:{idx}"),
+                )
+            else:
+                given = (row, idx)[:arity]
             made = prepare(*given)
             if not isinstance(made, dict):
                 raise TypeError(f"prepare_row returned {type(made).__name__}, not a dict")
@@ -229,7 +294,10 @@ class BenchmarkEnvironment(EvalEnvironment):
                     columns.update(self._dataset[idx])
             except NelError as error:
                 cause = error.__cause__
-                missing = f"; is {cause} a column of the dataset?" if isinstance(cause, KeyError) else ""
+                if isinstance(cause, KeyError):
+                    missing = f"; is {cause} a column of the dataset?"
+                else:
+                    missing = ""
                 said = f"{self.name}: row {idx} of {self._dataset.source} cannot be prepared: {error.message}{missing}"
                 raise UsageError(said, hint=error.hint) from error
         return columns
@@ -237,12 +305,18 @@ class BenchmarkEnvironment(EvalEnvironment):
     def _compile(self) -> PromptTemplate:
         definition = self.definition
         if not definition.prompt:
-            raise UsageError(f"benchmark {self.name!r} has no prompt", hint="give @benchmark a prompt, or a seed_fn")
+            raise UsageError(
+                f"benchmark {self.name!r} has no prompt",
+                hint="give @benchmark a prompt, or a seed_fn",
+            )
         text = template_text(definition.prompt, definition.folder, self.name)
         columns = self._columns or {definition.target_field}
         self._has_fewshot_field = "{fewshot}" in text and "fewshot" not in columns
         # Without rows there are no columns, and nothing to ask.
-        known = (text, columns) if self._columns else ("", set[str]())
+        if self._columns:
+            known: tuple[str, set[str]] = (text, columns)
+        else:
+            known = ("", set[str]())
         template = PromptTemplate(*known, self.name, frozenset({"fewshot"}))
         target = definition.target_field
         explicit = target != "target" or definition.score is None
@@ -260,14 +334,29 @@ class BenchmarkEnvironment(EvalEnvironment):
         source: DatasetSource | DatasetRef | None = definition.fewshot_dataset
         if source is None and definition.fewshot_split and isinstance(definition.dataset, str):
             found = self._located(definition.dataset)
-            ref = DatasetRef.parse(found) if isinstance(found, str) else found
+            if isinstance(found, str):
+                ref = DatasetRef.parse(found)
+            else:
+                ref = found
             source = DatasetRef(ref.repo, ref.config).with_split(definition.fewshot_split)
         if source is None:
             hint = "remove fewshot, or give @benchmark a fewshot_split or fewshot_dataset"
-            raise UsageError(f"benchmark {self.name!r} has no split to take {count} few-shot examples from", hint=hint)
-        raw = as_rows(source()) if callable(source) else open_rows(source, definition.folder)
+            raise UsageError(
+                f"benchmark {self.name!r} has no split to take {count} few-shot examples from",
+                hint=hint,
+            )
+        if callable(source):
+            raw = as_rows(source())
+        else:
+            raw = open_rows(source, definition.folder)
         rows = self._prepared(raw, "42:fewshot")
-        return FewShot(rows, count, definition.fewshot_by, self._example_format(), definition.fewshot_in_order)
+        return FewShot(
+            rows,
+            count,
+            definition.fewshot_by,
+            render=self._example_format(),
+            in_order=definition.fewshot_in_order,
+        )
 
     def _example_format(self) -> Callable[[JsonDict], str]:
         form = self.definition.fewshot_format
@@ -275,7 +364,8 @@ class BenchmarkEnvironment(EvalEnvironment):
             return form
         if form is not None:
             return PromptTemplate(form, self._columns, f"{self.name}: fewshot_format").render
-        template, target = self._template, self.definition.target_field
+        template = self._template
+        target = self.definition.target_field
         if template is None:
             return str
         return lambda row: f"{template.render({**row, 'fewshot': ''})}\n{row.get(target, '')}"

@@ -42,14 +42,17 @@ class ScorerRunner:
     """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.function, self.in_thread, self._method = function, False, f"byob_{name}"
+        self.function = function
+        self.in_thread = False
+        self._method = f"byob_{name}"
         self._is_async = inspect.iscoroutinefunction(function)
         self._is_ours = (function.__module__ or "").startswith(_OURS)
         self._pool: ThreadPoolExecutor | None = None
         self._held = 0.0
         if not self._is_async and not self._is_ours and _calls_sandbox(function):
             # It waits for a program: the loop, which serves the sandbox, must not wait with it.
-            self._pool, self.in_thread = ThreadPoolExecutor(_WAITING, thread_name_prefix=f"nel-{self._method}"), True
+            self._pool = ThreadPoolExecutor(_WAITING, thread_name_prefix=f"nel-{self._method}")
+            self.in_thread = True
 
     async def run(self, sample: ScorerInput) -> VerifyResult:
         if self._is_async:
@@ -57,7 +60,9 @@ class ScorerRunner:
         elif self.in_thread:
             loop = asyncio.get_running_loop()
             SCORER_LOOP.set(loop)
-            scores = await loop.run_in_executor(self._pool, copy_context().run, self.function, sample)
+            scores = await loop.run_in_executor(
+                self._pool, copy_context().run, self.function, sample
+            )
         else:
             started = perf_counter()
             scores = self.function(sample)
@@ -76,7 +81,8 @@ class ScorerRunner:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool, self.in_thread = None, False
+            self._pool = None
+            self.in_thread = False
 
 
 def verdict(scores: Any, response: str, method: str) -> VerifyResult:
@@ -84,15 +90,27 @@ def verdict(scores: Any, response: str, method: str) -> VerifyResult:
     if isinstance(scores, (bool, int, float)):
         scores = {"correct": scores}
     if not isinstance(scores, dict) or not scores:
-        raise ScorerError(f"the scorer returned {scores!r}", hint='return a dict such as {"correct": True}')
-    value = scores["correct"] if "correct" in scores else scores.get("reward", next(iter(scores.values())))
+        raise ScorerError(
+            f"the scorer returned {scores!r}", hint='return a dict such as {"correct": True}'
+        )
+    if "correct" in scores:
+        value = scores["correct"]
+    else:
+        value = scores.get("reward", next(iter(scores.values())))
     try:
         reward = float(value)
     except (TypeError, ValueError):
-        raise ScorerError(f"the scorer returned {value!r} as its score", hint="a score is a bool or a number") from None
+        raise ScorerError(
+            f"the scorer returned {value!r} as its score", hint="a score is a bool or a number"
+        ) from None
     if not math.isfinite(reward):
-        raise ScorerError(f"the scorer returned {reward} as its score", hint="a score is a finite number")
-    extracted = scores["extracted"] if "extracted" in scores else response[:_SHOWN]
+        raise ScorerError(
+            f"the scorer returned {reward} as its score", hint="a score is a finite number"
+        )
+    if "extracted" in scores:
+        extracted: Any | str = scores["extracted"]
+    else:
+        extracted = response[:_SHOWN]
     details = scores if "method" in scores else {"method": method, **scores}
     return VerifyResult(reward, None if extracted is None else str(extracted), details)
 
@@ -103,8 +121,10 @@ def fingerprint(functions: list[Callable[..., Any]], settings: JsonDict) -> str:
     versions: set[str] = set()
     loose: list[str] = []
     for function in functions:
-        _gather(function, files, versions, loose)
-    texts = sorted(digest_parts(path.read_text(encoding="utf-8", errors="replace")) for path in files)
+        _gather(function, files, versions, loose=loose)
+    texts = sorted(
+        digest_parts(path.read_text(encoding="utf-8", errors="replace")) for path in files
+    )
     identity = [SCORING_VERSION, texts, sorted(versions), loose, _plain(settings)]
     imported = imported_sources(path for path in files if not _is_own(path)).digest()
     return digest([*identity, imported] if imported else identity)
@@ -119,12 +139,14 @@ def _calls_sandbox(function: Callable[..., Any]) -> bool:
     """Whether a scorer runs programs with ``code_sandbox``, itself or through the functions beside it."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     versions: set[str] = set()
-    _gather(function, set(), versions, [])
+    _gather(function, set(), versions, loose=[])
     named = code is not None and "code_sandbox" in _names(code)
     return named or any(version.startswith(_SANDBOXED) for version in versions)
 
 
-def _gather(function: Callable[..., Any], files: set[Path], versions: set[str], loose: list[str]) -> None:
+def _gather(
+    function: Callable[..., Any], files: set[Path], versions: set[str], loose: list[str]
+) -> None:
     """Collect a function's file, and those of the functions it names that are of the same folder."""
     if isinstance(function, partial):
         function = function.func
@@ -137,7 +159,9 @@ def _gather(function: Callable[..., Any], files: set[Path], versions: set[str], 
     if file is None and code is None:
         file = class_file(type(function))
     if file is None:
-        loose.append(repr((code.co_code, code.co_names)) if code is not None else repr(type(function)))
+        loose.append(
+            repr((code.co_code, code.co_names)) if code is not None else repr(type(function))
+        )
     elif file in files:
         return
     else:
@@ -148,7 +172,7 @@ def _gather(function: Callable[..., Any], files: set[Path], versions: set[str], 
     for name in _names(code):
         used = known.get(name)
         if inspect.isfunction(used) and used is not function and _is_near(used, file):
-            _gather(used, files, versions, loose)
+            _gather(used, files, versions, loose=loose)
 
 
 def _is_near(function: Callable[..., Any], file: Path | None) -> bool:
@@ -174,4 +198,6 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return getattr(value, "__qualname__", value) if callable(value) else value
+    if callable(value):
+        return getattr(value, "__qualname__", value)
+    return value

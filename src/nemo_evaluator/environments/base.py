@@ -143,7 +143,9 @@ class EvalEnvironment(ABC):
     ) -> VerifyResult:
         """What an answer is worth."""
 
-    async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
+    async def verify_answer(
+        self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
+    ) -> VerifyResult:
         """What the engine calls. Metadata keys that collide with parameter names of ``verify`` are withheld from
         its keywords; environments that want every column override this method instead."""
         taken = {"response", "expected", "sandbox", "self"}
@@ -170,7 +172,9 @@ class EvalEnvironment(ABC):
         """What the benchmark needs and how it is run; a judge, where the code of the class says ``needs_judge``."""
         seen: set[object] = set()
         own = [kind for kind in cls.__mro__ if kind not in EvalEnvironment.__mro__]
-        judged = any("needs_judge" in code_words(part, seen) for kind in own for part in vars(kind).values())
+        judged = any(
+            "needs_judge" in code_words(part, seen) for kind in own for part in vars(kind).values()
+        )
         return EnvironmentFacts(frozenset({"judge"} if judged else ()))
 
     @property
@@ -181,7 +185,9 @@ class EvalEnvironment(ABC):
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
         """From the scoring details of all scored rows to further numbers of the benchmark."""
         summary = self.facts().summary
-        return {} if summary is None else summary(details)
+        if summary is None:
+            return {}
+        return summary(details)
 
     def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
         """Run the whole benchmark, giving rows as they are finished; called when the facts say ``batch``."""

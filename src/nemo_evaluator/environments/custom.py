@@ -70,12 +70,17 @@ def benchmark(
     # Most parameters are fields of the definition by the same name.
     given = locals()
     if endpoint_type not in _ENDPOINTS:
-        raise UsageError(f"{name}: endpoint_type {endpoint_type!r} is not one of {', '.join(_ENDPOINTS)}")
+        raise UsageError(
+            f"{name}: endpoint_type {endpoint_type!r} is not one of {', '.join(_ENDPOINTS)}"
+        )
 
     def decorate(function: F) -> F:
         file = source_file(function)
         is_scorer = getattr(function, "_is_scorer", False) or inspect.signature(function).parameters
-        told = {one.name: given[one.name] for one in fields(BenchmarkDefinition) if one.name in given}
+        told: dict[str, Any] = {}
+        for one in fields(BenchmarkDefinition):
+            if one.name in given:
+                told[one.name] = given[one.name]
         told |= {
             "field_mapping": dict(field_mapping or {}),
             "extra": {**(extra or {}), **kwargs},
@@ -88,7 +93,9 @@ def benchmark(
             "image_builder": getattr(function, "_image_builder", None),
         }
         definition = BenchmarkDefinition(**told, function=function)
-        environment = type(f"Benchmark_{name}", (BenchmarkEnvironment,), {"definition": definition, "name": name})
+        environment = type(
+            f"Benchmark_{name}", (BenchmarkEnvironment,), {"definition": definition, "name": name}
+        )
         register(name)(environment)
         function.environment = environment  # type: ignore[attr-defined]
         return function

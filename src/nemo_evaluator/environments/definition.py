@@ -90,13 +90,19 @@ class BenchmarkDefinition:
     @property
     def folder(self) -> Path | None:
         """The folder of the file that defines the benchmark."""
-        file = source_file(self.function) if self.function else None
+        if self.function:
+            file = source_file(self.function)
+        else:
+            file = None
         return file.parent if file else None
 
     @property
     def description(self) -> str:
         """What the benchmark is: the docstring of its module, else of its function."""
-        module = inspect.getmodule(self.function) if self.function else None
+        if self.function:
+            module = inspect.getmodule(self.function)
+        else:
+            module = None
         return (inspect.getdoc(module) if module else None) or self.scoring
 
     @property
@@ -110,7 +116,9 @@ def check_requirements(requirements: Sequence[str], benchmark: str) -> None:
     missing = [line for line in requirements if not _is_met(line, benchmark)]
     if missing:
         wanted = " ".join(f'"{line}"' for line in missing)
-        raise UsageError(f"benchmark {benchmark!r} needs {', '.join(missing)}", hint=f"pip install {wanted}")
+        raise UsageError(
+            f"benchmark {benchmark!r} needs {', '.join(missing)}", hint=f"pip install {wanted}"
+        )
 
 
 def read_requirements(value: Sequence[str] | str | None, folder: Path | None) -> list[str]:
@@ -121,7 +129,9 @@ def read_requirements(value: Sequence[str] | str | None, folder: Path | None) ->
         return list(value)
     for path in (Path(value), *((folder / value,) if folder else ())):
         if path.is_file():
-            lines = (line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+            lines = (
+                line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()
+            )
             return [line for line in lines if line and not line.startswith("-")]
     return [value]
 
@@ -134,7 +144,9 @@ def _is_met(line: str, benchmark: str) -> bool:
     try:
         requirement = Requirement(line)
     except InvalidRequirement as error:
-        raise UsageError(f"benchmark {benchmark!r}: cannot read the requirement {line!r}: {error}") from error
+        raise UsageError(
+            f"benchmark {benchmark!r}: cannot read the requirement {line!r}: {error}"
+        ) from error
     if requirement.marker is not None and not requirement.marker.evaluate():
         return True
     try:

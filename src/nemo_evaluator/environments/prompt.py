@@ -31,14 +31,17 @@ _FORMATTER: Final = string.Formatter()
 class PromptTemplate:
     """A template compiled once for the columns of a dataset; ``also`` are fields that are no columns."""
 
-    def __init__(self, text: str, columns: set[str], where: str, also: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, text: str, columns: set[str], where: str, also: frozenset[str] = frozenset()
+    ) -> None:
         self.columns: set[str] = set()
         self._where = where
         # Each field, and the literal text that follows it; the first text has no field before it.
         pieces: list[tuple[str, str | None, list[str]]] = [("", None, [])]
         at = 0
         for found in _FIELD.finditer(text):
-            literal, word = pieces[-1][2], found["name"]
+            literal = pieces[-1][2]
+            word = found["name"]
             literal.append(text[at : found.start()])
             at = found.end()
             if word is None:
@@ -47,7 +50,7 @@ class PromptTemplate:
                 self.columns.add(word)
                 pieces.append((word, found[0] if found["path"] or found["how"] else None, []))
             else:
-                self._refuse(word, found, text, columns)
+                self._refuse(word, found, text, columns=columns)
                 literal.append(found[0])
         pieces[-1][2].append(text[at:])
         (_, _, head), *rest = pieces
@@ -65,14 +68,18 @@ class PromptTemplate:
                 parts.append(value if type(value) is str else str(value))
                 parts.append(text)
         except KeyError as error:
-            raise SeedError(f"{self._where}: a row has no column {error}; it has {', '.join(row)}") from error
+            raise SeedError(
+                f"{self._where}: a row has no column {error}; it has {', '.join(row)}"
+            ) from error
         return "".join(parts)
 
     def _refuse(self, word: str, found: re.Match[str], text: str, columns: set[str]) -> None:
         if _LATEX_BEFORE.search(text[: found.start()]) or found["how"] or found["path"]:
             return
         have = sorted(columns)
-        hint = did_you_mean(word, have, also=f"For the literal text write {{{{{word}}}}}", form="{{{}}}")
+        hint = did_you_mean(
+            word, have, also=f"For the literal text write {{{{{word}}}}}", form="{{{}}}"
+        )
         said = f"the prompt has {{{word}}}, and the dataset has no such column; it has {', '.join(have)}"
         raise UsageError(f"{self._where}: {said}", hint=hint)
 
@@ -86,7 +93,10 @@ def template_text(prompt: str, base: Path | None, where: str) -> str:
             return path.read_text(encoding="utf-8")
     if " " in prompt:
         return prompt
-    raise UsageError(f"{where}: the prompt file {prompt} does not exist", hint=f"looked in {Path.cwd()} and {base}")
+    raise UsageError(
+        f"{where}: the prompt file {prompt} does not exist",
+        hint=f"looked in {Path.cwd()} and {base}",
+    )
 
 
 @dataclass(slots=True)
@@ -111,7 +121,10 @@ class FewShot:
         pool = self._pool(row.get(self.by) if self.by else None)
         chosen = [example for example in pool if example != row][: self.count]
         if len(chosen) < self.count:
-            group = f" with {self.by} {row.get(self.by)!r}" if self.by else ""
+            if self.by:
+                group = f" with {self.by} {row.get(self.by)!r}"
+            else:
+                group = ""
             said = f"fewshot: {self.count} examples were asked for, {self.source.source} has {len(chosen)}{group}"
             raise UsageError(said, hint=f"set fewshot to at most {len(chosen)}")
         return chosen

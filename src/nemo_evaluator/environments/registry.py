@@ -52,7 +52,11 @@ def register(name: str) -> Callable[[E], E]:
 
 
 def get_environment(
-    name: str, *, num_examples: int | None = None, num_fewshot: int | None = None, params: JsonDict | None = None
+    name: str,
+    *,
+    num_examples: int | None = None,
+    num_fewshot: int | None = None,
+    params: JsonDict | None = None,
 ) -> EvalEnvironment:
     """Open a benchmark.
 
@@ -77,7 +81,9 @@ def get_environment(
     for key in keywords:
         if not any_name and key not in accepted:
             named = ", ".join(sorted({*accepted} - {"num_examples", "num_fewshot"})) or "none"
-            raise UsageError(f"benchmark {name!r} has no parameter {key!r}", hint=f"accepted: {named}")
+            raise UsageError(
+                f"benchmark {name!r} has no parameter {key!r}", hint=f"accepted: {named}"
+            )
     for key, value in (("num_examples", num_examples), ("num_fewshot", num_fewshot)):
         if value is not None and (any_name or key in accepted):
             keywords[key] = value
@@ -89,7 +95,9 @@ def get_environment(
 def as_uri(name: str) -> str:
     """The URI that a plain name stands for (``swebench-verified``: ``harbor://swebench-verified``), else the name."""
     key = name.lower().replace("_", "-")
-    return f"harbor://{key}" if "." not in key and key in harbor_names() else name
+    if "." not in key and key in harbor_names():
+        return f"harbor://{key}"
+    return name
 
 
 def harbor_names() -> dict[str, JsonDict]:
@@ -100,11 +108,18 @@ def harbor_names() -> dict[str, JsonDict]:
 
 def environment_class(name: str) -> type[EvalEnvironment]:
     """The class of a registered benchmark, or of one in a file."""
-    path, _, wanted = (name, "", "") if name.endswith(".py") else name.rpartition(":")
+    if name.endswith(".py"):
+        path = name
+        _ = ""
+        wanted = ""
+    else:
+        path, _, wanted = name.rpartition(":")
     if path.endswith(".py"):
         return _in_file(path, wanted)
     known = list_environments()
-    key = next((key for key in (name.lower(), name.lower().replace("-", "_")) if key in known), None)
+    key = next(
+        (key for key in (name.lower(), name.lower().replace("-", "_")) if key in known), None
+    )
     if key is None:
         hint = did_you_mean(name, known, also="`nel list` shows all; your own is file.py[:name]")
         raise UsageError(f"unknown benchmark {name!r}", hint=hint)
@@ -136,8 +151,14 @@ def _load_benchmark_file(file: Path) -> list[str]:
     except NelError:
         raise
     except Exception as error:
-        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
-        line = lines[-1] if lines else getattr(error, "lineno", None)
+        lines: list[int | None] = []
+        for frame in extract_tb(error.__traceback__):
+            if frame.filename == str(file):
+                lines.append(frame.lineno)
+        if lines:
+            line: int | Any | None = lines[-1]
+        else:
+            line = getattr(error, "lineno", None)
         said = f"{file}{f':{line}' if line else ''}: {type(error).__name__}: {error}"
         raise UsageError(said, hint="fix the file; it is imported as it is") from error
     finally:
@@ -158,9 +179,13 @@ def _in_file(path: str, wanted: str) -> type[EvalEnvironment]:
     names = load_benchmark_file(path)
     key = (wanted or Path(path).stem.replace("-", "_")).lower()
     if key not in names and wanted:
-        raise UsageError(f"{path} has no benchmark {wanted!r}", hint=f"it has: {', '.join(names) or 'none'}")
+        raise UsageError(
+            f"{path} has no benchmark {wanted!r}", hint=f"it has: {', '.join(names) or 'none'}"
+        )
     if not names:
-        raise UsageError(f"{path} defines no benchmark", hint="decorate a scorer with @benchmark(...)")
+        raise UsageError(
+            f"{path} defines no benchmark", hint="decorate a scorer with @benchmark(...)"
+        )
     if key not in names and len(names) > 1:
         hint = f"name one: {', '.join(f'{path}:{n}' for n in names)}"
         raise UsageError(f"{path} has {len(names)} benchmarks", hint=hint)

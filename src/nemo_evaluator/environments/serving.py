@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.manager import SandboxManager
 
 _NOT_STORED: Final = ("responses_create_params", "response")
-_NO_ROUTE: Final = "no such route; there are GET /health, GET /dataset_size, POST /seed_session, POST /verify"
+_NO_ROUTE: Final = (
+    "no such route; there are GET /health, GET /dataset_size, POST /seed_session, POST /verify"
+)
 
 
 class ServedBenchmark:
@@ -38,8 +40,11 @@ class ServedBenchmark:
         protocol: str = "evaluator",
         sandboxes: SandboxManager | None = None,
     ) -> None:
-        self._environment, self._size, self._sandboxes = environment, size, sandboxes
-        self._token, self._protocol = token, protocol
+        self._environment = environment
+        self._size = size
+        self._sandboxes = sandboxes
+        self._token = token
+        self._protocol = protocol
 
     async def __call__(self, scope: Scope, receive: Receive, respond: Respond) -> None:
         if scope["type"] != "http":
@@ -48,19 +53,34 @@ class ServedBenchmark:
         try:
             body = orjson.dumps(reply, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
         except TypeError as error:
-            status, body = 500, orjson.dumps({"error": f"the benchmark gave something that is not JSON: {error}"})
-        head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+            status = 500
+            body = orjson.dumps(
+                {"error": f"the benchmark gave something that is not JSON: {error}"}
+            )
+        head = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
         await respond({"type": "http.response.start", "status": status, "headers": head})
         await respond({"type": "http.response.body", "body": body, "more_body": False})
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, JsonDict]:
-        method, path = scope["method"], scope["path"].rstrip("/")
+        method = scope["method"]
+        path = scope["path"].rstrip("/")
         if (method, path) == ("GET", "/health"):
-            told = {"benchmark": self._environment.name, "dataset_size": self._size, "protocol": self._protocol}
+            told = {
+                "benchmark": self._environment.name,
+                "dataset_size": self._size,
+                "protocol": self._protocol,
+            }
             return 200, {"status": "ok", **told}
         given = token_of(scope["headers"])
-        if self._token is not None and not hmac.compare_digest(given.encode(), self._token.reveal().encode()):
-            return 401, {"error": "the token is missing or wrong: send it as `Authorization: Bearer TOKEN`"}
+        if self._token is not None and not hmac.compare_digest(
+            given.encode(), self._token.reveal().encode()
+        ):
+            return 401, {
+                "error": "the token is missing or wrong: send it as `Authorization: Bearer TOKEN`"
+            }
         if (method, path) == ("GET", "/dataset_size"):
             return 200, {"size": self._size}
         if method != "POST" or path not in ("/seed_session", "/verify"):
@@ -71,7 +91,9 @@ class ServedBenchmark:
         except orjson.JSONDecodeError:
             body = None
         if raw is None or not isinstance(body, dict):
-            return 400, {"error": "the body is too large" if raw is None else "the body is not a JSON object"}
+            return 400, {
+                "error": "the body is too large" if raw is None else "the body is not a JSON object"
+            }
         try:
             if path == "/verify":
                 return 200, await self._verify(body)
@@ -93,9 +115,12 @@ class ServedBenchmark:
         if "idx" in body:
             seed = await self._seed(body["idx"])
             if seed.expected_answer != expected:
-                raise RequestRejectedError(f"problem {body['idx']} has another expected answer here")
+                raise RequestRejectedError(
+                    f"problem {body['idx']} has another expected answer here"
+                )
         else:
-            params, metadata = body.get("responses_create_params") or {}, body.get("metadata")
+            params = body.get("responses_create_params") or {}
+            metadata = body.get("metadata")
             if metadata is None:
                 metadata = {key: value for key, value in body.items() if key not in _NOT_STORED}
             seed = SeedResult(str(params.get("input", "")), expected, metadata)
@@ -106,10 +131,16 @@ class ServedBenchmark:
                     place = await stack.enter_async_context(self._sandboxes.session(seed))
                     sandbox = await place.for_verify()
                 verdict = await self._environment.verify_answer(response, seed, sandbox)
-        told = {name: getattr(verdict, name) for name in ("reward", "extracted_answer", "scoring_details")}
+        told: dict[str, Any] = {}
+        for name in ("reward", "extracted_answer", "scoring_details"):
+            told[name] = getattr(verdict, name)
         if plain:
             return told | {"metadata": verdict.metadata}
-        return {**{key: value for key, value in body.items() if key != "metadata"}, "expected_answer": expected, **told}
+        return {
+            **{key: value for key, value in body.items() if key != "metadata"},
+            "expected_answer": expected,
+            **told,
+        }
 
     async def _seed(self, idx: Any) -> SeedResult:
         if isinstance(idx, bool) or not isinstance(idx, int) or not 0 <= idx < self._size:
@@ -129,7 +160,10 @@ async def export_rows(environment: EvalEnvironment, size: int, folder: Path) -> 
             asked = {"input": seed.messages or seed.plain_messages}
             row = {"responses_create_params": asked, "expected_answer": seed.expected_answer}
             row |= {"uuid": f"{environment.name}-{idx}", "metadata": seed.metadata}
-            file.write(orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY) + b"\n")
+            file.write(
+                orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+                + b"\n"
+            )
     return path
 
 

@@ -30,10 +30,25 @@ if TYPE_CHECKING:
     from nemo_evaluator.suite.run import SuitePool
 
 State = Literal[
-    "pending", "starting", "running", "finished", "failed", "stopped", "killed", "not started", "ended", "unknown"
+    "pending",
+    "starting",
+    "running",
+    "finished",
+    "failed",
+    "stopped",
+    "killed",
+    "not started",
+    "ended",
+    "unknown",
 ]
 # The worker's exit codes. An INVALID run has come to its end, too; a spent budget has not.
-EXIT_STATES: Final[dict[int, State]] = {0: "finished", 3: "finished", 4: "stopped", 5: "stopped", 130: "stopped"}
+EXIT_STATES: Final[dict[int, State]] = {
+    0: "finished",
+    3: "finished",
+    4: "stopped",
+    5: "stopped",
+    130: "stopped",
+}
 _LOOK: Final = 0.2
 
 
@@ -58,9 +73,15 @@ class Job:
 
     def tell_started(self, what: str, facts: JsonDict, *, event: str = "started") -> None:
         """Say that the run goes on elsewhere, and how to look after it."""
-        told = {"event": event, "run_id": self.run.run_id, **facts, "output_dir": self.run.output_dir}
+        told = {
+            "event": event,
+            "run_id": self.run.run_id,
+            **facts,
+            "output_dir": self.run.output_dir,
+        }
         lines = [f"{what}, run {self.run.run_id}"]
-        lines += [f"  nel eval {command} {self.run.run_id}" for command in ("status", "logs -f", "stop")]
+        for command in ("status", "logs -f", "stop"):
+            lines.append(f"  nel eval {command} {self.run.run_id}")
         print(dumps(told).decode() if self.request.as_json else "\n".join(lines), flush=True)
 
     def refuse_unfinished(self) -> None:
@@ -70,7 +91,8 @@ class Job:
         names = [safe_name(bench.key) for bench in self.loaded.config.benchmarks]
         folders = [self.folder, *sorted(self.folder.glob("shard_*"))]
         for task in (TaskPaths(folder / name) for folder in folders for name in names):
-            answers, batches = unfinished_answers(task), open_batches(task.batches)
+            answers = unfinished_answers(task)
+            batches = open_batches(task.batches)
             if answers or batches:
                 again = shlex.join(["nel", *self.request.command])
                 what = "; ".join([*([counted(answers, "answer")] if answers else []), *batches])
@@ -131,7 +153,9 @@ class Executor(ABC):
         """One shard of a run, as a run. Raises UsageError when there is no such shard."""
         part = run_in(Path(run.output_dir) / f"shard_{index}")
         if part is None:
-            raise UsageError(f"run {run.run_id} has no shard {index}", hint="shards are counted from 0")
+            raise UsageError(
+                f"run {run.run_id} has no shard {index}", hint="shards are counted from 0"
+            )
         return part
 
     def logs(self, run: RunMeta, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
@@ -157,7 +181,9 @@ class Executor(ABC):
 
 def not_running(run: RunMeta) -> UsageError:
     """What ``stop`` says of a run that has ended."""
-    return UsageError(f"run {run.run_id} is not running", hint=f"see `nel eval status {run.run_id}`")
+    return UsageError(
+        f"run {run.run_id} is not running", hint=f"see `nel eval status {run.run_id}`"
+    )
 
 
 def executor_of(word: str) -> Executor:
@@ -183,7 +209,8 @@ def clean(run: RunMeta) -> None:
 
 def ended(run: RunMeta) -> Life:
     """How a run that does not live ended, by what it noted itself."""
-    code, folder = run.details.get("exit_code"), Path(run.output_dir)
+    code = run.details.get("exit_code")
+    folder = Path(run.output_dir)
     if isinstance(code, int):
         return Life(EXIT_STATES.get(code, "failed"), facts={"exit_code": code})
     if not task_folders(folder):

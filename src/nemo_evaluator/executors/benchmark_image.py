@@ -39,7 +39,9 @@ class BenchmarkImage:
             hint = "name the file that has @benchmark in it, or its folder"
             raise UsageError(f"{self.module} is neither a Python file nor a folder", hint=hint)
         if self.requirements is not None and not self.requirements.is_file():
-            raise UsageError(f"{self.requirements} does not exist", hint="name a file with one library per line")
+            raise UsageError(
+                f"{self.requirements} does not exist", hint="name a file with one library per line"
+            )
 
     def dockerfile(self) -> str:
         """The text of the Dockerfile."""
@@ -67,7 +69,10 @@ class BenchmarkImage:
 
     def ignored(self) -> str:
         """The text of the ``.dockerignore`` for a build with the Dockerfile alone."""
-        prefix = f"{self.module.name}/" if self.module.is_dir() else ""
+        if self.module.is_dir():
+            prefix = f"{self.module.name}/"
+        else:
+            prefix = ""
         return "".join(f"{prefix}{path}\n" for path in sorted(self.content().left_out))
 
     def write_context(self, folder: Path) -> None:

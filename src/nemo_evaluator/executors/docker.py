@@ -31,7 +31,14 @@ _VARIABLES: Final = ".docker.env"
 # Exit codes of `docker run` itself and of a container whose command is not there.
 _NOT_RUN: Final = (125, 126, 127)
 # Folders that variables name; what is in them is used inside, too.
-_FOLDERS: Final = ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME", "NEL_MODELS_DIR", "NEL_DATA_MIRROR")
+_FOLDERS: Final = (
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "HF_HOME",
+    "NEL_MODELS_DIR",
+    "NEL_DATA_MIRROR",
+)
 # Variables come in a file that is gone before the run begins: `docker inspect` and process lists show none of them.
 _READ: Final = '. "$1" && rm -f "$1" && exec nel eval run --request "$2"'
 _ABSENT: Final = ("No such container", "no such container", "is already in progress")
@@ -46,12 +53,17 @@ def docker(*words: str, absent: bool = False, timeout: float = _TIMEOUT) -> str 
         hint = "install Docker, or use cluster.type: local"
         raise UsageError("the docker command is not installed", hint=hint) from error
     except subprocess.TimeoutExpired as error:
-        raise UsageError(f"docker {words[0]} did not answer", hint="check `docker version`") from error
+        raise UsageError(
+            f"docker {words[0]} did not answer", hint="check `docker version`"
+        ) from error
     if done.returncode == 0:
         return done.stdout.strip()
     if absent and any(told in done.stderr for told in _ABSENT):
         return None
-    raise UsageError(f"docker {words[0]} failed: {done.stderr.strip()}", hint="check `docker version` and the image")
+    raise UsageError(
+        f"docker {words[0]} failed: {done.stderr.strip()}",
+        hint="check `docker version` and the image",
+    )
 
 
 class DockerCluster(ClusterBase):
@@ -59,10 +71,14 @@ class DockerCluster(ClusterBase):
 
     type: Literal["docker"] = "docker"
     image: Argument | None = Field(None, description="Image with nel inside.")
-    container_mounts: list[Mount] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
+    container_mounts: list[Mount] = Field(
+        default_factory=no_items, description="Mounts, `host:container[:ro]`."
+    )
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the container.")
     mount_home: bool = Field(True, description="Mount the home folder.")
-    network: Argument = Field("host", description="Network of the container; `host` reaches models on this machine.")
+    network: Argument = Field(
+        "host", description="Network of the container; `host` reaches models on this machine."
+    )
     shm_size: Size | None = Field(None, description="Shared memory.")
 
 
@@ -86,8 +102,11 @@ class Docker(Executor):
             raise UsageError("cluster.type docker needs an image with nel inside", hint=hint)
         handle = DockerHandle(f"nel-{job.run.run_id}", str(settings.image))
         job.folder.mkdir(parents=True, exist_ok=True)
-        if (left := _state(handle.container_id)) == "running":
-            raise UsageError(f"container {handle.container_id} is running", hint="wait for it, or stop the run")
+        left = _state(handle.container_id)
+        if left == "running":
+            raise UsageError(
+                f"container {handle.container_id} is running", hint="wait for it, or stop the run"
+            )
         if left is not None:
             docker("rm", "--force", handle.container_id, absent=True)
             _wait_gone(handle.container_id)
@@ -95,24 +114,35 @@ class Docker(Executor):
         write_json(job.folder / "docker.json", asdict(handle))
         with _variables(job, settings) as variables:
             words = [
-                *_options(job, settings, handle, variables),
+                *_options(job, settings, handle, variables=variables),
                 str(write_request(job.request, job.run.run_id, job.folder)),
             ]
             if not job.request.background:
                 return _attached(words, handle)
             docker("run", "--detach", *words)
-        job.tell_started(f"Started in the background: container {handle.container_id}", asdict(handle))
+        job.tell_started(
+            f"Started in the background: container {handle.container_id}", asdict(handle)
+        )
         return 0
 
     def life(self, run: RunMeta) -> Life | None:
         """The container; it runs once it holds the folder."""
         run = refreshed(run)
         handle = run.handle(DockerHandle)
-        if handle is None or "exit_code" in run.details or _state(handle.container_id) in (None, "removing"):
+        if (
+            handle is None
+            or "exit_code" in run.details
+            or _state(handle.container_id) in (None, "removing")
+        ):
             return None
         holder = holder_of(Path(run.output_dir))
-        state: Literal["starting", "running"] = "running" if holder and holder.run_id == run.run_id else "starting"
-        return Life(state, f"container {handle.container_id}", {"container_id": handle.container_id})
+        if holder and holder.run_id == run.run_id:
+            state: Literal["starting", "running"] = "running"
+        else:
+            state = "starting"
+        return Life(
+            state, f"container {handle.container_id}", {"container_id": handle.container_id}
+        )
 
     def stop(self, run: RunMeta) -> None:
         """SIGTERM, upon which it sends nothing new; SIGKILL when it does not end; then the container is gone."""
@@ -143,17 +173,36 @@ def _options(job: Job, settings: DockerCluster, handle: DockerHandle, variables:
     folders += [Path(os.environ[name]).resolve() for name in _FOLDERS if os.environ.get(name)]
     folders += [home] if settings.mount_home else []
     mirror = job.loaded.config.datasets.mirror
-    folders += [Path(mirror).resolve()] if mirror else []
-    words = ["--rm", "--init", "--name", handle.container_id, "--label", f"nel.run_id={job.run.run_id}"]
-    words += ["--user", f"{os.getuid()}:{os.getgid()}", "--security-opt", "no-new-privileges", "--log-driver", "none"]
+    if mirror:
+        folders += [Path(mirror).resolve()]
+    words = [
+        "--rm",
+        "--init",
+        "--name",
+        handle.container_id,
+        "--label",
+        f"nel.run_id={job.run.run_id}",
+    ]
+    words += [
+        "--user",
+        f"{os.getuid()}:{os.getgid()}",
+        "--security-opt",
+        "no-new-privileges",
+        "--log-driver",
+        "none",
+    ]
     words += ["--network", settings.network, "--workdir", str(Path.cwd())]
     # The kernel's lock tells whether its holder lives: it is the same kernel, and to be seen as such.
-    words += ["--hostname", socket.gethostname()] if settings.network != "host" else []
+    if settings.network != "host":
+        words += ["--hostname", socket.gethostname()]
     words += ["--shm-size", settings.shm_size] if settings.shm_size else []
     mounts = [f"{folder}:{folder}" for folder in _outermost(folders)]
     for volume in [*mounts, *settings.container_mounts]:
         words += ["--volume", mount(volume)]
-    script = f"{_READ} >>{quoted(job.folder / LOG)} 2>&1" if job.request.background else _READ
+    if job.request.background:
+        script = f"{_READ} >>{quoted(job.folder / LOG)} 2>&1"
+    else:
+        script = _READ
     return [*words, "--entrypoint", "sh", handle.image, "-c", script, "nel", str(variables)]
 
 
@@ -162,7 +211,9 @@ def _outermost(folders: list[Path]) -> list[Path]:
     kept: list[Path] = []
     for folder in sorted(set(folders)):
         if folder == Path("/"):
-            raise UsageError("/ cannot be mounted in a container", hint="start the run in a folder of its own")
+            raise UsageError(
+                "/ cannot be mounted in a container", hint="start the run in a folder of its own"
+            )
         if folder.is_dir() and not any(folder.is_relative_to(one) for one in kept):
             kept.append(folder)
     return kept
@@ -172,9 +223,11 @@ def _outermost(folders: list[Path]) -> list[Path]:
 def _variables(job: Job, settings: DockerCluster) -> Iterator[Path]:
     """A file that sets the variables of the run, for its owner only; a run in the background removes it itself."""
     values = {name: value for name in _FOLDERS if (value := os.environ.get(name))}
-    values |= needed_variables(job.loaded) | {"HOME": str(Path.home()) if settings.mount_home else "/tmp"}  # noqa: S108
+    home = str(Path.home()) if settings.mount_home else "/tmp"  # noqa: S108
+    values |= needed_variables(job.loaded) | {"HOME": home}
     values |= {"PYTHONUNBUFFERED": "1"} | settings.container_env | carried_secrets(job.request)
-    path, started = job.folder / _VARIABLES, False
+    path = job.folder / _VARIABLES
+    started = False
     write_atomic(path, assignments(values, export=True), mode=0o600)
     try:
         yield path
@@ -189,7 +242,10 @@ def _attached(words: list[str], handle: DockerHandle) -> int:
     client = subprocess.Popen(["docker", "run", *words], stdin=subprocess.DEVNULL)
     here = threading.current_thread() is threading.main_thread()
     old = {
-        number: signal.signal(number, lambda number, _: client.send_signal(number) if number != signal.SIGINT else None)
+        number: signal.signal(
+            number,
+            lambda number, _: client.send_signal(number) if number != signal.SIGINT else None,
+        )
         for number in ((signal.SIGINT, signal.SIGTERM) if here else ())
     }
     try:
@@ -198,7 +254,9 @@ def _attached(words: list[str], handle: DockerHandle) -> int:
         for number, handler in old.items():
             signal.signal(number, handler)
     if code in _NOT_RUN:
-        raise UsageError(f"the image {handle.image} could not run nel", hint="what the engine says is above")
+        raise UsageError(
+            f"the image {handle.image} could not run nel", hint="what the engine says is above"
+        )
     return code
 
 

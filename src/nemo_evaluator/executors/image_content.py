@@ -14,7 +14,9 @@ from nemo_evaluator.core.secret_files import secret_folder, why_secret_content, 
 from nemo_evaluator.core.secret_values import url_parts
 from nemo_evaluator.core.wording import counted
 
-_IGNORED: Final = frozenset({"__pycache__", ".venv", "eval_results", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+_IGNORED: Final = frozenset(
+    {"__pycache__", ".venv", "eval_results", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+)
 _MOST_LISTED: Final = 200
 
 
@@ -41,7 +43,9 @@ class ImageContent:
 
     def listing(self) -> str:
         """What goes in and what does not, a line each."""
-        going = sorted([*map(str, self.files), *(f"{path} -> {to}" for path, to in self.links.items())])
+        going = sorted(
+            [*map(str, self.files), *(f"{path} -> {to}" for path, to in self.links.items())]
+        )
         lines = [f"goes into the image: {counted(len(going), 'file')} of {self.root}"]
         lines += [f"  {name}" for name in going[:_MOST_LISTED]]
         if len(going) > _MOST_LISTED:
@@ -87,7 +91,9 @@ def check_file(path: Path, include: Sequence[str] = ()) -> None:
     """Refuse a file that was asked for by name and that looks like a secret."""
     why = _why_left_out(path, Path(path.name), include)
     if why is not None:
-        raise UsageError(f"{path} does not go into an image: {why}", hint=f"if it is none: --include {path.name}")
+        raise UsageError(
+            f"{path} does not go into an image: {why}", hint=f"if it is none: --include {path.name}"
+        )
 
 
 def check_requirements(path: Path) -> None:
@@ -96,7 +102,9 @@ def check_requirements(path: Path) -> None:
     for number, line in enumerate(text.splitlines(), start=1):
         if any(not part.startswith("${") for part in url_parts(line)):
             hint = "name an index without one, or use a base image that has the library"
-            raise UsageError(f"{path}:{number}: the URL holds a password, which the image would keep", hint=hint)
+            raise UsageError(
+                f"{path}:{number}: the URL holds a password, which the image would keep", hint=hint
+            )
     check_file(path)
 
 
@@ -110,7 +118,9 @@ def _walk(content: ImageContent) -> Iterator[Path]:
             if path.is_symlink():
                 yield path
             elif secret_folder(name):
-                content.left_out[path.relative_to(content.root)] = "tools keep keys or histories in such folders"
+                content.left_out[path.relative_to(content.root)] = (
+                    "tools keep keys or histories in such folders"
+                )
             elif name not in _IGNORED:
                 kept_names.append(name)
         names[:] = kept_names
@@ -119,12 +129,17 @@ def _walk(content: ImageContent) -> Iterator[Path]:
 
 
 def _why_left_out(path: Path, relative: Path, include: Sequence[str]) -> str | None:
-    if any(fnmatchcase(str(relative), pattern) or fnmatchcase(path.name, pattern) for pattern in include):
+    if any(
+        fnmatchcase(str(relative), pattern) or fnmatchcase(path.name, pattern)
+        for pattern in include
+    ):
         return None
     try:
         return why_secret_name(path.name) or why_secret_content(path)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint="make it readable, or remove it") from error
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", hint="make it readable, or remove it"
+        ) from error
 
 
 def _add_link(content: ImageContent, relative: Path, leaving: list[str]) -> None:

@@ -56,14 +56,17 @@ class Local(Executor):
 
     def life(self, run: RunMeta) -> Life | None:
         """The process that holds the folder; before it has come that far, the one that was started."""
-        holder, here = holder_of(Path(run.output_dir)), socket.gethostname()
+        holder = holder_of(Path(run.output_dir))
+        here = socket.gethostname()
         if holder is not None and (holder.host != here or holder.run_id in ("", run.run_id)):
             return _life("running", holder.pid, holder.host)
         run = refreshed(run)
         handle = run.handle(LocalHandle)
         if handle is None or "exit_code" in run.details or handle.host != here:
             return None
-        return _life("starting", handle.pid, here) if is_alive(handle.pid, handle.began) else None
+        if is_alive(handle.pid, handle.began):
+            return _life("starting", handle.pid, here)
+        return None
 
     def stop(self, run: RunMeta) -> None:
         """SIGTERM, upon which it sends nothing new; SIGKILL when it does not end."""
@@ -71,23 +74,38 @@ class Local(Executor):
         if life is None:
             raise not_running(run)
         if life.facts["host"] != socket.gethostname():
-            raise UsageError(f"run {run.run_id} is running on {life.facts['host']}", hint="stop it on that host")
+            raise UsageError(
+                f"run {run.run_id} is running on {life.facts['host']}", hint="stop it on that host"
+            )
         end_process(life.facts["pid"], _GRACE)
 
 
 def _life(state: Literal["starting", "running"], pid: int, host: str) -> Life:
-    elsewhere = "" if host == socket.gethostname() else f" on {host}"
+    if host == socket.gethostname():
+        elsewhere = ""
+    else:
+        elsewhere = f" on {host}"
     return Life(state, f"pid {pid}{elsewhere}", {"pid": pid, "host": host})
 
 
 def _detach(job: Job) -> LocalHandle:
     file = write_request(job.request, job.run.run_id, job.folder)
-    log = (os.POSIX_SPAWN_OPEN, 1, str(job.folder / LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    log = (
+        os.POSIX_SPAWN_OPEN,
+        1,
+        str(job.folder / LOG),
+        os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+        0o644,
+    )
     pid = os.posix_spawn(
         sys.executable,
         [sys.executable, *worker_command(file)],
         os.environ | carried_secrets(job.request),
-        file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), log, (os.POSIX_SPAWN_DUP2, 1, 2)],
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            log,
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
         setsid=True,
     )
     return LocalHandle(pid, start_time(pid), socket.gethostname())

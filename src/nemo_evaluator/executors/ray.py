@@ -23,7 +23,9 @@ class RayCluster(ClusterBase):
     """Workers of a Ray cluster, which take problems from one queue."""
 
     type: Literal["ray"] = "ray"
-    address: Line | None = Field(None, description="Address of the cluster; null: one on this machine.")
+    address: Line | None = Field(
+        None, description="Address of the cluster; null: one on this machine."
+    )
     shards: Positive = Field(4, description="Workers; each asks `max_concurrent` problems at once.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the workers.")
 

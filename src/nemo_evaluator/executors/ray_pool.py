@@ -48,7 +48,8 @@ class RayPool:
     """The workers of a run; they are started with the first benchmark."""
 
     def __init__(self, job: Job, settings: RayCluster) -> None:
-        self._job, self._settings = job, settings
+        self._job = job
+        self._settings = settings
         self._actors: dict[int, Any] = {}
         self._own: str | None = None
         self._watch: subprocess.Popen[bytes] | None = None
@@ -62,7 +63,11 @@ class RayPool:
             variables=needed_variables(self._job.loaded) | self._settings.container_env,
             benchmark=key,
             running={name: replace(one, api_key=None, lost=None) for name, one in running.items()},
-            keys={name: one.api_key.reveal() for name, one in running.items() if one.api_key is not None},
+            keys={
+                name: one.api_key.reveal()
+                for name, one in running.items()
+                if one.api_key is not None
+            },
             run_id=self._job.run.run_id,
             output_dir=self._job.run.output_dir,
             cwd=str(Path.cwd()),
@@ -80,7 +85,10 @@ class RayPool:
 
     async def _run(self, task: WorkerTask, ledger: StepQueue) -> None:
         await self._join(ledger)
-        workers = [asyncio.ensure_future(self._serve(n, task, ledger)) for n in range(self._settings.shards)]
+        workers = [
+            asyncio.ensure_future(self._serve(n, task, ledger))
+            for n in range(self._settings.shards)
+        ]
         try:
             await asyncio.gather(*workers)
         finally:
@@ -99,7 +107,9 @@ class RayPool:
             if error is not None:
                 await asyncio.to_thread(ray.shutdown)
                 if last or self._settings.address is not None:
-                    raise UsageError(f"the Ray cluster could not be joined: {error}", hint=_JOIN) from error
+                    raise UsageError(
+                        f"the Ray cluster could not be joined: {error}", hint=_JOIN
+                    ) from error
 
     def _init(self) -> None:
         host, _, port = (self._settings.address or "").rpartition(":")
@@ -114,8 +124,14 @@ class RayPool:
             if self._own is None:
                 self._own = tempfile.mkdtemp(prefix=f"nel-ray-{os.getpid()}-", dir="/tmp")
                 watching = ["/bin/sh", str(_WATCH), self._own]
-                self._watch = subprocess.Popen(watching, stdin=subprocess.PIPE, start_new_session=True)
-            words |= {"num_cpus": self._settings.shards, "object_store_memory": _STORE, "include_dashboard": False}
+                self._watch = subprocess.Popen(
+                    watching, stdin=subprocess.PIPE, start_new_session=True
+                )
+            words |= {
+                "num_cpus": self._settings.shards,
+                "object_store_memory": _STORE,
+                "include_dashboard": False,
+            }
             words["_temp_dir"] = self._own
         ray.init(address=self._settings.address or "local", **words)
 
@@ -125,7 +141,9 @@ class RayPool:
         try:
             return cast(Reply, await asyncio.wait_for(worker.close.remote(), _CLOSING))
         except (TimeoutError, RayError) as error:
-            _log.warning("Ray worker %d did not close: %s", number, one_line(str(error), 300) or "no answer")
+            _log.warning(
+                "Ray worker %d did not close: %s", number, one_line(str(error), 300) or "no answer"
+            )
             return None
         finally:
             ray.kill(worker)
@@ -136,34 +154,52 @@ class RayPool:
         while not ledger.done and not ledger.halt:
             held: set[Step] = set()
             try:
-                await self._feed(number, task, ledger, held)
+                await self._feed(number, task, ledger, held=held)
                 return
             except RayActorError as error:
                 said = one_line(str(error), 300)
-                _log.warning("Ray worker %d is lost, its %d samples go to another: %s", number, len(held), said)
+                _log.warning(
+                    "Ray worker %d is lost, its %d samples go to another: %s",
+                    number,
+                    len(held),
+                    said,
+                )
                 self._actors.pop(number, None)
                 ledger.give_back(held)
-                losses, ended = (losses + 1 if ledger.ended == ended else 1), ledger.ended
+                losses = losses + 1 if ledger.ended == ended else 1
+                ended = ledger.ended
                 if losses == _LOSSES:
                     hint = "see the logs of Ray; `nel eval resume` continues where the run stopped"
-                    failed = NelError(f"Ray worker {number} was lost {losses} times in a row: {said}", hint=hint)
+                    failed = NelError(
+                        f"Ray worker {number} was lost {losses} times in a row: {said}", hint=hint
+                    )
                     ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
             except RayError as error:
                 cause = getattr(error, "cause", error)
                 told = f"a Ray worker failed: {type(cause).__name__}: {one_line(str(cause), 500)}"
-                failed = cause if isinstance(cause, NelError) else NelError(told, hint=_SAME)
+                if isinstance(cause, NelError):
+                    failed = cause
+                else:
+                    failed = NelError(told, hint=_SAME)
                 ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
 
-    async def _feed(self, number: int, task: WorkerTask, ledger: StepQueue, held: set[Step]) -> None:
+    async def _feed(
+        self, number: int, task: WorkerTask, ledger: StepQueue, held: set[Step]
+    ) -> None:
         if number not in self._actors:
-            made = ray.remote(StepWorker).options(num_cpus=1, scheduling_strategy="SPREAD", max_restarts=0)
+            made = ray.remote(StepWorker).options(
+                num_cpus=1, scheduling_strategy="SPREAD", max_restarts=0
+            )
             self._actors[number] = made.remote()
         worker = self._actors[number]
         prints = await self._opened(number, worker.open.remote(task, *ledger.counts()), ledger)
         if prints is None:
             return
         if prints != ledger.fingerprints:
-            raised = UsageError("a node of the Ray cluster would ask or score otherwise than this machine", hint=_SAME)
+            raised = UsageError(
+                "a node of the Ray cluster would ask or score otherwise than this machine",
+                hint=_SAME,
+            )
             ledger.halt.set(HaltKind.ERROR, raised.message, error=raised)
         charged: list[JsonDict] = []
         while not ledger.over():
@@ -172,15 +208,22 @@ class RayPool:
             if not held:
                 return
             halted = Halted.of(ledger.halt)
-            news = worker.exchange.remote(leases, halted and halted._replace(error=None), ledger.elsewhere(charged))
+            news = worker.exchange.remote(
+                leases, halted and halted._replace(error=None), ledger.elsewhere(charged)
+            )
             ledger.take(held, await news, charged)
         # Requests in flight have had their time.
-        if (last := await self._retire(number)) is not None:
+        last = await self._retire(number)
+        if last is not None:
             ledger.take(held, last, charged)
 
-    async def _opened(self, number: int, opening: Awaitable[JsonDict], ledger: StepQueue) -> JsonDict | None:
+    async def _opened(
+        self, number: int, opening: Awaitable[JsonDict], ledger: StepQueue
+    ) -> JsonDict | None:
         """The fingerprints of a worker, once it is ready; None when there is nothing left for it to do."""
-        future, began, told = asyncio.ensure_future(opening), time.monotonic(), False
+        future = asyncio.ensure_future(opening)
+        began = time.monotonic()
+        told = False
         while not (await asyncio.wait([future], timeout=LOOK))[0]:
             if ledger.halt or ledger.done:
                 future.cancel()
@@ -188,5 +231,8 @@ class RayPool:
                 return None
             if not told and time.monotonic() - began > _SLOW:
                 told = True
-                _log.warning("Ray worker %d is not ready yet: the cluster has no free CPU, or is slow", number)
+                _log.warning(
+                    "Ray worker %d is not ready yet: the cluster has no free CPU, or is slow",
+                    number,
+                )
         return future.result()

@@ -48,7 +48,9 @@ class WorkerTask:
         for name, service in self.running.items():
             if here != self.host and urlsplit(service.url).hostname in _LOOPBACK:
                 hint = "give it a URL that every node of the cluster reaches (`type: api`)"
-                raise UsageError(f"service {name!r} is at {service.url}, which {here} cannot reach", hint=hint)
+                raise UsageError(
+                    f"service {name!r} is at {service.url}, which {here} cannot reach", hint=hint
+                )
 
 
 class StepWorker:
@@ -71,17 +73,24 @@ class StepWorker:
         running = {name: replace(one, api_key=keys.get(name)) for name, one in task.running.items()}
         self._stack = AsyncExitStack()
         builder = Builder(config, running, task.run_id)
-        job = await builder.build(task.benchmark, Path(task.output_dir), self._stack, resume=False, shard=None)
+        job = await builder.build(
+            task.benchmark, Path(task.output_dir), self._stack, resume=False, shard=None
+        )
         self._host = StepHost(job)
         return await self._host.open(scored, reused)
 
-    async def exchange(self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict]) -> Reply:
+    async def exchange(
+        self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict]
+    ) -> Reply:
         """Take steps, and hand over what was done meanwhile."""
         assert self._host is not None
         return await self._host.exchange(leases, halted, elsewhere)
 
     async def close(self) -> Reply:
         """Give up what is at work and close everything; returns what has not been handed over."""
-        reply = await self._host.close() if self._host is not None else Reply()
+        if self._host is not None:
+            reply = await self._host.close()
+        else:
+            reply = Reply()
         await self._stack.aclose()
         return reply

@@ -23,7 +23,9 @@ _CARRIED: Final = "NEL_REQUEST_SECRETS"
 _URLS: Final = ("model_url", "judge_url")
 _NAMED: Final = re.compile(r"\$\{(\w+)")
 # Of nel itself, of hubs and trackers, and the ways to the network.
-_USUAL: Final = re.compile(r"(NEL|NEMO|HF|MLFLOW|WANDB)_|((https?|all|no)_proxy|SSL_CERT_FILE)$", re.IGNORECASE)
+_USUAL: Final = re.compile(
+    r"(NEL|NEMO|HF|MLFLOW|WANDB)_|((https?|all|no)_proxy|SSL_CERT_FILE)$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,9 @@ class RunRequest:
 def write_request(request: RunRequest, run_id: str, folder: Path) -> Path:
     """Write a request where the worker of a run finds it; only its owner may read it."""
     path = _file(folder, run_id)
-    write_atomic(path, dumps(asdict(_masked(request)) | {"run_id": run_id}, indent=True) + b"\n", mode=0o600)
+    write_atomic(
+        path, dumps(asdict(_masked(request)) | {"run_id": run_id}, indent=True) + b"\n", mode=0o600
+    )
     return path
 
 
@@ -84,13 +88,19 @@ def carried_secrets(request: RunRequest) -> dict[str, str]:
     """The variables that a worker needs besides the request file; empty when that says everything."""
     if _masked(request) == request:
         return {}
-    return {_CARRIED: dumps({name: getattr(request, name) for name in ("override", *_URLS)}).decode()}
+    return {
+        _CARRIED: dumps({name: getattr(request, name) for name in ("override", *_URLS)}).decode()
+    }
 
 
 def needed_variables(loaded: LoadedConfig) -> dict[str, str]:
     """The variables of this environment that a run needs elsewhere: those its config names, and the usual ones."""
     named = set(_NAMED.findall(dumps(loaded.raw).decode()))
-    return {name: value for name, value in os.environ.items() if name in named or _USUAL.match(name)}
+    mapping: dict[str, str] = {}
+    for name, value in os.environ.items():
+        if name in named or _USUAL.match(name):
+            mapping[name] = value
+    return mapping
 
 
 def read_request(path: Path) -> RunRequest:
@@ -99,9 +109,16 @@ def read_request(path: Path) -> RunRequest:
         request = TypeAdapter(RunRequest).validate_json(path.read_bytes())
         request = replace(request, **orjson.loads(os.environ.pop(_CARRIED, "{}")))
     except (OSError, ValidationError, orjson.JSONDecodeError, TypeError) as error:
-        raise UsageError(f"{path} cannot be read as a request", hint="start the run again") from error
-    if any(MASK in word for word in (*request.override, *(getattr(request, name) or "" for name in _URLS))):
-        raise UsageError(f"{path} lacks its secrets", hint=f"they travel in the environment, as {_CARRIED}")
+        raise UsageError(
+            f"{path} cannot be read as a request", hint="start the run again"
+        ) from error
+    if any(
+        MASK in word
+        for word in (*request.override, *(getattr(request, name) or "" for name in _URLS))
+    ):
+        raise UsageError(
+            f"{path} lacks its secrets", hint=f"they travel in the environment, as {_CARRIED}"
+        )
     return replace(request, override=tuple(request.override))
 
 
@@ -123,5 +140,9 @@ def _file(folder: Path, run_id: str) -> Path:
 
 def _masked(request: RunRequest) -> RunRequest:
     words = masked_arguments([word for override in request.override for word in ("-O", override)])
-    urls: JsonDict = {name: masked_arguments([url])[0] for name in _URLS if (url := getattr(request, name))}
+    urls: JsonDict = {}
+    for name in _URLS:
+        url = getattr(request, name)
+        if url:
+            urls[name] = masked_arguments([url])[0]
     return replace(request, override=tuple(words[1::2]), **urls)

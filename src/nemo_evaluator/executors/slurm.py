@@ -53,20 +53,27 @@ def seconds_of(walltime: str) -> int | None:
 
 def _walltime(value: str) -> str:
     if seconds_of(value) is None:
-        raise PydanticCustomError("bad_walltime", 'a time such as "04:00:00" or "1-12:00:00" is expected')
+        raise PydanticCustomError(
+            "bad_walltime", 'a time such as "04:00:00" or "1-12:00:00" is expected'
+        )
     return value
 
 
 def _flags(value: dict[str, str]) -> dict[str, str]:
     for name, text in value.items():
         if not is_flag_name(name):
-            raise PydanticCustomError("bad_flag", "{name} is not an sbatch flag", {"name": ascii(name)})
+            raise PydanticCustomError(
+                "bad_flag", "{name} is not an sbatch flag", {"name": ascii(name)}
+            )
         if len(name) > 1 and _WRAP.startswith(name.lower()):
             message = "{name} would run another command instead of the job"
             raise PydanticCustomError("bad_flag", message, {"name": repr(name)})
-        if (character := control_character(text)) is not None:
+        character = control_character(text)
+        if character is not None:
             message = "the value of {name} holds a line break or control character, {character}"
-            raise PydanticCustomError("bad_flag", message, {"name": repr(name), "character": character})
+            raise PydanticCustomError(
+                "bad_flag", message, {"name": repr(name), "character": character}
+            )
     return value
 
 
@@ -87,7 +94,9 @@ def _host_name(value: str) -> str:
 
 def _user_name(value: str) -> str:
     if not is_user_name(value):
-        raise PydanticCustomError("bad_user_name", "a user name is expected: letters, digits and . _ - + @ \\")
+        raise PydanticCustomError(
+            "bad_user_name", "a user name is expected: letters, digits and . _ - + @ \\"
+        )
     return value
 
 
@@ -102,11 +111,15 @@ class NodePool(Model):
     """A named group of nodes of one partition."""
 
     partition: LineName = Field(description="SLURM partition.")
-    nodes: Positive | None = Field(None, description="Nodes; null: one, or as many as the servers of a service need.")
+    nodes: Positive | None = Field(
+        None, description="Nodes; null: one, or as many as the servers of a service need."
+    )
     ntasks_per_node: Positive = Field(1, description="Tasks per node.")
     gres: Line | None = Field(None, description='Generic resources, such as "gpu:4".')
     gpus_per_node: Positive | None = Field(None, description="GPUs per node.")
-    sbatch_extra_flags: SbatchFlags = Field(default_factory=dict, description="Further sbatch flags of the pool.")
+    sbatch_extra_flags: SbatchFlags = Field(
+        default_factory=dict, description="Further sbatch flags of the pool."
+    )
 
     @property
     def gpus(self) -> int | None:
@@ -123,21 +136,28 @@ class SlurmCluster(ClusterBase):
     node_pools: dict[PoolName, NodePool] = Field(min_length=1, description="Groups of nodes.")
     conda_env: Argument | None = Field(None, description="Conda environment on the cluster.")
     eval_image: Argument | None = Field(None, description="Image of the evaluator.")
-    container_mounts: list[Mount] = Field(default_factory=no_items, description="Mounts, `host:container[:ro]`.")
+    container_mounts: list[Mount] = Field(
+        default_factory=no_items, description="Mounts, `host:container[:ro]`."
+    )
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the job.")
     container: Literal["pyxis", "apptainer", "none"] = Field(
-        "pyxis", description="What runs images on the nodes; `none`: nothing does, services are plain processes."
+        "pyxis",
+        description="What runs images on the nodes; `none`: nothing does, services are plain processes.",
     )
-    shm_size: Annotated[Size | None, NotYet("not needed: containers use the node's /dev/shm")] = Field(
-        None, description="Shared memory."
+    shm_size: Annotated[Size | None, NotYet("not needed: containers use the node's /dev/shm")] = (
+        Field(None, description="Shared memory.")
     )
     mount_home: bool = Field(True, description="Mount the home folder.")
     auto_resume: bool = Field(True, description="Queue a follow-up job that resumes.")
-    max_retries: Count = Field(3, description="Follow-up jobs in a row that may bring no new answer.")
+    max_retries: Count = Field(
+        3, description="Follow-up jobs in a row that may bring no new answer."
+    )
     max_walltime: Walltime | None = Field(None, description="Time limit over all follow-up jobs.")
     shards: Positive | None = Field(None, description="Jobs over which the problems are split.")
     sbatch_comment: Line | None = Field(None, description="Comment of the job.")
-    sbatch_extra_flags: SbatchFlags = Field(default_factory=dict, description="Further sbatch flags.")
+    sbatch_extra_flags: SbatchFlags = Field(
+        default_factory=dict, description="Further sbatch flags."
+    )
     hostname: HostName | None = Field(None, description="Login node, reached over ssh.")
     username: UserName | None = Field(None, description="User on the login node.")
 
@@ -146,26 +166,37 @@ class SlurmCluster(ClusterBase):
         """Pools that do not exist or are too small, shards over several pools, an output folder that is nowhere."""
         yield from _node_pools(data)
         yield from _mounts(data)
-        used = {owner.get("node_pool") for _, owner in _pool_users(data) if isinstance(owner.get("node_pool"), str)}
+        used: set[Any | None] = set()
+        for _, owner in _pool_users(data):
+            if isinstance(owner.get("node_pool"), str):
+                used.add(owner.get("node_pool"))
         if get_in(data, "cluster", "shards") and len(used) > 1:
             message = f"sharding allows one node pool, this config uses {', '.join(sorted(map(str, used)))}"
             yield WrongReference(("cluster", "shards"), message, "use one pool")
         folder = get_in(data, "output", "dir")
-        relative = folder is None or (isinstance(folder, str) and not PurePosixPath(folder).is_absolute())
+        relative = folder is None or (
+            isinstance(folder, str) and not PurePosixPath(folder).is_absolute()
+        )
         if get_in(data, "cluster", "hostname") and relative:
             message = "must be an absolute path when the cluster is reached over ssh"
             yield WrongReference(("output", "dir"), message, "write a path that begins with /")
 
-    def cautions(self, services: Mapping[str, Any], benchmarks: Sequence[BenchmarkConfig]) -> list[str]:
+    def cautions(
+        self, services: Mapping[str, Any], benchmarks: Sequence[BenchmarkConfig]
+    ) -> list[str]:
         """Steps that cannot end within the walltime."""
-        start = max((getattr(service, "startup_timeout", 0.0) for service in services.values()), default=0.0)
+        start = max(
+            (getattr(service, "startup_timeout", 0.0) for service in services.values()), default=0.0
+        )
         limit = seconds_of(self.walltime) or 0
-        return [
-            f"benchmark {benchmark.key}: start-up ({start:.0f} s) and one step ({benchmark.timeout:.0f} s) together "
-            f"exceed the walltime {self.walltime}"
-            for benchmark in benchmarks
-            if start + benchmark.timeout > limit
-        ]
+        results: list[str] = []
+        for benchmark in benchmarks:
+            if start + benchmark.timeout > limit:
+                results.append(
+                    f"benchmark {benchmark.key}: start-up ({start:.0f} s) and one step ({benchmark.timeout:.0f} s) together "
+                    f"exceed the walltime {self.walltime}"
+                )
+        return results
 
 
 def _mounts(data: dict[str, Any]) -> Iterator[WrongReference]:
@@ -175,14 +206,19 @@ def _mounts(data: dict[str, Any]) -> Iterator[WrongReference]:
     if isinstance(services, dict):
         owners += [(("services", name), service) for name, service in services.items()]
     for path, owner in owners:
-        mounts = owner.get("container_mounts") if isinstance(owner, dict) else None
+        if isinstance(owner, dict):
+            mounts = owner.get("container_mounts")
+        else:
+            mounts = None
         for number, mount in enumerate(mounts if isinstance(mounts, list) else ()):
             if not isinstance(mount, str) or mount_problem(mount) is not None:
                 continue
             problem = mount_problem(mount, commas=False)
             if problem is not None:
                 yield WrongReference(
-                    (*path, "container_mounts", number), problem, "write one mount in each entry of the list"
+                    (*path, "container_mounts", number),
+                    problem,
+                    "write one mount in each entry of the list",
                 )
 
 
@@ -196,30 +232,48 @@ def _node_pools(data: dict[str, Any]) -> Iterator[WrongReference]:
         if not isinstance(name, str):
             continue
         if name not in pools:
-            yield WrongReference((*path, "node_pool"), f"no node pool is called {name!r}", did_you_mean(name, pools))
+            yield WrongReference(
+                (*path, "node_pool"), f"no node pool is called {name!r}", did_you_mean(name, pools)
+            )
             continue
-        yield from _fits(path, owner, name, pools[name] if isinstance(pools[name], dict) else {})
-        if path[0] == "services" and len(path) == 2 and _count(owner, "num_nodes", "num_nodes_per_instance") > 1:
+        yield from _fits(
+            path, owner, name, pool=pools[name] if isinstance(pools[name], dict) else {}
+        )
+        if (
+            path[0] == "services"
+            and len(path) == 2
+            and _count(owner, "num_nodes", "num_nodes_per_instance") > 1
+        ):
             if name in multi_node:
                 message = f"{multi_node[name]!r} already spans the nodes of pool {name!r}"
-                yield WrongReference((*path, "node_pool"), message, "give each multi-node service a pool of its own")
+                yield WrongReference(
+                    (*path, "node_pool"), message, "give each multi-node service a pool of its own"
+                )
             multi_node[name] = str(path[1])
 
 
-def _fits(path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]) -> Iterator[WrongReference]:
-    nodes, servers = _count(owner, "num_nodes", "num_nodes_per_instance"), _count(owner, "replicas", "num_instances")
+def _fits(
+    path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]
+) -> Iterator[WrongReference]:
+    nodes = _count(owner, "num_nodes", "num_nodes_per_instance")
+    servers = _count(owner, "replicas", "num_instances")
     given = _count(pool, "nodes", default=0)
     if given and nodes > given:
         message = f"{nodes} nodes are asked for, but pool {name!r} has {given}"
         yield WrongReference((*path, "num_nodes"), message, f"raise nodes of the pool to {nodes}")
         return
     gpus = _gpus(pool.get("gres"), _count(pool, "gpus_per_node", default=0))
-    size, needed = _count(owner, _SIZES[0], default=0), math.prod(_count(owner, key) for key in _SIZES)
+    size = _count(owner, _SIZES[0], default=0)
+    needed = math.prod(_count(owner, key) for key in _SIZES)
     if not gpus or not any(owner.get(key) for key in _SIZES):
         return
     # Every server of a node would take the same GPUs, the first ones.
-    shared = math.ceil(servers / max(1, given // nodes)) if given else 1
-    place, change = f"pool {name!r} has {gpus} per node", "or change the pool"
+    if given:
+        shared = math.ceil(servers / max(1, given // nodes))
+    else:
+        shared = 1
+    place = f"pool {name!r} has {gpus} per node"
+    change = "or change the pool"
     if size > gpus:
         message = f"{size} GPUs are asked for, but {place}"
         yield WrongReference((*path, _SIZES[0]), message, f"use at most {gpus}, {change}")
@@ -230,18 +284,28 @@ def _fits(path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]) ->
     elif shared > 1:
         message = f"{shared} servers would share a node and its GPUs, which is not supported yet"
         yield WrongReference(
-            ("cluster", "node_pools", name, "nodes"), message, f"raise it to {servers * nodes}, or leave it out"
+            ("cluster", "node_pools", name, "nodes"),
+            message,
+            f"raise it to {servers * nodes}, or leave it out",
         )
 
 
 def _gpus(gres: object, counted: int | None) -> int | None:
-    match = re.search(r"gpu(?::[A-Za-z0-9_.-]+)?:(\d+)", gres) if isinstance(gres, str) else None
-    return int(match.group(1)) if match else counted
+    if isinstance(gres, str):
+        match = re.search(r"gpu(?::[A-Za-z0-9_.-]+)?:(\d+)", gres)
+    else:
+        match = None
+    if match:
+        return int(match.group(1))
+    return counted
 
 
 def _count(owner: dict[str, Any], *keys: str, default: int = 1) -> int:
     """A whole number under the first of these names that is given."""
-    return next((number_of(owner[key], default) for key in keys[::-1] if owner.get(key) is not None), default)
+    return next(
+        (number_of(owner[key], default) for key in keys[::-1] if owner.get(key) is not None),
+        default,
+    )
 
 
 def _pool_users(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -251,7 +315,9 @@ def _pool_users(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
             if isinstance(member, dict):
                 yield (group, name), member
                 parts = ((role, member.get(role)) for role in ("prefill", "decode"))
-                yield from (((group, name, role), part) for role, part in parts if isinstance(part, dict))
+                yield from (
+                    ((group, name, role), part) for role, part in parts if isinstance(part, dict)
+                )
     for path, benchmark in benchmarks_of(data):
         if isinstance(benchmark.get("sandbox"), dict):
             yield (*path, "sandbox"), benchmark["sandbox"]

@@ -10,7 +10,9 @@ from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row
 
-log, model, scorer, tool = (Lazy(f"inspect_ai.{name}") for name in ("log", "model", "scorer", "tool"))
+log, model, scorer, tool = (
+    Lazy(f"inspect_ai.{name}") for name in ("log", "model", "scorer", "tool")
+)
 NO_MODEL: Final = "none/none"
 NATIVE: Final = "reward"
 _STOP: Final = {
@@ -26,22 +28,34 @@ _CONTEXT_EXCEEDED: Final = "context_exceeded"
 
 
 def to_sample(row: Row, model_name: str) -> Any:
-    asked = next((_text(step.get("message")) for step in row.steps if step.get("source") == "user"), "")
+    asked = next(
+        (_text(step.get("message")) for step in row.steps if step.get("source") == "user"), ""
+    )
     prompt = _text(row.get("prompt")) or asked or _text(row.get("expected_answer")) or "(no prompt)"
     failure = row.get("failure")
     usage = _usage(row)
-    kept = {key: row[key] for key in ("label", "attempts", "problem_hash", "cost_usd") if row.get(key) is not None}
+    kept: dict[str, Any] = {}
+    for key in ("label", "attempts", "problem_hash", "cost_usd"):
+        if row.get(key) is not None:
+            kept[key] = row[key]
     latency = row.get("latency_ms")
-    seconds = latency / 1000 if isinstance(latency, int | float) else None
+    if isinstance(latency, int | float):
+        seconds: float | None = latency / 1000
+    else:
+        seconds = None
     return log.EvalSample(
         id=row.get("problem_idx", 0),
         epoch=(row.get("repeat") or 0) + 1,
         input=prompt,
         target=_text(row.get("expected_answer")),
         messages=list(_messages(row, prompt)),
-        output=_output(row, model_name, usage, seconds),
+        output=_output(row, model_name, usage, seconds=seconds),
         scores=None if failure or row.get("reward") is None else _scores(row),
-        metadata={**(row.get("metadata") or {}), "scoring_details": row.get("scoring_details") or {}, **kept},
+        metadata={
+            **(row.get("metadata") or {}),
+            "scoring_details": row.get("scoring_details") or {},
+            **kept,
+        },
         model_usage=({model_name or NO_MODEL: usage} if usage else {}) | _judges(row, model_name),
         total_time=seconds,
         error=to_error(f"{failure.get('cause')}: {failure.get('message')}") if failure else None,
@@ -62,15 +76,24 @@ def score_name(name: str) -> str:
 
 def _scores(row: Row) -> JsonDict:
     extracted = row.get("extracted_answer")
-    answer = None if extracted is None else _text(extracted)
-    scores = {NATIVE: scorer.Score(value=row["reward"], answer=answer, metadata=row.get("scoring_details") or None)}
+    if extracted is None:
+        answer: str | None = None
+    else:
+        answer = _text(extracted)
+    scores = {
+        NATIVE: scorer.Score(
+            value=row["reward"], answer=answer, metadata=row.get("scoring_details") or None
+        )
+    }
     details = row.get("scoring_details") or {}
     for name, value in (row.get("scorer_rewards") or {}).items():
         if value is not None:
             # A judge or another metric, with what it said.
             facts = as_dict(details.get(name))
             said = next((facts[key] for key in _SAID if isinstance(facts.get(key), str)), None)
-            score = scorer.Score(value=value, answer=answer, explanation=said, metadata=facts or None)
+            score = scorer.Score(
+                value=value, answer=answer, explanation=said, metadata=facts or None
+            )
             scores[score_name(name)] = score
     return scores
 
@@ -94,16 +117,20 @@ def _judges(row: Row, model_name: str) -> JsonDict:
     for key, facts in (row.get("scoring_details") or {}).items():
         if key.startswith("scorer:") and isinstance(facts, dict) and facts.get("judge_model"):
             spent[str(facts["judge_model"])] += facts.get("judge_tokens") or 0
-    return {
-        name: model.ModelUsage(total_tokens=tokens) for name, tokens in spent.items() if tokens and name != model_name
-    }
+    mapping: dict[str, Any] = {}
+    for name, tokens in spent.items():
+        if tokens and name != model_name:
+            mapping[name] = model.ModelUsage(total_tokens=tokens)
+    return mapping
 
 
 def _output(row: Row, model_name: str, usage: Any, seconds: float | None) -> Any:
     reason = _STOP.get(_text(row.get("finish_reason")), "unknown")
     if row.get("label") == _CONTEXT_EXCEEDED:
         reason = "model_length"
-    message = model.ChatMessageAssistant(content=_text(row.get("model_response")), source="generate")
+    message = model.ChatMessageAssistant(
+        content=_text(row.get("model_response")), source="generate"
+    )
     choice = model.ChatCompletionChoice(message=message, stop_reason=reason)
     return model.ModelOutput(model=model_name, choices=[choice], usage=usage, time=seconds)
 
@@ -120,10 +147,16 @@ def _messages(row: Row, prompt: str) -> Iterator[Any]:
         if step.get("source") == "agent":
             calls = [_call(call) for call in step.get("tool_calls") or []]
             functions |= {call.id: call.function for call in calls}
-            if reasoning := step.get("reasoning_content"):
-                said = content if isinstance(content, list) else [model.ContentText(text=content)]
+            reasoning = step.get("reasoning_content")
+            if reasoning:
+                if isinstance(content, list):
+                    said = content
+                else:
+                    said = [model.ContentText(text=content)]
                 content = [model.ContentReasoning(reasoning=reasoning), *said]
-            yield model.ChatMessageAssistant(content=content, tool_calls=calls or None, model=step.get("model_name"))
+            yield model.ChatMessageAssistant(
+                content=content, tool_calls=calls or None, model=step.get("model_name")
+            )
         elif step.get("source") == "user":
             yield model.ChatMessageUser(content=content)
         elif content:
@@ -131,7 +164,9 @@ def _messages(row: Row, prompt: str) -> Iterator[Any]:
         for result in (step.get("observation") or {}).get("results") or []:
             call_id = result.get("source_call_id")
             yield model.ChatMessageTool(
-                content=_content(result.get("content")), tool_call_id=call_id, function=functions.get(call_id)
+                content=_content(result.get("content")),
+                tool_call_id=call_id,
+                function=functions.get(call_id),
             )
 
 
@@ -141,21 +176,30 @@ def _content(value: Any) -> Any:
         return _text(value)
     parts: list[Any] = []
     for part in value:
-        source: JsonDict = (part.get("source") or {}) if isinstance(part, dict) else {}
+        if isinstance(part, dict):
+            source: JsonDict = part.get("source") or {}
+        else:
+            source = {}
         path = str(source.get("path") or "")
         if path.startswith(("http://", "https://")):
             parts.append(model.ContentImage(image=path))
         elif path:
             parts.append(model.ContentText(text=f"[{source.get('media_type')} {path}]"))
         else:
-            text = part.get("text") if isinstance(part, dict) else part
+            if isinstance(part, dict):
+                text = part.get("text")
+            else:
+                text = part
             parts.append(model.ContentText(text=_text(part if text is None else text)))
     return parts
 
 
 def _call(call: JsonDict) -> Any:
     given = call.get("arguments") or {}
-    broken = None if isinstance(given, dict) else "the arguments are no JSON object"
+    if isinstance(given, dict):
+        broken: str | None = None
+    else:
+        broken = "the arguments are no JSON object"
     return tool.ToolCall(
         id=str(call.get("tool_call_id") or ""),
         function=str(call.get("function_name") or ""),
@@ -167,4 +211,6 @@ def _call(call: JsonDict) -> Any:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    if value is None:
+        return ""
+    return json.dumps(value, ensure_ascii=False, default=str)

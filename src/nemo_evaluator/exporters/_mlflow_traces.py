@@ -28,7 +28,8 @@ class TraceWriter:
 
     def write(self, bundle: ExportBundle, *, limit: int | None = None) -> None:
         """All rows, or the first ``limit`` of them. Raises ExportError when MLflow has not kept them all."""
-        rows, written = islice(bundle.rows(), limit), 0
+        rows = islice(bundle.rows(), limit)
+        written = 0
         while ids := [self._trace(bundle, row) for row in islice(rows, _LINK_BATCH)]:
             # MLflow throws traces away when more than 1,000 pieces wait to be stored, and says so in a log only.
             import_module("mlflow").flush_trace_async_logging()
@@ -36,11 +37,15 @@ class TraceWriter:
             written += len(ids)
         kept = self._count()
         if kept < written:
-            raise ExportError(f"MLflow kept {kept} of {written} traces", hint="its log says why; then export again")
+            raise ExportError(
+                f"MLflow kept {kept} of {written} traces",
+                hint="its log says why; then export again",
+            )
 
     def _count(self) -> int:
         """The traces of the run that can be read back with their spans."""
-        kept, token = 0, None
+        kept = 0
+        token = None
         while True:
             found = self._client.search_traces(
                 locations=[self._experiment],
@@ -48,7 +53,8 @@ class TraceWriter:
                 max_results=_PAGE,
                 page_token=token,
             )
-            kept, token = kept + sum(bool(trace.data.spans) for trace in found), found.token
+            kept = kept + sum(bool(trace.data.spans) for trace in found)
+            token = found.token
             if not token:
                 return kept
 
@@ -86,12 +92,30 @@ class TraceWriter:
             took = start + int((row.get("latency_ms") or 0) * _NS_IN_MS)
             question = {"prompt": self._cut(row.get("prompt"))}
             answer = {"response": self._cut(row.get("model_response"))}
-            self._span(root, "model", "LLM", question, answer, start, took, _usage(row))
+            self._span(
+                root,
+                "model",
+                "LLM",
+                inputs=question,
+                outputs=answer,
+                start=start,
+                end=took,
+                facts=_usage(row),
+            )
             return took
         now = start
         if steps[0].get("source") == "agent":
             question = {"message": self._cut(row.get("prompt"))}
-            self._span(root, "user", "CHAIN", question, question, now, now, {})
+            self._span(
+                root,
+                "user",
+                "CHAIN",
+                inputs=question,
+                outputs=question,
+                start=now,
+                end=now,
+                facts={},
+            )
         for step in steps:
             now = self._step(root, step, now)
         return now
@@ -100,18 +124,44 @@ class TraceWriter:
         message = self._cut(step.get("message"))
         if step.get("source") != "agent":
             source = str(step.get("source"))
-            self._span(root, source, "CHAIN", {"message": message}, {"message": message}, now, now, {})
+            self._span(
+                root,
+                source,
+                "CHAIN",
+                inputs={"message": message},
+                outputs={"message": message},
+                start=now,
+                end=now,
+                facts={},
+            )
             return now
         metrics = step.get("metrics") or {}
         took = now + int(((metrics.get("extra") or {}).get("latency_ms") or 0) * _NS_IN_MS)
         calls = step.get("tool_calls") or []
-        outputs = {"message": message, "tool_calls": calls} if calls else {"message": message}
+        if calls:
+            outputs: dict[str, str | Any | list[Any] | None] | dict[str, str | None] = {
+                "message": message,
+                "tool_calls": calls,
+            }
+        else:
+            outputs = {"message": message}
         name = str(step.get("model_name") or "model")
         self._span(
-            root, name, "LLM", {}, outputs, now, took, {f"nel.{k}": v for k, v in metrics.items() if k != "extra"}
+            root,
+            name,
+            "LLM",
+            inputs={},
+            outputs=outputs,
+            start=now,
+            end=took,
+            facts={f"nel.{k}": v for k, v in metrics.items() if k != "extra"},
         )
-        results = {r.get("source_call_id"): r for r in (step.get("observation") or {}).get("results") or []}
-        outcomes = {o.get("tool_call_id"): o for o in (step.get("extra") or {}).get("tool_outcomes") or []}
+        results: dict[Any, Any] = {}
+        for r in (step.get("observation") or {}).get("results") or []:
+            results[r.get("source_call_id")] = r
+        outcomes: dict[Any, Any] = {}
+        for o in (step.get("extra") or {}).get("tool_outcomes") or []:
+            outcomes[o.get("tool_call_id")] = o
         now = took
         for call in calls:
             outcome = outcomes.get(call.get("tool_call_id")) or {}
@@ -119,12 +169,29 @@ class TraceWriter:
             content = self._cut((results.get(call.get("tool_call_id")) or {}).get("content"))
             facts = {"nel.is_error": bool(outcome.get("is_error"))}
             tool = str(call.get("function_name") or "tool")
-            self._span(root, tool, "TOOL", call.get("arguments"), {"content": content}, now, end, facts)
+            self._span(
+                root,
+                tool,
+                "TOOL",
+                inputs=call.get("arguments"),
+                outputs={"content": content},
+                start=now,
+                end=end,
+                facts=facts,
+            )
             now = end
         return now
 
     def _span(
-        self, root: Any, name: str, kind: str, inputs: Any, outputs: Any, start: int, end: int, facts: JsonDict
+        self,
+        root: Any,
+        name: str,
+        kind: str,
+        inputs: Any,
+        outputs: Any,
+        start: int,
+        end: int,
+        facts: JsonDict,
     ) -> None:
         span = self._client.start_span(
             name=name,
@@ -140,8 +207,13 @@ class TraceWriter:
     def _cut(self, value: Any) -> str | None:
         if value is None:
             return None
-        text = value if isinstance(value, str) else json.dumps(value, default=str)
-        return text if len(text) <= self._limit else f"{text[: self._limit]}… ({len(text)} characters)"
+        if isinstance(value, str):
+            text = value
+        else:
+            text = json.dumps(value, default=str)
+        if len(text) <= self._limit:
+            return text
+        return f"{text[: self._limit]}… ({len(text)} characters)"
 
 
 def _usage(row: Row) -> JsonDict:
@@ -159,8 +231,14 @@ def _attributes(bundle: ExportBundle, row: Row) -> JsonDict:
         "nel.reward": row.get("reward"),
         "nel.status": row.get("status"),
         "nel.scoring_details": row.get("scoring_details"),
-        **{f"nel.{key}": metadata.get(key) for key in ("task_id", "task_name", "category", "grading_type", "source")},
-        **{f"nel.scorer.{name.removeprefix('scorer:')}": v for name, v in (row.get("scorer_rewards") or {}).items()},
+        **{
+            f"nel.{key}": metadata.get(key)
+            for key in ("task_id", "task_name", "category", "grading_type", "source")
+        },
+        **{
+            f"nel.scorer.{name.removeprefix('scorer:')}": v
+            for name, v in (row.get("scorer_rewards") or {}).items()
+        },
     }
     return {key: value for key, value in facts.items() if value is not None}
 
@@ -168,4 +246,6 @@ def _attributes(bundle: ExportBundle, row: Row) -> JsonDict:
 def _start_ns(bundle: ExportBundle) -> int:
     """The run's own time: rows carry durations, not clock times, so each trace starts when the run is dated."""
     stamp = bundle.timestamp
-    return int(datetime.fromisoformat(stamp).timestamp() * 1e9) if stamp else 0
+    if stamp:
+        return int(datetime.fromisoformat(stamp).timestamp() * 1e9)
+    return 0

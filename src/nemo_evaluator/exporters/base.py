@@ -34,13 +34,17 @@ class ExportBundle(Bundle):
         """Every number worth plotting: scores with their bounds, coverage and shares, runtime."""
         found: dict[str, float | None] = {}
         for score in self.scores:
-            bounds = {f"{score.name}/ci_lower": score.ci_lower, f"{score.name}/ci_upper": score.ci_upper}
+            bounds = {
+                f"{score.name}/ci_lower": score.ci_lower,
+                f"{score.name}/ci_upper": score.ci_upper,
+            }
             found |= {score.name: score.value} | bounds
         found["coverage"] = self.coverage.share
         found |= {"truncated_share": self.truncated_share, "unparsed_share": self.unparsed_share}
         for name in ("total_tokens", "tokens_per_second", "steps_per_second", "elapsed_seconds"):
             found[f"runtime/{name}"] = getattr(self.runtime, name)
-        found |= {f"runtime/latency_{name}": getattr(self.runtime, name) for name in ("p50_ms", "p90_ms", "p99_ms")}
+        for name in ("p50_ms", "p90_ms", "p99_ms"):
+            found[f"runtime/latency_{name}"] = getattr(self.runtime, name)
         return {name: float(value) for name, value in found.items() if value is not None}
 
     def rows(self) -> Iterator[Row]:
@@ -95,7 +99,10 @@ def export_bundles(
     when anything did not go: the caller decides whether that fails a run."""
     exporter = get_exporter(name, **(settings or {}))
     bundles = [read_bundle(path) for path in find_bundles(paths)]
-    folder = Path(output_dir) if output_dir is not None else bundles[0].path.parent.parent
+    if output_dir is not None:
+        folder = Path(output_dir)
+    else:
+        folder = bundles[0].path.parent.parent
     try:
         # In a thread of its own: libraries of trackers start event loops, which a thread that runs one does not allow.
         with ThreadPoolExecutor(1, thread_name_prefix="export") as thread:

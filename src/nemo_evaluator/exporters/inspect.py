@@ -31,7 +31,8 @@ class JsonFile(AbstractContextManager["JsonFile"]):
     an array in the file ``side``; in the other form that is one of their summaries."""
 
     def __init__(self, out: IO[bytes], side: IO[bytes]) -> None:
-        self._out, self._side = out, side
+        self._out = out
+        self._side = side
         self._before = b"["
 
     def __exit__(self, *exc: object) -> None:
@@ -111,20 +112,31 @@ def _folders(bundles: Sequence[ExportBundle], output_dir: Path) -> list[Path]:
     if any(output_dir.resolve() in [task.resolve(), *task.resolve().parents] for task in tasks):
         return tasks
     names = [task.name for task in tasks]
-    folders = [
-        output_dir / task.name if names.count(task.name) == 1 else output_dir / task.parent.name / task.name
-        for task in tasks
-    ]
-    return [
-        folder if folders.count(folder) == 1 else folder.with_name(f"{folder.name}-{number}")
-        for number, folder in enumerate(folders)
-    ]
+    folders: list[Path] = []
+    for task in tasks:
+        folders.append(
+            output_dir / task.name
+            if names.count(task.name) == 1
+            else output_dir / task.parent.name / task.name
+        )
+    results: list[Path] = []
+    for number, folder in enumerate(folders):
+        results.append(
+            folder if folders.count(folder) == 1 else folder.with_name(f"{folder.name}-{number}")
+        )
+    return results
 
 
 def write_log(bundle: ExportBundle, target: Path, kind: type[JsonFile]) -> None:
     """The rows of a bundle as samples, then what is to be said of them all."""
-    count, ids, usage = 0, dict[int, None](), JsonDict()
-    with replacing(target) as out, TemporaryFile(dir=target.parent) as side, kind(out, side) as file:
+    count = 0
+    ids = dict[int, None]()
+    usage = JsonDict()
+    with (
+        replacing(target) as out,
+        TemporaryFile(dir=target.parent) as side,
+        kind(out, side) as file,
+    ):
         for row in bundle.rows():
             count += 1
             one = sample.to_sample(row, bundle.model)
@@ -132,15 +144,18 @@ def write_log(bundle: ExportBundle, target: Path, kind: type[JsonFile]) -> None:
             for name, used in one.model_usage.items():
                 usage[name] = usage[name] + used if name in usage else used
             file.add(one)
-        file.finish(to_header(bundle, count, list(ids), usage))
+        file.finish(to_header(bundle, count, list(ids), usage=usage))
 
 
 def to_header(bundle: ExportBundle, count: int, ids: list[int], usage: JsonDict) -> Any:
     """The bundle as an EvalLog without its samples; of these their number, their ids and what they used."""
-    bench, coverage = bundle.benchmark, bundle.coverage
+    bench = bundle.benchmark
+    coverage = bundle.coverage
     scored = count if coverage.scored is None else coverage.scored
     reasons = "; ".join(bundle.validity.get("reasons") or [])
-    error = bundle.document.get("error") or ((reasons or "there are no rows") if not count else None)
+    error = bundle.document.get("error") or (
+        (reasons or "there are no rows") if not count else None
+    )
     return log.EvalLog(
         status="error" if error else "success",
         eval=_spec(bundle, ids),
@@ -176,7 +191,8 @@ def _solver(bundle: ExportBundle) -> str:
 
 
 def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
-    config, bench = bundle.config, bundle.benchmark
+    config = bundle.config
+    bench = bundle.benchmark
     generation = config.get("generation") or {}
     known = model.GenerateConfig.model_fields
     extra = [one.name for one in bundle.scores if one.name.startswith("scorer:")]
@@ -192,11 +208,15 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
             name=bundle.name,
             samples=bench.get("samples"),
             sample_ids=ids or None,
-            shuffled=bool((config.get("shuffle") or {}).get("applied", config.get("shuffle_seed") is not None)),
+            shuffled=bool(
+                (config.get("shuffle") or {}).get("applied", config.get("shuffle_seed") is not None)
+            ),
         ),
         model=bundle.model or sample.NO_MODEL,
         model_base_url=config.get("base_url"),
-        model_generate_config=model.GenerateConfig(**{k: v for k, v in generation.items() if k in known}),
+        model_generate_config=model.GenerateConfig(
+            **{k: v for k, v in generation.items() if k in known}
+        ),
         config=log.EvalConfig(epochs=bench.get("repeats") or 1, limit=config.get("max_problems")),
         packages={"nemo_evaluator": bundle.sdk_version},
         scorers=[{"name": name} for name in (sample.NATIVE, *map(sample.score_name, extra))],
@@ -206,23 +226,33 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
 
 def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
     raw = as_dict(bundle.benchmark.get("scores"))
-    native = {score.name: raw[score.name] for score in bundle.scores if not score.name.startswith("scorer:")}
+    native: dict[str, Any] = {}
+    for score in bundle.scores:
+        if not score.name.startswith("scorer:"):
+            native[score.name] = raw[score.name]
     extra = [score.name for score in bundle.scores if score.name not in native]
-    groups = {sample.NATIVE: native} | {sample.score_name(name): {"mean": raw[name]} for name in extra}
-    return [
-        log.EvalScore(
-            name=scorer,
-            scorer=scorer,
-            scored_samples=scored,
-            unscored_samples=failed,
-            metrics={name: _metric(name, fields) for name, fields in metrics.items()},
+    groups = {sample.NATIVE: native} | {
+        sample.score_name(name): {"mean": raw[name]} for name in extra
+    }
+    results: list[Any] = []
+    for scorer, metrics in groups.items():
+        results.append(
+            log.EvalScore(
+                name=scorer,
+                scorer=scorer,
+                scored_samples=scored,
+                unscored_samples=failed,
+                metrics={name: _metric(name, fields) for name, fields in metrics.items()},
+            )
         )
-        for scorer, metrics in groups.items()
-    ]
+    return results
 
 
 def _metric(name: str, raw: Any) -> Any:
-    rest = dict(raw) if isinstance(raw, dict) else {"value": raw}
+    if isinstance(raw, dict):
+        rest = dict(raw)
+    else:
+        rest = {"value": raw}
     return log.EvalMetric(name=name, value=float(rest.pop("value")), metadata=rest or None)
 
 

@@ -68,7 +68,8 @@ class MlflowExporter:
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         """Send each bundle; what fails does not keep the others back, and is raised at the end."""
         mlflow = import_module("mlflow")
-        places, broken = [], []
+        places = []
+        broken = []
         with _mlflow_set_to(self.uri):
             client = mlflow.MlflowClient(tracking_uri=self.uri)
             experiment = self._experiment(client)
@@ -87,7 +88,10 @@ class MlflowExporter:
             return str(found.experiment_id)
         # With a SQLite file artifacts go beside it, not into the current directory.
         database = re.fullmatch(r"sqlite:///(?P<path>.+)", self.uri)
-        beside = (Path(database["path"]).resolve().parent / "mlartifacts").as_uri() if database else None
+        if database:
+            beside: str | None = (Path(database["path"]).resolve().parent / "mlartifacts").as_uri()
+        else:
+            beside = None
         location = self.artifact_location or beside
         return str(client.create_experiment(self.experiment_name, artifact_location=location))
 
@@ -100,7 +104,9 @@ class MlflowExporter:
         if self.copy_artifacts:
             self._log_artifacts(client, run_id, bundle)
         if self.emit_traces and _TRACED not in client.get_run(run_id).data.tags:
-            writer = TraceWriter(client, experiment, run_id, content_max=self.emit_traces_content_max)
+            writer = TraceWriter(
+                client, experiment, run_id, content_max=self.emit_traces_content_max
+            )
             writer.write(bundle, limit=self.emit_traces_max_samples)
             client.set_tag(run_id, _TRACED, "true")
         if existing is None:
@@ -110,26 +116,32 @@ class MlflowExporter:
             self._delete(client, experiment, old)
         return f"{_shown(self.uri)} run {run_id}"
 
-    def _find(self, client: Any, experiment: str, bundle: ExportBundle) -> tuple[str | None, list[str]]:
+    def _find(
+        self, client: Any, experiment: str, bundle: ExportBundle
+    ) -> tuple[str | None, list[str]]:
         """The MLflow run of this bundle, and those to be deleted: half-written ones, and what the run was before it
         was resumed."""
         origin = bundle.origin
-        wanted = [f"tags.job_id = '{_job(bundle)}'"] + ([f"tags.`{_ORIGIN}` = '{origin}'"] if origin else [])
-        found = {
-            run.info.run_id: run.data.tags
-            for filter_string in wanted
-            for run in client.search_runs([experiment], filter_string=filter_string)
-            if run.data.tags.get(_ORIGIN, origin) == origin
-        }
-        whole = [
-            run_id for run_id, tags in found.items() if tags["job_id"] == _job(bundle) and tags.get(_STATE) != "started"
-        ]
+        wanted = [f"tags.job_id = '{_job(bundle)}'"] + (
+            [f"tags.`{_ORIGIN}` = '{origin}'"] if origin else []
+        )
+        found: dict[Any, Any] = {}
+        for filter_string in wanted:
+            for run in client.search_runs([experiment], filter_string=filter_string):
+                if run.data.tags.get(_ORIGIN, origin) == origin:
+                    found[run.info.run_id] = run.data.tags
+        whole: list[Any] = []
+        for run_id, tags in found.items():
+            if tags["job_id"] == _job(bundle) and tags.get(_STATE) != "started":
+                whole.append(run_id)
         return (whole[0] if whole else None), [run_id for run_id in found if run_id not in whole]
 
     def _delete(self, client: Any, experiment: str, run_id: str) -> None:
         """A run and its traces."""
         own = f"tags.`{OWNER}` = '{run_id}'"
-        while traces := client.search_traces(locations=[experiment], filter_string=own, include_spans=False):
+        while traces := client.search_traces(
+            locations=[experiment], filter_string=own, include_spans=False
+        ):
             client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces])
         client.delete_run(run_id)
 
@@ -147,7 +159,9 @@ class MlflowExporter:
         if self.description:
             tags["mlflow.note.content"] = self.description
         cut = {key: value[:_TAG_LIMIT] for key, value in _keyed(tags).items()}
-        run = client.create_run(experiment, run_name=self.run_name or f"eval-{bundle.run_id}", tags=cut)
+        run = client.create_run(
+            experiment, run_name=self.run_name or f"eval-{bundle.run_id}", tags=cut
+        )
         params: JsonDict = {
             "benchmark": bundle.name,
             **{name: getattr(bundle, name) for name in _FACTS},
@@ -164,22 +178,32 @@ class MlflowExporter:
 
     def _log_metrics(self, client: Any, run_id: str, bundle: ExportBundle) -> None:
         known = client.get_run(run_id).data.metrics
-        metric, now = import_module("mlflow.entities").Metric, int(time.time() * 1000)
-        new = [metric(key, value, now, 0) for key, value in _keyed(bundle.metrics()).items() if known.get(key) != value]
+        metric = import_module("mlflow.entities").Metric
+        now = int(time.time() * 1000)
+        new: list[Any] = []
+        for key, value in _keyed(bundle.metrics()).items():
+            if known.get(key) != value:
+                new.append(metric(key, value, now, 0))
         for at in range(0, len(new), _BATCH):
             client.log_batch(run_id, metrics=new[at : at + _BATCH])
 
     def _log_artifacts(self, client: Any, run_id: str, bundle: ExportBundle) -> None:
-        task, target = bundle.path.parent, safe_name(bundle.name)
+        task = bundle.path.parent
+        target = safe_name(bundle.name)
         if self.only_required:
             chosen = [path for path in (bundle.path, bundle.results) if path.is_file()]
         else:
             never = (*_NEVER, *self.exclude_patterns)
             files = [path for path in sorted(task.rglob("*")) if path.is_file()]
-            chosen = [one for one in files if not any(fnmatch.filter(one.relative_to(task).parts, p) for p in never)]
+            chosen = []
+            for one in files:
+                if not any(fnmatch.filter(one.relative_to(task).parts, p) for p in never):
+                    chosen.append(one)
         for path in chosen:
             within = path.parent.relative_to(task).as_posix()
-            client.log_artifact(run_id, str(path), target if within == "." else f"{target}/{within}")
+            client.log_artifact(
+                run_id, str(path), target if within == "." else f"{target}/{within}"
+            )
         if self.copy_logs:
             for path in sorted((bundle.run_dir / "logs").glob("*.log")):
                 client.log_artifact(run_id, str(path), "logs")
@@ -192,8 +216,11 @@ def _resolve_uri(given: str | None) -> str:
         uri = os.environ.get(uri)
     if not uri:
         hint = "set tracking_uri (for example sqlite:///mlflow.db) or MLFLOW_TRACKING_URI"
-        raise UsageError(f"mlflow has no tracking URI{f' ({given} is not set)' if given else ''}", hint=hint)
-    if password := urlsplit(uri).password:
+        raise UsageError(
+            f"mlflow has no tracking URI{f' ({given} is not set)' if given else ''}", hint=hint
+        )
+    password = urlsplit(uri).password
+    if password:
         # Known from now on, it is struck out of whatever MLflow says.
         Secret(password)
     return uri
@@ -202,7 +229,9 @@ def _resolve_uri(given: str | None) -> str:
 def _shown(uri: str) -> str:
     """The URI without who may use it."""
     parts = urlsplit(uri)
-    return uri if parts.password is None else uri.replace(f"{parts.netloc}", parts.netloc.rpartition("@")[2], 1)
+    if parts.password is None:
+        return uri
+    return uri.replace(f"{parts.netloc}", parts.netloc.rpartition("@")[2], 1)
 
 
 def _job(bundle: ExportBundle) -> str:
@@ -213,8 +242,11 @@ def _keyed(values: Mapping[str, T]) -> dict[str, T]:
     """The values under names that MLflow takes; names that become one another are told apart by a number."""
     keyed: dict[str, T] = {}
     for name, value in values.items():
-        plain = re.sub(r"[^\w\-. /:]", "_", str(name).replace("@", "_at_").replace("^", "_pow_"))[:_PARAM_LIMIT]
-        key, number = plain, 1
+        plain = re.sub(r"[^\w\-. /:]", "_", str(name).replace("@", "_at_").replace("^", "_pow_"))[
+            :_PARAM_LIMIT
+        ]
+        key = plain
+        number = 1
         while key in keyed:
             number += 1
             key = f"{plain[: _PARAM_LIMIT - 4]}_{number}"
@@ -223,7 +255,9 @@ def _keyed(values: Mapping[str, T]) -> dict[str, T]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _PARAM_LIMIT else f"{text[: _PARAM_LIMIT - 1]}…"
+    if len(text) <= _PARAM_LIMIT:
+        return text
+    return f"{text[: _PARAM_LIMIT - 1]}…"
 
 
 @contextmanager
@@ -231,8 +265,11 @@ def _mlflow_set_to(uri: str) -> Iterator[None]:
     """MLflow's own settings for the time of an export; what the user has set in the environment stands."""
     mlflow = import_module("mlflow")
     # Several writers of one SQLite file keep each other waiting until MLflow drops spans.
-    wanted = _DEFAULTS | ({"MLFLOW_ASYNC_TRACE_LOGGING_MAX_WORKERS": "1"} if uri.startswith("sqlite:") else {})
-    before, ours = mlflow.get_tracking_uri(), {key: value for key, value in wanted.items() if key not in os.environ}
+    wanted = _DEFAULTS | (
+        {"MLFLOW_ASYNC_TRACE_LOGGING_MAX_WORKERS": "1"} if uri.startswith("sqlite:") else {}
+    )
+    before = mlflow.get_tracking_uri()
+    ours = {key: value for key, value in wanted.items() if key not in os.environ}
     os.environ.update(ours)
     mlflow.set_tracking_uri(uri)
     try:

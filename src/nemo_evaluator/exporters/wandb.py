@@ -27,7 +27,17 @@ _SETTINGS: Final = {
     "x_disable_machine_info": True,
     "x_save_requirements": False,
 }
-_COLUMNS = ["benchmark", "model", "samples", "metric", "value", "ci_lower", "ci_upper", "coverage", "status"]
+_COLUMNS = [
+    "benchmark",
+    "model",
+    "samples",
+    "metric",
+    "value",
+    "ci_lower",
+    "ci_upper",
+    "coverage",
+    "status",
+]
 
 
 @dataclass
@@ -46,13 +56,16 @@ class WandbExporter:
 
     def __post_init__(self) -> None:
         if self.mode not in (None, *get_args(Mode)):
-            raise UsageError(f"wandb has no mode {self.mode!r}", hint="use online, offline or disabled")
+            raise UsageError(
+                f"wandb has no mode {self.mode!r}", hint="use online, offline or disabled"
+            )
         require("wandb")
         self._mode = self.mode or os.environ.get("WANDB_MODE") or "online"
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
         wandb = import_module("wandb")
-        folder, named = Path(config["output_dir"]), dict(zip(_labels(bundles), bundles, strict=True))
+        folder = Path(config["output_dir"])
+        named = dict(zip(_labels(bundles), bundles, strict=True))
         identity = digest(sorted(bundle.origin or bundle.run_id for bundle in bundles))[:16]
         if self._mode == "offline":
             # Earlier runs of the same bundles that were never synced: there is one run, not one an export.
@@ -74,13 +87,20 @@ class WandbExporter:
             settings=wandb.Settings(**_SETTINGS),
         )
         try:
-            values = {f"{label}/{key}": number for label, one in named.items() for key, number in one.metrics().items()}
+            values = {
+                f"{label}/{key}": number
+                for label, one in named.items()
+                for key, number in one.metrics().items()
+            }
             values["results"] = wandb.Table(columns=_COLUMNS, data=_table(bundles))
             # A run that is there already has its one step: new numbers take the place of the old ones.
             (run.summary.update if run.resumed else run.log)(values)
             if self.artifacts:
                 run.log_artifact(_artifact(named, identity))
-            place = run.url if self._mode == "online" else str(Path(run.dir).parent)
+            if self._mode == "online":
+                place: Any | str = run.url
+            else:
+                place = str(Path(run.dir).parent)
         finally:
             run.finish()
         return [place]
@@ -89,16 +109,30 @@ class WandbExporter:
 def _labels(bundles: Sequence[ExportBundle]) -> list[str]:
     """A prefix for each bundle: the benchmark, with the model where one benchmark is there twice."""
     names = [bundle.name for bundle in bundles]
-    both = [name if names.count(name) == 1 else f"{name}@{one.model}" for name, one in zip(names, bundles, strict=True)]
+    both: list[str] = []
+    for name, one in zip(names, bundles, strict=True):
+        both.append(name if names.count(name) == 1 else f"{name}@{one.model}")
     return [label if both.count(label) == 1 else f"{label}@{at}" for at, label in enumerate(both)]
 
 
 def _table(bundles: Sequence[ExportBundle]) -> list[list[Any]]:
-    return [
-        [one.name, one.model, one.samples, s.name, s.value, s.ci_lower, s.ci_upper, one.coverage.share, one.status]
-        for one in bundles
-        for s in one.scores
-    ]
+    results: list[list[Any]] = []
+    for one in bundles:
+        for s in one.scores:
+            results.append(
+                [
+                    one.name,
+                    one.model,
+                    one.samples,
+                    s.name,
+                    s.value,
+                    s.ci_lower,
+                    s.ci_upper,
+                    one.coverage.share,
+                    one.status,
+                ]
+            )
+    return results
 
 
 def _artifact(bundles: Mapping[str, ExportBundle], identity: str) -> Any:

@@ -34,7 +34,8 @@ async def _with_answers(run: RunMeta, status: RunStatus) -> RunStatus:
             try:
                 if waves and not endpoints:
                     endpoints = _endpoints(run)
-                words += await _asked(endpoints[path.parent.name], waves) if waves else []
+                if waves:
+                    words += await _asked(endpoints[path.parent.name], waves)
             except (NelError, TimeoutError) as error:
                 words.append(f"the vendor was not reached: {error or 'no answer in time'}")
         told.append(replace(one, reasons=(*one.reasons, *words)))
@@ -47,12 +48,15 @@ def _endpoints(run: RunMeta) -> dict[str, Endpoint]:
     if folder is not None:
         use_env_file(Path(folder))
     services = load_config(Path(run.output_dir) / SNAPSHOT, folder=folder).config.services
-    batched = {name: one for name, one in services.items() if getattr(one, "batch", None) is not None}
+    batched = {
+        name: one for name, one in services.items() if getattr(one, "batch", None) is not None
+    }
     return {safe_name(name): endpoint_of(name, one) for name, one in batched.items()}
 
 
 async def _asked(endpoint: Endpoint, waves: list[Wave]) -> list[str]:
-    vendor, said = vendor_of(endpoint), []
+    vendor = vendor_of(endpoint)
+    said = []
     try:
         async with asyncio.timeout(_LONGEST):
             for wave in waves:
@@ -60,8 +64,14 @@ async def _asked(endpoint: Endpoint, waves: list[Wave]) -> list[str]:
                     said.append("whether the vendor got the batch shows when the run is resumed")
                     continue
                 found = await vendor.look(wave.batch)
-                how = f"ended ({found.end}): resume the run to collect it" if found.end else "is under way"
-                done = f", {found.done:,} of {len(wave.ids):,} done" if found.done is not None else ""
+                if found.end:
+                    how = f"ended ({found.end}): resume the run to collect it"
+                else:
+                    how = "is under way"
+                if found.done is not None:
+                    done = f", {found.done:,} of {len(wave.ids):,} done"
+                else:
+                    done = ""
                 said.append(f"{wave.batch} {how}{done}")
     finally:
         await vendor.close()

@@ -16,10 +16,13 @@ _JUDGE_KEY: Final = "NEMO_JUDGE_API_KEY"
 
 def quick_config(request: RunRequest) -> JsonDict:
     """The config that the flags of quick mode stand for. Raises UsageError when they name no model."""
-    url, model, key = request.model_url, request.model_id, request.key_variable
+    url = request.model_url
+    model = request.model_id
+    key = request.key_variable
     if request.model is not None:
         provider, model = find_provider(request.model)
-        url, key = provider.url, key or provider.key
+        url = provider.url
+        key = key or provider.key
     elif key is None:
         key = next((name for name in _KEYS if os.environ.get(name)), None)
     if not url or not model:
@@ -39,16 +42,27 @@ def quick_config(request: RunRequest) -> JsonDict:
     )
 
 
-def _quick_judge(request: RunRequest, model_url: str, model_key: str | None) -> QuickEndpoint | None:
+def _quick_judge(
+    request: RunRequest, model_url: str, model_key: str | None
+) -> QuickEndpoint | None:
     """The judge, if one is asked for. The model's key goes to it only where it is on the model's own server."""
-    url, judge, key = request.judge_url, request.judge_id, request.judge_key_variable
+    url = request.judge_url
+    judge = request.judge_id
+    key = request.judge_key_variable
     if not url and not judge and key is None:
         return None
     if not url or not judge:
-        raise UsageError("a judge needs its URL and its model", hint="give --judge-url and --judge-id")
+        raise UsageError(
+            "a judge needs its URL and its model", hint="give --judge-url and --judge-id"
+        )
     if key is None:
         same = urlsplit(url)[:2] == urlsplit(model_url)[:2]
-        key = _JUDGE_KEY if os.environ.get(_JUDGE_KEY) else model_key if same else None
+        if os.environ.get(_JUDGE_KEY):
+            key = _JUDGE_KEY
+        elif same:
+            key = model_key
+        else:
+            key = None
     return QuickEndpoint(url, judge, _reference(key))
 
 

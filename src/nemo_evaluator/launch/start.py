@@ -26,8 +26,13 @@ def start(request: RunRequest) -> int:
     ensure_free(job.folder)
     job.refuse_unfinished()
     try:
-        code = executor.resume(job) if request.resume else executor.start(job)
-        return work(job) if code is None else code
+        if request.resume:
+            code = executor.resume(job)
+        else:
+            code = executor.start(job)
+        if code is None:
+            return work(job)
+        return code
     except OSError as error:
         raise storage_error(error) from error
 

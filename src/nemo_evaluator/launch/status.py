@@ -58,25 +58,41 @@ class RunStatus:
 
 def read_status(run: RunMeta) -> RunStatus:
     """The status of a run, while it runs and after."""
-    life, root = status_of(run), Path(run.output_dir)
-    shards = sorted(root.glob("shard_*"), key=lambda path: int(path.name[6:]) if path.name[6:].isdecimal() else 0)
+    life = status_of(run)
+    root = Path(run.output_dir)
+    shards = sorted(
+        root.glob("shard_*"),
+        key=lambda path: int(path.name[6:]) if path.name[6:].isdecimal() else 0,
+    )
     # Until they are merged, the shards are what there is.
-    parts = [root] if not shards or any(folder.parent == root for folder in task_folders(root)) else shards
+    if not shards or any(folder.parent == root for folder in task_folders(root)):
+        parts = [root]
+    else:
+        parts = shards
     failed: JsonDict = {}
     benchmarks: list[BenchmarkStatus] = []
     for part in parts:
-        checkpoint, prefix = read_checkpoint(part), "" if part == root else f"{part.name}/"
-        failed |= {prefix + key: entry for key, entry in as_dict(checkpoint.get("failed_benchmarks")).items()}
-        planned = as_list(checkpoint.get("planned_benchmarks")) or as_list(run.details.get("benchmarks"))
-        found = _read_part(part, checkpoint, map(str, planned), life.alive)
+        checkpoint = read_checkpoint(part)
+        prefix = "" if part == root else f"{part.name}/"
+        for key, entry in as_dict(checkpoint.get("failed_benchmarks")).items():
+            failed[prefix + key] = entry
+        planned = as_list(checkpoint.get("planned_benchmarks")) or as_list(
+            run.details.get("benchmarks")
+        )
+        found = _read_part(part, checkpoint, map(str, planned), running=life.alive)
         benchmarks += [replace(one, name=prefix + one.name) for one in found]
     facts = life.state, life.alive, life.where, life.facts.get("pid"), life.facts.get("exit_code")
-    return RunStatus(run.run_id, run.executor, *facts, run.started_at, run.output_dir, benchmarks, failed)
+    return RunStatus(
+        run.run_id, run.executor, *facts, run.started_at, run.output_dir, benchmarks, failed
+    )
 
 
-def _read_part(root: Path, checkpoint: JsonDict, planned: Iterable[str], running: bool) -> Iterator[BenchmarkStatus]:
+def _read_part(
+    root: Path, checkpoint: JsonDict, planned: Iterable[str], running: bool
+) -> Iterator[BenchmarkStatus]:
     """The benchmarks of a run, or of one shard, in the order of its config; then those that are no longer in it."""
-    failed, sessions = as_dict(checkpoint.get("failed_benchmarks")), as_dict(checkpoint.get("sessions"))
+    failed = as_dict(checkpoint.get("failed_benchmarks"))
+    sessions = as_dict(checkpoint.get("sessions"))
     by_folder = {safe_name(key): as_dict(session) for key, session in sessions.items()}
     begun = {folder.name: folder for folder in task_folders(root) if folder.parent == root}
     names = {safe_name(key): key for key in planned}
@@ -99,7 +115,9 @@ def describe(status: RunStatus) -> str:
     ]
     for one in (*status.benchmarks, *_together(status.benchmarks)):
         lines += [f"  {_describe_benchmark(one)}", *(f"    {why}" for why in one.reasons)]
-    errors = {name: one_line(str(as_dict(entry).get("error"))) for name, entry in status.failed.items()}
+    errors: dict[str, str] = {}
+    for name, entry in status.failed.items():
+        errors[name] = one_line(str(as_dict(entry).get("error")))
     lines += [f"  {name}: INVALID: {error}" for name, error in errors.items()]
     if status.state == "not started":
         lines.append(f"To see why: nel eval logs {status.run_id}")
@@ -113,34 +131,61 @@ def _together(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatus]:
     names = dict.fromkeys(one.name.partition("/")[2] for one in parts)
     for name in filter(None, names):
         shards = [one for one in parts if one.name.partition("/")[2] == name]
-        scored, failed = sum(one.scored for one in shards), sum(one.failed for one in shards)
-        total = sum(one.total or 0 for one in shards) if all(one.total is not None for one in shards) else None
+        scored = sum(one.scored for one in shards)
+        failed = sum(one.failed for one in shards)
+        if all(one.total is not None for one in shards):
+            total: int | None = sum(one.total or 0 for one in shards)
+        else:
+            total = None
         rewards = [(one.mean_reward, one.scored) for one in shards if one.mean_reward is not None]
-        mean = sum(reward * n for reward, n in rewards) / n if (n := sum(n for _, n in rewards)) else None
+        n = sum(n for _, n in rewards)
+        if n:
+            mean: float | None = sum(reward * n for reward, n in rewards) / n
+        else:
+            mean = None
         rate = sum(one.rate or 0.0 for one in shards) or None
         # Shards that have not begun have no time of their own yet.
         left = max((one.eta_seconds for one in shards if one.eta_seconds is not None), default=None)
         cost = sum(one.cost_usd or 0.0 for one in shards) or None
-        yield BenchmarkStatus(name, f"{len(shards)} shards", total, scored, failed, mean, rate, left, cost)
+        yield BenchmarkStatus(
+            name,
+            f"{len(shards)} shards",
+            total,
+            scored=scored,
+            failed=failed,
+            mean_reward=mean,
+            rate=rate,
+            eta_seconds=left,
+            cost_usd=cost,
+        )
 
 
 def _failures(folder: Path) -> list[str]:
     """Per cause how many, one example, and where the rest is; from the index, so while the run goes on, too."""
     with BenchmarkFolder(folder).reading() as (columns, reader):
-        lines = [
-            f"{count:,} failed with {cause}, such as: {one_line(reader.row(first).error, 200)}"
-            for cause, (count, first) in columns.causes().items()
-        ]
+        lines: list[str] = []
+        for cause, (count, first) in columns.causes().items():
+            lines.append(
+                f"{count:,} failed with {cause}, such as: {one_line(reader.row(first).error, 200)}"
+            )
     task = TaskPaths(folder)
-    return [*lines, f"all failed rows: {task.results if task.results.is_file() else task.journal} (status: failed)"]
+    return [
+        *lines,
+        f"all failed rows: {task.results if task.results.is_file() else task.journal} (status: failed)",
+    ]
 
 
 def _describe_benchmark(one: BenchmarkStatus) -> str:
-    parts = [f"{one.scored + one.failed}/{one.total} done"] if one.total is not None else [f"{one.scored} scored"]
+    if one.total is not None:
+        parts = [f"{one.scored + one.failed}/{one.total} done"]
+    else:
+        parts = [f"{one.scored} scored"]
     parts += [f"{one.failed} failed"] if one.failed else []
-    parts += [f"mean reward {one.mean_reward:.3f}"] if one.mean_reward is not None else []
+    if one.mean_reward is not None:
+        parts += [f"mean reward {one.mean_reward:.3f}"]
     parts += [f"{one.rate:.1f} steps/s"] if one.rate is not None else []
-    parts += [f"ETA {clock(one.eta_seconds)}"] if one.eta_seconds is not None else []
+    if one.eta_seconds is not None:
+        parts += [f"ETA {clock(one.eta_seconds)}"]
     parts += [f"${one.cost_usd:.4f}"] if one.cost_usd else []
     return f"{one.name}: {', '.join(parts)} [{one.status}]"
 
@@ -148,19 +193,34 @@ def _describe_benchmark(one: BenchmarkStatus) -> str:
 def benchmark_status(folder: Path, session: JsonDict, *, running: bool) -> BenchmarkStatus:
     """The numbers of one benchmark; ``session`` is what was noted when it was last started."""
     done = BenchmarkFolder(folder).progress()
-    rows, total, began = done.scored + done.failed, as_count(session.get("planned")), as_number(session.get("at"))
+    rows = done.scored + done.failed
+    total = as_count(session.get("planned"))
+    began = as_number(session.get("at"))
     try:
         bundle = newest_bundle(folder)
-        status = bundle.status if bundle else "running" if running else "not finished"
+        if bundle:
+            status = bundle.status
+        elif running:
+            status = "running"
+        else:
+            status = "not finished"
     except UsageError as error:
-        bundle, status = None, error.message
-    going, task = running and bundle is None, TaskPaths(folder)
+        bundle = None
+        status = error.message
+    going = running and bundle is None
+    task = TaskPaths(folder)
     journal = task.journal
     rate = None
     if began is not None and journal.is_file():
         elapsed = (time.time() if going else journal.stat().st_mtime) - began
-        rate = max(0, rows - (as_count(session.get("done")) or 0)) / elapsed if elapsed > 0 else None
-    left = (total - rows) / rate if going and rate and total is not None else None
+        if elapsed > 0:
+            rate = max(0, rows - (as_count(session.get("done")) or 0)) / elapsed
+        else:
+            rate = None
+    if going and rate and total is not None:
+        left: float | None = (total - rows) / rate
+    else:
+        left = None
     reasons = (*(bundle.reasons if bundle else ()), *(_failures(folder) if done.failed else ()))
     reasons += tuple(open_batches(task.batches))
     numbers = total, done.scored, done.failed, done.mean_reward, rate, left, done.cost_usd

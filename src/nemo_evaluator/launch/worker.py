@@ -37,7 +37,9 @@ _KEPT: Final = (SNAPSHOT, "checkpoint.json", "trajectories_report.json")
 
 def work(job: Job) -> int:
     """Run to the end while holding the folder; returns the exit code, which is noted with the run."""
-    with folder_lock(job.folder, run_id=job.run.run_id, say=partial(print, file=sys.stderr, flush=True)):
+    with folder_lock(
+        job.folder, run_id=job.run.run_id, say=partial(print, file=sys.stderr, flush=True)
+    ):
         job.refuse_unfinished()
         remove_requests(job.folder, but=lambda run_id: run_id == job.run.run_id or _lives(run_id))
         run = _noted(job)
@@ -63,7 +65,10 @@ def work(job: Job) -> int:
 def _noted(job: Job) -> RunMeta:
     """The run as it is listed from now on: with the handle that its executor has noted, and without an earlier end."""
     old = load_run(job.folder)
-    details = old.details if old is not None and old.run_id == job.run.run_id else {}
+    if old is not None and old.run_id == job.run.run_id:
+        details = old.details
+    else:
+        details = {}
     details = details | job.run.details | {"pid": os.getpid(), "host": socket.gethostname()}
     details.pop("exit_code", None)
     return replace(job.run, details=details)
@@ -74,7 +79,9 @@ def note_refusal(folder: Path, code: int) -> None:
     run = run_in(folder)
     if run is None or not task_folders(folder):
         return
-    is_ours = run.details.get("pid") == os.getpid() and run.details.get("host") == socket.gethostname()
+    is_ours = (
+        run.details.get("pid") == os.getpid() and run.details.get("host") == socket.gethostname()
+    )
     if is_ours and "exit_code" not in run.details:
         replace(run, details=run.details | {"exit_code": code}).save()
 
@@ -83,20 +90,28 @@ def _lives(run_id: str) -> bool:
     """Whether a run that was to write here may still want its request. Its folder is here, so it is asked for here."""
     run = load_run(registry_dir() / run_id)
     try:
-        return run is not None and status_of(replace(run, details=run.details | {"hostname": None})).alive
+        return (
+            run is not None
+            and status_of(replace(run, details=run.details | {"hostname": None})).alive
+        )
     except TransportError:
         return True
 
 
 def _run(job: Job) -> int:
-    request, loaded, folder = job.request, job.loaded, job.folder
+    request = job.request
+    loaded = job.loaded
+    folder = job.folder
     if request.verbose:
         handler = logging.StreamHandler()
         handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.basicConfig(level=logging.DEBUG, handlers=[handler])
     config = loaded.config
     os.environ.update(getattr(config.cluster, "container_env", {}))
-    intact = untouched(folder) if request.resume else frozenset[Path]()
+    if request.resume:
+        intact = untouched(folder)
+    else:
+        intact = frozenset[Path]()
     # The files that it speaks of change from here on; it is written again at the end.
     (folder / SUMS).unlink(missing_ok=True)
     write_snapshot(loaded, folder, run_id=job.run.run_id, command=["nel", *request.command])
@@ -147,4 +162,7 @@ def _tell(console: Console, result: SuiteResult, folder: Path) -> None:
         print(scrub_json(dumps(summary_json(result, folder))).decode(), flush=True)
     else:
         text = harmless(scrub(summary_text(result, folder, width=terminal_width())))
-        print(coloured(text) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text, flush=True)
+        print(
+            coloured(text) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text,
+            flush=True,
+        )

@@ -13,7 +13,12 @@ from nemo_evaluator.launcher.table import Rule, Scope, Translated, shell, table,
 TRUST: Final = "NEMO_EVALUATOR_TRUST_PRE_CMD"
 _SPANS_NODES: Final = ("vllm", "vllm_ray", "sglang")
 # What a command of one's own says by itself.
-_IN_COMMAND: Final = ("extra_args", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+_IN_COMMAND: Final = (
+    "extra_args",
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+)
 
 
 class Head(Scope):
@@ -24,16 +29,33 @@ class Head(Scope):
     section: ClassVar[str] = "head"
 
     def __init__(
-        self, draft: Translated, config: JsonDict, *, dry: bool, service: str = "model", shown: str = ""
+        self,
+        draft: Translated,
+        config: JsonDict,
+        *,
+        dry: bool,
+        service: str = "model",
+        shown: str = "",
     ) -> None:
         super().__init__(draft)
-        self.config, self.dry, self.service, self.shown = config, dry, service, shown
-        self.execution, self.deployment = as_dict(config.get("execution")), as_dict(config.get("deployment"))
-        self.slurm, self.kind = self.execution.get("type") == "slurm", str(self.deployment.get("type") or "none")
+        self.config = config
+        self.dry = dry
+        self.service = service
+        self.shown = shown
+        self.execution = as_dict(config.get("execution"))
+        self.deployment = as_dict(config.get("deployment"))
+        self.slurm = self.execution.get("type") == "slurm"
+        self.kind = str(self.deployment.get("type") or "none")
         self.pool = "gpu" if service == "model" else service
         command = self.deployment.get("command") or self.deployment.get("command_template")
-        self.command = command if command != self.deployment.get("base_command") else None
-        self.type = "docker_model" if self.command else str(table()["types"].get(self.kind, self.kind))
+        if command != self.deployment.get("base_command"):
+            self.command = command
+        else:
+            self.command = None
+        if self.command:
+            self.type = "docker_model"
+        else:
+            self.type = str(table()["types"].get(self.kind, self.kind))
         # Of the evaluator, and of containers that evaluate.
         self.variables: dict[str, str] = {}
         self.groups = {
@@ -43,7 +65,9 @@ class Head(Scope):
 
     def place(self, field: str) -> str:
         """An auxiliary deployment has its fields under its name."""
-        return f"{self.shown}.{field.partition('.')[2]}" if self.shown and field.startswith("deployment.") else field
+        if self.shown and field.startswith("deployment."):
+            return f"{self.shown}.{field.partition('.')[2]}"
+        return field
 
     def default(self, field: str) -> Any:
         group, _, key = field.partition(".")
@@ -51,7 +75,10 @@ class Head(Scope):
 
     def apply(self, field: str, rule: Rule, value: Any) -> None:
         """Settings of a tracker matter only when something is sent there."""
-        target = field.split(".")[1] if field.startswith("export.") else None
+        if field.startswith("export."):
+            target: str | None = field.split(".")[1]
+        else:
+            target = None
         sent = as_list(as_dict(self.execution.get("auto_export")).get("destinations"))
         if target in table()["destinations"] and target not in sent:
             why = f"execution.auto_export.destinations does not name {target}; `nel export --dest {target}` sends it"
@@ -63,7 +90,11 @@ class Head(Scope):
         """Settings of a server that is not started, or that its command has, are not written."""
         place, _, setting = path.partition(".")
         if place == "server" and self.kind == "none":
-            self.say(field, "translated" if self.default(field) == value else "warned", "no server is started")
+            self.say(
+                field,
+                "translated" if self.default(field) == value else "warned",
+                "no server is started",
+            )
         elif place == "server" and self.command and setting in _IN_COMMAND:
             self.say(field, "translated", "the command says it")
         elif place == "endpoint" and self.kind != "none":
@@ -71,15 +102,28 @@ class Head(Scope):
         elif place == "cluster" and not self.slurm and setting not in ("type", "container_env"):
             self.say(field, "warned", "it is of SLURM, and the run is local")
         else:
-            place = f"services.{self.service}" if place in ("server", "endpoint", "model") else place
-            super().put(field, f"{place}.{setting}".replace("node_pools.gpu", f"node_pools.{self.pool}"), value)
+            if place in ("server", "endpoint", "model"):
+                place = f"services.{self.service}"
+            else:
+                place = place
+            super().put(
+                field,
+                f"{place}.{setting}".replace("node_pools.gpu", f"node_pools.{self.pool}"),
+                value,
+            )
 
     def no_endpoint(self, field: str, setting: str) -> None:
         """Say what an endpoint's setting is worth beside a server that nel starts."""
         if setting == "api_key":
-            self.say(field, "warned", "a server that nel starts has a key of its own, so none is needed")
+            self.say(
+                field, "warned", "a server that nel starts has a key of its own, so none is needed"
+            )
         else:
-            self.say(field, "refused", f"the {self.kind} deployment says where the model is; leave it out")
+            self.say(
+                field,
+                "refused",
+                f"the {self.kind} deployment says where the model is; leave it out",
+            )
 
     def _mode(self, field: str, value: Any) -> None:
         tasks = as_list(as_dict(self.config.get("evaluation")).get("tasks"))
@@ -105,7 +149,11 @@ class Head(Scope):
         elif each == servers == 1:
             self.say(field, "translated", "one node")
         elif each > 1 and self.kind not in _SPANS_NODES:
-            self.say(field, "refused", f"a {self.kind} server runs on one node; use num_instances, or vllm")
+            self.say(
+                field,
+                "refused",
+                f"a {self.kind} server runs on one node; use num_instances, or vllm",
+            )
         else:
             for setting, number in (("num_nodes_per_instance", each), ("num_instances", servers)):
                 if number > 1:
@@ -139,22 +187,30 @@ class Head(Scope):
         self.put(field, "model.type", self.type)
         if self.slurm and value != "none":
             self.put(field, "server.node_pool", self.pool)
-        if implied := table()["implied"].get(value):
+        implied = table()["implied"].get(value)
+        if implied:
             self.put(field, "server.extra_args", list(implied))
         if self.type in ("nim", "docker_model"):
             self.put(field, "server.model", str(self.deployment.get("served_model_name")))
 
     def _weights(self, field: str, value: Any) -> None:
         """A checkpoint or a handle of the hub; the handle wins, as in the launcher's commands."""
-        handle, path = self.deployment.get("hf_model_handle"), self.deployment.get("checkpoint_path")
+        handle = self.deployment.get("hf_model_handle")
+        path = self.deployment.get("checkpoint_path")
         if not handle and not path and self.type != "docker_model":
-            self.say(field, "refused", "give checkpoint_path (a folder) or hf_model_handle (org/name)")
+            self.say(
+                field, "refused", "give checkpoint_path (a folder) or hf_model_handle (org/name)"
+            )
         elif not value or value == "???":
             self.say(field, "translated", "needs nothing")
         elif self.type == "docker_model" and value == path:
             self.put(field, "server.container_mounts", [f"{value}:/checkpoint:ro"])
         elif self.type == "docker_model" or (handle and value == path):
-            self.say(field, "warned", "something else says what is served: the command, or hf_model_handle")
+            self.say(
+                field,
+                "warned",
+                "something else says what is served: the command, or hf_model_handle",
+            )
         else:
             self.put(field, "server.model", value)
 
@@ -168,7 +224,8 @@ class Head(Scope):
 
     def trusted(self, scope: Scope, field: str) -> bool:
         """Shell in a config is somebody else's code: it must be trusted by name, unless nothing is run."""
-        if trusted := os.environ.get(TRUST) == "1":
+        trusted = os.environ.get(TRUST) == "1"
+        if trusted:
             return trusted
         why = f"it is shell that runs in the container; if you trust it: export {TRUST}=1"
         scope.say(field, "warned" if self.dry else "refused", why)
@@ -176,28 +233,43 @@ class Head(Scope):
 
     def _auxiliary(self, field: str, value: Any) -> None:
         """Another server of the run, such as a judge, on nodes of its own."""
-        own, service = as_dict(value), field.partition(".")[2]
+        own = as_dict(value)
+        service = field.partition(".")[2]
         execution = {**self.execution, "deployment": {"n_tasks": own.get("n_tasks")}}
-        execution |= {key: own.get(key) for key in ("num_nodes", "num_instances", "num_nodes_per_instance")}
-        part = Head(self.draft, {"execution": execution, "deployment": own}, dry=self.dry, service=service, shown=field)
+        for key in ("num_nodes", "num_instances", "num_nodes_per_instance"):
+            execution[key] = own.get(key)
+        part = Head(
+            self.draft,
+            {"execution": execution, "deployment": own},
+            dry=self.dry,
+            service=service,
+            shown=field,
+        )
         part.translate({"deployment": own})
         part._readiness(field, self.execution.get("endpoint_readiness_timeout"))
         for key in ("partition", "gres", "gpus_per_node") if self.slurm else ():
-            if (given := self.execution.get(key)) is not None:
+            given = self.execution.get(key)
+            if given is not None:
                 part.put(field, f"cluster.node_pools.gpu.{key}", given)
 
     def _destinations(self, field: str, value: Any) -> None:
         for target in [value] if isinstance(value, str) else as_list(value):
             if target not in (known := table()["destinations"]):
-                self.say(field, "refused", f"nothing is exported to {target!r}; {did_you_mean(target, known)}")
+                self.say(
+                    field,
+                    "refused",
+                    f"nothing is exported to {target!r}; {did_you_mean(target, known)}",
+                )
             for path, setting in known.get(target, {}).items():
                 self.put(field, path, setting)
 
 
 def _shape(execution: JsonDict, deployment: JsonDict) -> tuple[int, int]:
     """Servers, and the nodes of each, in the spelling of any vintage. Raises ValueError when they do not fit."""
-    servers, each = int(execution.get("num_instances") or 1), int(execution.get("num_nodes_per_instance") or 0)
-    nodes, tasks = int(execution.get("num_nodes") or 1), as_dict(execution.get("deployment")).get("n_tasks")
+    servers = int(execution.get("num_instances") or 1)
+    each = int(execution.get("num_nodes_per_instance") or 0)
+    nodes = int(execution.get("num_nodes") or 1)
+    tasks = as_dict(execution.get("deployment")).get("n_tasks")
     if deployment.get("multiple_instances"):
         return int(tasks or nodes), 1
     if not each and nodes > 1 and nodes % servers:
@@ -205,7 +277,9 @@ def _shape(execution: JsonDict, deployment: JsonDict) -> tuple[int, int]:
     # `num_nodes` is the number of all nodes; `num_instances` alone means servers of one node.
     each = each or max(1, nodes // servers)
     if nodes not in (1, each * servers):
-        raise ValueError(f"num_nodes is {nodes}, but {servers} instances of {each} nodes are {each * servers}")
+        raise ValueError(
+            f"num_nodes is {nodes}, but {servers} instances of {each} nodes are {each * servers}"
+        )
     if tasks is not None and int(tasks) not in (1, nodes, servers, servers * each):
         raise ValueError(f"n_tasks is {tasks}: nel starts one task on every node of a server")
     return servers, each

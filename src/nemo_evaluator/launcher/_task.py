@@ -14,15 +14,25 @@ from nemo_evaluator.launcher._head import Head
 from nemo_evaluator.launcher.catalogue import Task
 from nemo_evaluator.launcher.table import Rule, Scope, Translated, put_in, shell, table
 
-_CONTAINER_ONLY: Final = "only the harness knows it; --containers runs the task in the harness's container"
+_CONTAINER_ONLY: Final = (
+    "only the harness knows it; --containers runs the task in the harness's container"
+)
 # Of a task, or of the evaluation for all tasks that have none of their own.
 _SHELL: Final = ("pre_cmd", "post_cmd")
 _CODE_IMAGE: Final = "python:3.12-slim"
 # Our defaults: a request that may take longer needs more.
-_STEP, _FIRST_BYTE = 1800, 600
+_STEP = 1800
+_FIRST_BYTE = 600
 _HARNESS: Final = 120 * 3600
 # The order of the launcher's chain.
-_ORDER: Final = ("system_message", "payload_modifier", "logging", "response_stats", "reasoning", "progress_tracking")
+_ORDER: Final = (
+    "system_message",
+    "payload_modifier",
+    "logging",
+    "response_stats",
+    "reasoning",
+    "progress_tracking",
+)
 _LOGGED: Final = 2
 
 
@@ -34,11 +44,23 @@ class TaskScope(Scope):
     section: ClassVar[str] = "task"
 
     def __init__(
-        self, head: Head, index: int, number: int, task: Task, own: JsonDict, shared: JsonDict, *, contained: bool
+        self,
+        head: Head,
+        index: int,
+        number: int,
+        task: Task,
+        own: JsonDict,
+        shared: JsonDict,
+        *,
+        contained: bool,
     ) -> None:
         super().__init__(head.draft)
         self.index = index
-        self.head, self.number, self.task, self.own, self.contained = head, number, task, own, contained
+        self.head = head
+        self.number = number
+        self.task = task
+        self.own = own
+        self.contained = contained
         self.trees = {f"evaluation.tasks[{number}]": own, "evaluation": shared}
         self.bench: JsonDict = {
             "name": task.container if contained else task.nel,
@@ -58,7 +80,10 @@ class TaskScope(Scope):
         for place, tree in self.trees.items():
             found: Any = tree.get("nemo_evaluator_config")
             for key in field.split("."):
-                found = found.get(key) if isinstance(found, dict) else None
+                if isinstance(found, dict):
+                    found = found.get(key)
+                else:
+                    found = None
             if found is not None:
                 return f"{place}.nemo_evaluator_config.{field}"
         return f"{self.task.full_name}: {field.rpartition('.')[2]}"
@@ -66,7 +91,11 @@ class TaskScope(Scope):
     def put(self, field: str, path: str, value: Any) -> None:
         """Set something of the benchmark, or (``service``) of its way to ask, or (``skills``) of a skills:// one."""
         place, _, setting = path.partition(".")
-        if place == "service" and setting in ("url", "model", "api_key") and self.head.kind != "none":
+        if (
+            place == "service"
+            and setting in ("url", "model", "api_key")
+            and self.head.kind != "none"
+        ):
             self.head.no_endpoint(self.place(field), setting)
         elif place == "service":
             put_in(self.service, setting, value)
@@ -94,13 +123,26 @@ class TaskScope(Scope):
 
     def surround(self, endpoint: str) -> None:
         """Protocol, arguments, sandbox, mounts and environment that the task needs, whatever its config says."""
-        head, solver = self.head, self.bench["solver"]
+        head = self.head
+        solver = self.bench["solver"]
         url = self.draft.config["services"]["model"].get("url")
-        protocol, spoken = table()["protocols"].get(endpoint), protocol_of_url(str(url)) if url else None
+        protocol = table()["protocols"].get(endpoint)
+        if url:
+            spoken = protocol_of_url(str(url))
+        else:
+            spoken = None
         if protocol is None:
-            self.say("name", "refused", f"{self.task.full_name} asks a {endpoint} endpoint, which nel does not")
+            self.say(
+                "name",
+                "refused",
+                f"{self.task.full_name} asks a {endpoint} endpoint, which nel does not",
+            )
         if spoken is not None and spoken != protocol:
-            self.say("name", "warned", f"the task is made for a {endpoint} endpoint, and the URL speaks {spoken}")
+            self.say(
+                "name",
+                "warned",
+                f"the task is made for a {endpoint} endpoint, and the URL speaks {spoken}",
+            )
         self.service["protocol"] = spoken or protocol or "chat_completions"
         if not self.contained and self.task.params:
             self.bench["params"] = dict(self.task.params)
@@ -115,7 +157,10 @@ class TaskScope(Scope):
             mounts = as_dict(as_dict(head.execution.get("mounts")).get("evaluation"))
             extra = {"mounts": dict(mounts), "env_vars": dict(head.variables)}
             # The whole harness is one step; the launcher bounds it only by the walltime.
-            walltime = seconds_of(str(head.execution.get("walltime") or "")) if head.slurm else None
+            if head.slurm:
+                walltime = seconds_of(str(head.execution.get("walltime") or ""))
+            else:
+                walltime = None
             self.bench["timeout"] = walltime or _HARNESS
             solver |= {key: value for key, value in extra.items() if value}
             solver |= {"endpoint_type": endpoint} if endpoint != "chat" else {}
@@ -134,9 +179,16 @@ class TaskScope(Scope):
             return
         if value < 1 or field.endswith("downsampling_ratio"):
             nel = str(self.task.nel)
-            info = getattr(environment_class(nel), "definition", None) if nel in builtin_modules() else None
+            if nel in builtin_modules():
+                info = getattr(environment_class(nel), "definition", None)
+            else:
+                info = None
             if info is None or not info.info.size:
-                self.say(field, "refused", f"nobody knows how many problems {nel} has; give a whole number")
+                self.say(
+                    field,
+                    "refused",
+                    f"nobody knows how many problems {nel} has; give a whole number",
+                )
                 return
             value = math.ceil(info.info.size * value)
         self.put(field, "max_problems", int(value))
@@ -194,7 +246,8 @@ class Adapter(Scope):
 
     def __init__(self, draft: Translated, fields: JsonDict, shown: str) -> None:
         super().__init__(draft)
-        self.fields, self.shown = {key: value for key, value in fields.items() if value is not None}, shown
+        self.fields = {key: value for key, value in fields.items() if value is not None}
+        self.shown = shown
         if self.fields.pop("use_reasoning", False):
             self.fields["process_reasoning_traces"] = True
             self.say("use_reasoning", "translated", "process_reasoning_traces")
@@ -210,7 +263,9 @@ class Adapter(Scope):
     @property
     def interceptors(self) -> list[JsonDict]:
         names = [name for name in (*_ORDER, "raise_client_errors") if name in self.stages]
-        return self.listed or [{"name": name} | ({"config": c} if (c := self.stages[name]) else {}) for name in names]
+        return self.listed or [
+            {"name": name} | ({"config": c} if (c := self.stages[name]) else {}) for name in names
+        ]
 
     def apply(self, field: str, rule: Rule, value: Any) -> None:
         """A setting of a stage, or the switch of one."""
@@ -220,7 +275,11 @@ class Adapter(Scope):
         switch = rule.switch or (None if rule.setting else field)
         if switch is not None and not self.fields.get(switch):
             off = rule.setting is not None
-            self.say(field, "warned" if off else "translated", f"{switch} is off" if off else "needs nothing")
+            self.say(
+                field,
+                "warned" if off else "translated",
+                f"{switch} is off" if off else "needs nothing",
+            )
             return
         settings = self.stages.setdefault(rule.stage, {})
         if rule.setting is not None:
@@ -231,7 +290,11 @@ class Adapter(Scope):
         if value and not self.fields.get("custom_system_prompt"):
             self.say(field, "refused", "custom_system_prompt is what it would use; give both")
         else:
-            self.say(field, "translated", "proxy.interceptors: system_message" if value else "needs nothing")
+            self.say(
+                field,
+                "translated",
+                "proxy.interceptors: system_message" if value else "needs nothing",
+            )
 
     def _cache_dir(self, field: str, value: Any) -> None:
         if self.fields.get("use_caching", True):
@@ -242,25 +305,40 @@ class Adapter(Scope):
 
     def _logging(self) -> None:
         """One stage logs requests, responses and failures; the launcher logs two of each where no number is given."""
-        wanted = {key: bool(self.fields.get(f"use_{key}_logging")) for key in ("request", "response")}
+        wanted: dict[str, bool] = {}
+        for key in ("request", "response"):
+            wanted[key] = bool(self.fields.get(f"use_{key}_logging"))
         failed = bool(self.fields.get("log_failed_requests"))
         if failed or any(wanted.values()):
-            most = {key: self.fields.get(f"max_logged_{key}s", _LOGGED) if on else 0 for key, on in wanted.items()}
-            self.stages["logging"] = {f"max_{key}s": number for key, number in most.items()} | {"log_failed": failed}
+            most: dict[str, Any | int] = {}
+            for key, on in wanted.items():
+                if on:
+                    most[key] = self.fields.get(f"max_logged_{key}s", _LOGGED)
+                else:
+                    most[key] = 0
+            self.stages["logging"] = {f"max_{key}s": number for key, number in most.items()} | {
+                "log_failed": failed
+            }
 
     def _explicit_list(self, field: str, value: Any) -> None:
         """An explicit list takes the place of the whole chain; the two are not mixed."""
         known = table()["interceptors"]
-        if other := [name for name in self.fields if name != "interceptors"]:
-            self.say(field, "refused", f"{other[0]} and an explicit list exclude each other; keep one")
+        other = [name for name in self.fields if name != "interceptors"]
+        if other:
+            self.say(
+                field, "refused", f"{other[0]} and an explicit list exclude each other; keep one"
+            )
             return
         for number, entry in enumerate(as_list(value)):
-            name, settings = str(as_dict(entry).get("name")), as_dict(as_dict(entry).get("config"))
+            name = str(as_dict(entry).get("name"))
+            settings = as_dict(as_dict(entry).get("config"))
             if as_dict(entry).get("enabled") is False:
                 continue
             if name not in known:
                 hint = did_you_mean(name, known)
-                self.say(f"{field}[{number}]", "refused", f"there is no interceptor {name!r}; {hint}")
+                self.say(
+                    f"{field}[{number}]", "refused", f"there is no interceptor {name!r}; {hint}"
+                )
             elif ours := known[name].get("name"):
                 renamed = known[name].get("settings", {})
                 config = {renamed.get(key, key): setting for key, setting in settings.items()}

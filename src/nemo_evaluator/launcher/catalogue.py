@@ -46,7 +46,11 @@ class Task:
 def catalogue() -> tuple[Task, ...]:
     """All tasks that are listed; families under the name that has a ``*``."""
     harnesses = read_data(_FILE)["harnesses"].items()
-    return tuple(_task(harness, name, row) for harness, own in harnesses for name, row in own["tasks"].items())
+    return tuple(
+        _task(harness, name, row)
+        for harness, own in harnesses
+        for name, row in own["tasks"].items()
+    )
 
 
 def find_task(name: str, container: str | None = None) -> Task:
@@ -56,13 +60,18 @@ def find_task(name: str, container: str | None = None) -> Task:
     harness, dot, short = name.rpartition(".")
     found = _fitting(harness, short)
     if "://" in name or (not dot and not container and not found and name in builtin_modules()):
-        return Task(name, "", "chat", "", nel=name)
+        return Task(name, "", "chat", image="", nel=name)
     if container:
-        one = found[0] if found else Task(short, harness, "chat", container, listed=False)
+        if found:
+            one = found[0]
+        else:
+            one = Task(short, harness, "chat", image=container, listed=False)
         return replace(one, image=container)
     names = read_data(_FILE)["ambiguous"].get(name) or [one.full_name for one in found]
     if len(names) > 1:
-        raise UsageError(f"the task name {name!r} is ambiguous", hint=f"write one of: {', '.join(names)}")
+        raise UsageError(
+            f"the task name {name!r} is ambiguous", hint=f"write one of: {', '.join(names)}"
+        )
     if found:
         return found[0]
     if harness in read_data(_FILE)["harnesses"]:
@@ -80,16 +89,22 @@ def _fitting(harness: str, short: str) -> list[Task]:
         return exact
     fitting: dict[str, Task] = {}
     for one in mine:
-        star = re.search(r"[*?]", one.name) if one.name != "*" or harness else None
+        if one.name != "*" or harness:
+            star = re.search(r"[*?]", one.name)
+        else:
+            star = None
         if star and fnmatch.fnmatchcase(short, one.name) and one.harness not in fitting:
             part = short[star.start() :]
-            params = {key: [part if item == "*" else item for item in value] for key, value in one.params.items()}
+            params: dict[str, list[str | Any]] = {}
+            for key, value in one.params.items():
+                params[key] = [part if item == "*" else item for item in value]
             fitting[one.harness] = replace(one, name=short, params=params)
     return list(fitting.values())
 
 
 def _task(harness: str, name: str, row: JsonDict) -> Task:
-    file, own = read_data(_FILE), read_data(_FILE)["harnesses"][harness]
+    file = read_data(_FILE)
+    own = read_data(_FILE)["harnesses"][harness]
     return Task(
         name=name,
         harness=harness,

@@ -22,7 +22,9 @@ from nemo_evaluator.core.types import JsonDict
 
 GROUPS: Final = Path(__file__).parent / "data" / "groups"
 MISSING: Final = "???"
-_TASK_OVERRIDE: Final = re.compile(r"(\+\+|\+|~)?evaluation\.tasks\.(?P<path>[^=]+)(?:=(?P<value>.*))?", re.DOTALL)
+_TASK_OVERRIDE: Final = re.compile(
+    r"(\+\+|\+|~)?evaluation\.tasks\.(?P<path>[^=]+)(?:=(?P<value>.*))?", re.DOTALL
+)
 # The variables whose values the config that was composed last took over.
 variables_read: ContextVar[dict[str, str]] = ContextVar("variables_read")
 # What stands in a value until the whole is resolved: OmegaConf would take `${NAME}` for a key of its own.
@@ -32,9 +34,14 @@ _VARIABLE: Final = re.compile("\x01(\\w+)\x02")
 def compose_launcher(file: Path, overrides: Sequence[str] = (), *, raw: bool = False) -> JsonDict:
     """The composed config. Raises ConfigError with every value that is missing, or what Hydra refuses."""
     if not file.is_file():
-        raise UsageError(f"there is no file {file}", hint="give the launcher's YAML: nel run --config FILE")
+        raise UsageError(
+            f"there is no file {file}", hint="give the launcher's YAML: nel run --config FILE"
+        )
     if raw and overrides:
-        raise UsageError("--config-mode raw takes the file as it is; -o cannot change it", hint="leave one of them out")
+        raise UsageError(
+            "--config-mode raw takes the file as it is; -o cannot change it",
+            hint="leave one of them out",
+        )
     of_tasks = [one for one in overrides if _TASK_OVERRIDE.fullmatch(one)]
     with _variables():
         try:
@@ -42,8 +49,12 @@ def compose_launcher(file: Path, overrides: Sequence[str] = (), *, raw: bool = F
                 config = OmegaConf.create(_raw(file))
             else:
                 others = [one for one in overrides if one not in of_tasks]
-                with initialize_config_dir(version_base="1.3", config_dir=str(file.resolve().parent)):
-                    config = compose(file.stem, overrides=[f"hydra.searchpath=['file://{GROUPS}']", *others])
+                with initialize_config_dir(
+                    version_base="1.3", config_dir=str(file.resolve().parent)
+                ):
+                    config = compose(
+                        file.stem, overrides=[f"hydra.searchpath=['file://{GROUPS}']", *others]
+                    )
             for override in of_tasks:
                 _override_task(config, override)
             _refuse_missing(as_dict(OmegaConf.to_container(config, resolve=False)), file)
@@ -60,7 +71,9 @@ def _raw(file: Path) -> JsonDict:
 def group_defaults(group: str, option: str) -> JsonDict:
     """The values of a packaged group, such as ``execution`` and ``slurm/default``; empty when there is none."""
     path = GROUPS / group / f"{option}.yaml"
-    return _raw(path) if path.is_file() else {}
+    if path.is_file():
+        return _raw(path)
+    return {}
 
 
 @contextmanager
@@ -95,7 +108,9 @@ def _with_references(value: Any) -> Any:
         return {str(key): _with_references(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_with_references(item) for item in value]
-    return _VARIABLE.sub(r"${\1}", value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _VARIABLE.sub(r"${\1}", value)
+    return value
 
 
 def _override_task(config: DictConfig, override: str) -> None:
@@ -121,40 +136,75 @@ def _task_of(path: str, names: Sequence[str], override: str) -> tuple[int, str]:
         return int(first), rest
     for parts in (1, 2):
         words = path.split(".")
-        name, rest = ".".join(words[:parts]), ".".join(words[parts:])
-        fits = [number for number, one in enumerate(names) if one == name or one.rpartition(".")[2] == name]
+        name = ".".join(words[:parts])
+        rest = ".".join(words[parts:])
+        fits: list[int] = []
+        for number, one in enumerate(names):
+            if one == name or one.rpartition(".")[2] == name:
+                fits.append(number)
         if len(fits) == 1 and rest:
             return fits[0], rest
         if len(fits) > 1:
             numbers = " or ".join(f"evaluation.tasks.{number}" for number in fits)
-            raise UsageError(f"-o {override}: {len(fits)} tasks are called {name}", hint=f"write {numbers}")
-    raise UsageError(f"-o {override.partition('=')[0]}: no such task", hint=did_you_mean(first, names))
+            raise UsageError(
+                f"-o {override}: {len(fits)} tasks are called {name}", hint=f"write {numbers}"
+            )
+    raise UsageError(
+        f"-o {override.partition('=')[0]}: no such task", hint=did_you_mean(first, names)
+    )
 
 
 def _refuse_missing(config: JsonDict, file: Path) -> None:
     """All values that are still ``???``, each with the comment beside it and the override that sets it."""
-    comments = dict(re.findall(r"^[\s-]*(\w+):\s*\?\?\?\s*#\s*(.+)$", file.read_text(encoding="utf-8"), re.MULTILINE))
-    problems = [
-        Problem(path, "is missing (???)", f"{comments.get(key, '')}{'; ' if key in comments else ''}-o ++{path}=VALUE")
-        for path in _missing(config, "")
-        if (key := path.rpartition(".")[2])
-        and not (path == "deployment.checkpoint_path" and as_dict(config.get("deployment")).get("hf_model_handle"))
-    ]
+    comments = dict(
+        re.findall(
+            r"^[\s-]*(\w+):\s*\?\?\?\s*#\s*(.+)$", file.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    )
+    problems: list[Problem] = []
+    for path in _missing(config, ""):
+        key = path.rpartition(".")[2]
+        if key and not (
+            path == "deployment.checkpoint_path"
+            and as_dict(config.get("deployment")).get("hf_model_handle")
+        ):
+            problems.append(
+                Problem(
+                    path,
+                    "is missing (???)",
+                    f"{comments.get(key, '')}{'; ' if key in comments else ''}-o ++{path}=VALUE",
+                )
+            )
     if problems:
         raise ConfigError(problems, source=str(file))
 
 
 def _missing(value: Any, path: str) -> Iterator[str]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in items:
-        below = f"{path}.{key}" if path else str(key)
+        if path:
+            below = f"{path}.{key}"
+        else:
+            below = str(key)
         if item == MISSING:
             yield below
         yield from _missing(item, below)
 
 
 def _problem(error: Exception) -> Problem:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and "object_type" not in line]
-    place = next((line.removeprefix("full_key: ") for line in lines if line.startswith("full_key: ")), "config")
+    lines: list[str] = []
+    for line in str(error).splitlines():
+        if line.strip() and "object_type" not in line:
+            lines.append(line.strip())
+    place = next(
+        (line.removeprefix("full_key: ") for line in lines if line.startswith("full_key: ")),
+        "config",
+    )
     told = [line for line in lines if not line.startswith("full_key")]
     return Problem(place, told[0] if told else type(error).__name__, " ".join(told[1:]) or None)

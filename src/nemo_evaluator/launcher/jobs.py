@@ -11,7 +11,12 @@ from nemo_evaluator.launch.status import BenchmarkStatus, RunStatus, read_status
 from nemo_evaluator.store.run_registry import RunMeta, find_run, invocation_of
 
 # Any other verdict is a success.
-_WORDS: Final = {"INVALID": "FAILED", "running": "RUNNING", "not started": "PENDING", "not finished": "FAILED"}
+_WORDS: Final = {
+    "INVALID": "FAILED",
+    "running": "RUNNING",
+    "not started": "PENDING",
+    "not finished": "FAILED",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,9 @@ class LauncherJob:
 def run_of(which: str) -> tuple[RunMeta, int | None]:
     """The run of an invocation id (or its beginning), run id or folder; of a job id also the job's number."""
     word, dot, number = which.rpartition(".")
-    return (find_run(word), int(number)) if dot and number.isdecimal() else (find_run(which), None)
+    if dot and number.isdecimal():
+        return (find_run(word), int(number))
+    return (find_run(which), None)
 
 
 def find_jobs(which: str) -> list[LauncherJob]:
@@ -46,14 +53,19 @@ def find_jobs(which: str) -> list[LauncherJob]:
     jobs = sorted(_jobs(run, read_status(run)), key=lambda one: one.number)
     if number is not None and all(one.number != number for one in jobs):
         known = ", ".join(one.job_id for one in jobs) or "none has begun"
-        raise UsageError(f"run {invocation_of(run.run_id)} has no job {number}", hint=f"its jobs: {known}")
+        raise UsageError(
+            f"run {invocation_of(run.run_id)} has no job {number}", hint=f"its jobs: {known}"
+        )
     return [one for one in jobs if number in (None, one.number)]
 
 
 def _jobs(run: RunMeta, status: RunStatus) -> Iterator[LauncherJob]:
     """The number of a launcher's task ends the benchmark's key; of other runs it is the benchmark's place."""
     begun = {safe_name(one.name) for one in status.benchmarks}
-    broken = [BenchmarkStatus(name, "INVALID") for name in status.failed if safe_name(name) not in begun]
+    broken: list[BenchmarkStatus] = []
+    for name in status.failed:
+        if safe_name(name) not in begun:
+            broken.append(BenchmarkStatus(name, "INVALID"))
     for place, one in enumerate([*status.benchmarks, *broken]):
         end = one.name.rpartition(".")[2]
         word = _WORDS.get(one.status, "SUCCESS")
@@ -61,5 +73,10 @@ def _jobs(run: RunMeta, status: RunStatus) -> Iterator[LauncherJob]:
             word = "KILLED"
         elif word == "PENDING" and not status.running:
             word = "FAILED"
-        number = int(end) if end.isdecimal() and end != one.name else place
-        yield LauncherJob(run, number, one.name, word, one.scored + one.failed, one.total)
+        if end.isdecimal() and end != one.name:
+            number = int(end)
+        else:
+            number = place
+        yield LauncherJob(
+            run, number, one.name, status=word, done=one.scored + one.failed, total=one.total
+        )

@@ -32,24 +32,38 @@ class SecretReferences:
     def replace(self, value: Any, path: ConfigPath = (), before: str = "") -> Any:
         """The value with a reference in the place of each secret."""
         if isinstance(value, dict):
-            return {key: self.replace(item, member_path(path, value, key)) for key, item in value.items()}
+            mapping: dict[Any, Any] = {}
+            for key, item in value.items():
+                mapping[key] = self.replace(item, member_path(path, value, key))
+            return mapping
         if isinstance(value, list):
             return self._listed(value, path)
-        return self._text(value, path, before) if isinstance(value, str) else value
+        if isinstance(value, str):
+            return self._text(value, path, before)
+        return value
 
     def _listed(self, values: list[Any], path: ConfigPath) -> list[Any]:
         replaced: list[Any] = []
         before = ""
         for number, item in enumerate(values):
             replaced.append(self.replace(item, (*path, number), before))
-            before = item if isinstance(item, str) else ""
+            if isinstance(item, str):
+                before = item
+            else:
+                before = ""
         return replaced
 
     def _text(self, text: str, path: ConfigPath, before: str) -> str:
-        if text in self._names and place_of(path) in (SettingKind.HEADER, SettingKind.NAMED, SettingKind.ENVIRONMENT):
+        if text in self._names and place_of(path) in (
+            SettingKind.HEADER,
+            SettingKind.NAMED,
+            SettingKind.ENVIRONMENT,
+        ):
             return f"${{{self._names[text]}}}"
         pieces = secret_pieces(text, path, before)
-        return "".join(self._reference(piece, path) if secret else piece for piece, secret in pieces)
+        return "".join(
+            self._reference(piece, path) if secret else piece for piece, secret in pieces
+        )
 
     def _reference(self, secret: str, path: ConfigPath) -> str:
         words = [re.sub(r"\W", "_", str(key)) for key in path]

@@ -28,11 +28,14 @@ _WIDTH: Final = 120
 def converted_text(translated: Translated, source: str) -> str:
     """The YAML, with warnings at its head and the launcher's field beside each value. It holds no secret: those
     of ``translated`` have become references (``move_secrets``)."""
-    origins = {path.replace("[", ".").replace("]", ""): field for path, field in translated.origins.items()}
+    origins = {
+        path.replace("[", ".").replace("]", ""): field for path, field in translated.origins.items()
+    }
     body = yaml.safe_dump(translated.config, sort_keys=False, allow_unicode=True, width=_WIDTH)
     lines = body.splitlines()
     for path, mark in parse_document(body, source).marks.items():
-        field, line = origins.get(".".join(map(str, path))), (mark.line or 1) - 1
+        field = origins.get(".".join(map(str, path)))
+        line = (mark.line or 1) - 1
         if field is not None and "#" not in lines[line]:
             lines[line] += f"  # {field}"
     head = [f"# Converted from {source}. Run it with: nel eval run FILE"]
@@ -69,9 +72,13 @@ def start_translated(
         with tempfile.TemporaryDirectory() as place:
             file = Path(place) / "config.yaml"
             file.write_text(text, encoding="utf-8")
-            return _started(RunRequest(str(file), dry_run=True, command=command), translated, source)
+            return _started(
+                RunRequest(str(file), dry_run=True, command=command), translated, source
+            )
     invocation = invocation_of(run_id)
-    file = (folder or registry_dir().parent / "run_configs").expanduser() / f"{invocation}_config.yml"
+    file = (
+        folder or registry_dir().parent / "run_configs"
+    ).expanduser() / f"{invocation}_config.yml"
     # A folder of the user's own keeps its mode.
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(file, text, mode=0o600)
@@ -105,19 +112,34 @@ def is_own(file: Path) -> bool:
         # Whoever composes it says what is wrong with it.
         return False
     return (
-        isinstance(data, dict) and "benchmarks" in data and not {"evaluation", "deployment", "defaults"} & data.keys()
+        isinstance(data, dict)
+        and "benchmarks" in data
+        and not {"evaluation", "deployment", "defaults"} & data.keys()
     )
 
 
 def start_own(
-    file: Path, overrides: Sequence[str], command: tuple[str, ...], *, dry_run: bool = False, wait: bool = False
+    file: Path,
+    overrides: Sequence[str],
+    command: tuple[str, ...],
+    *,
+    dry_run: bool = False,
+    wait: bool = False,
 ) -> int:
     """Start a config of nel as it is; the launcher's ``++a.b=c`` becomes ``a.b=c``. Returns the exit code."""
-    if removed := [one for one in overrides if one.startswith("~")]:
+    removed = [one for one in overrides if one.startswith("~")]
+    if removed:
         raise UsageError(
-            f"-o {removed[0]}: {file} is a config of nel, which has no `~`", hint="take it out of the file"
+            f"-o {removed[0]}: {file} is a config of nel, which has no `~`",
+            hint="take it out of the file",
         )
     plain = tuple(one.lstrip("+") for one in overrides)
     return start(
-        RunRequest(str(file), override=plain, dry_run=dry_run, background=not wait and not dry_run, command=command)
+        RunRequest(
+            str(file),
+            override=plain,
+            dry_run=dry_run,
+            background=not wait and not dry_run,
+            command=command,
+        )
     )

@@ -22,7 +22,9 @@ _BARE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
     # Flags of sbatch: true is a flag alone, false and null are none.
     "sbatch_flags": lambda flags: {
-        name: "true" if flag is True else str(flag) for name, flag in flags.items() if flag not in (None, False)
+        name: "true" if flag is True else str(flag)
+        for name, flag in flags.items()
+        if flag not in (None, False)
     },
     "mounts": lambda mounts: [f"{host}:{inside}" for host, inside in mounts.items()],
     "words": shlex.split,
@@ -61,12 +63,12 @@ class Rule:
         if self.value is not None:
             return self.value if given else None
         if self.form is not None and given is not None:
-            return (
-                [one % given if "%" in one else one for one in self.form]
-                if isinstance(self.form, list)
-                else self.form % given
-            )
-        return _FORMS[self.via](given) if self.via and given is not None else given
+            if isinstance(self.form, list):
+                return [one % given if "%" in one else one for one in self.form]
+            return self.form % given
+        if self.via and given is not None:
+            return _FORMS[self.via](given)
+        return given
 
 
 @cache
@@ -109,7 +111,9 @@ class Translated:
 
     def blamed(self, error: ConfigError, source: str) -> ConfigError:
         """What is wrong with the translated config, told of the launcher's fields, which the user wrote."""
-        problems = [replace(one, path=self._field(one.path), line=None, source=None) for one in error.problems]
+        problems: list[Problem] = []
+        for one in error.problems:
+            problems.append(replace(one, path=self._field(one.path), line=None, source=None))
         return ConfigError(problems, source=source)
 
     def _field(self, path: str) -> str:
@@ -123,7 +127,8 @@ class Translated:
 
     def check(self, source: str | None = None) -> None:
         """Raise a ConfigError with everything that was refused."""
-        if refused := self.of("refused"):
+        refused = self.of("refused")
+        if refused:
             raise ConfigError([Problem(one.field, one.detail) for one in refused], source=source)
 
 
@@ -176,7 +181,10 @@ class Scope:
             elif isinstance(value, dict) and any(name.startswith(f"{field}.") for name in rows):
                 self.translate(value, f"{field}.")
             else:
-                siblings = [name[len(prefix) :].partition(".")[0] for name in rows if name.startswith(prefix)]
+                siblings: list[str] = []
+                for name in rows:
+                    if name.startswith(prefix):
+                        siblings.append(name[len(prefix) :].partition(".")[0])
                 hint = did_you_mean(str(key), dict.fromkeys(siblings))
                 self.say(field, "refused", f"is not a field of the launcher; {hint}")
 
@@ -184,7 +192,11 @@ class Scope:
         worth = rule.worth(value)
         default = rule.fine == "any" or value in (rule.fine or ()) or value == self.default(field)
         if rule.among and value not in (*rule.among, None):
-            self.say(field, "refused", f"{value!r} is not supported; {did_you_mean(str(value), rule.among)}")
+            self.say(
+                field,
+                "refused",
+                f"{value!r} is not supported; {did_you_mean(str(value), rule.among)}",
+            )
         elif rule.by is not None:
             getattr(self, f"_{rule.by}")(field, value)
         elif worth is None or worth in ("", {}, []) or ((rule.warn or rule.refuse) and default):
@@ -211,4 +223,6 @@ def variable(name: str, text: Any) -> tuple[str | None, str]:
         return None, "it is inherited where the run happens"
     if _BARE.fullmatch(str(text)):
         return f"${{{text}}}", f"a bare name is the old spelling of host:{text}"
-    raise ValueError(f"write host:NAME for a variable of this machine, or lit:VALUE for the value of {name} itself")
+    raise ValueError(
+        f"write host:NAME for a variable of this machine, or lit:VALUE for the value of {name} itself"
+    )

@@ -20,7 +20,9 @@ _EXTRA: Final = ("num_repeats", "num_fewshot")
 _ORDER: Final = ("services", "benchmarks", "cluster", "suite", "output")
 
 
-def translate(config: JsonDict, only: Sequence[str] = (), *, containers: bool = False, dry: bool = False) -> Translated:
+def translate(
+    config: JsonDict, only: Sequence[str] = (), *, containers: bool = False, dry: bool = False
+) -> Translated:
     """Translate a composed config; ``only`` names tasks, ``containers`` runs each in its harness's container. ``dry``:
     shell that is not trusted is translated, with a warning, because nothing is run."""
     draft = Translated()
@@ -28,13 +30,21 @@ def translate(config: JsonDict, only: Sequence[str] = (), *, containers: bool = 
     evaluation = as_dict(config.get("evaluation"))
     head = Head(draft, config, dry=dry)
     put_in(draft.config, "services.model.type", head.type)
-    rest = {key: value for key, value in evaluation.items() if key not in ("tasks", "nemo_evaluator_config")}
+    rest: dict[str, Any] = {}
+    for key, value in evaluation.items():
+        if key not in ("tasks", "nemo_evaluator_config"):
+            rest[key] = value
     head.translate({**config, "evaluation": rest})
     chosen = list(_chosen(evaluation, only, draft))
-    tasks = [task for place, one in enumerate(chosen) if (task := _task(head, place, *one, containers)) is not None]
+    tasks: list[TaskScope] = []
+    for place, one in enumerate(chosen):
+        task = _task(head, place, *one, containers)
+        if task is not None:
+            tasks.append(task)
     _services(head, tasks)
     draft.config["benchmarks"] = [one.bench for one in tasks]
-    if report := as_dict(draft.config.get("output")).get("report"):
+    report = as_dict(draft.config.get("output")).get("report")
+    if report:
         draft.config["output"]["report"] = list(dict.fromkeys(["markdown", *report]))
     draft.config = {key: draft.config[key] for key in _ORDER if key in draft.config}
     return draft
@@ -45,11 +55,14 @@ def _normalised(config: JsonDict, draft: Translated) -> JsonDict:
     config.pop("defaults", None)
     evaluation = config["evaluation"] = as_dict(config.get("evaluation"))
     target = as_dict(as_dict(config.get("target")).get("api_endpoint"))
-    if adapter := target.pop("adapter_config", None):
+    adapter = target.pop("adapter_config", None)
+    if adapter:
         place = "nemo_evaluator_config.target.api_endpoint.adapter_config"
         put_in(evaluation, place, adapter)
         draft.say("target.api_endpoint.adapter_config", "translated", f"evaluation.{place}")
-    owners = {f"evaluation.tasks[{n}]": as_dict(task) for n, task in enumerate(as_list(evaluation.get("tasks")))}
+    owners: dict[str, dict[str, Any]] = {}
+    for n, task in enumerate(as_list(evaluation.get("tasks"))):
+        owners[f"evaluation.tasks[{n}]"] = as_dict(task)
     for place, owner in {"evaluation": evaluation, **owners}.items():
         _nested(owner, place, draft)
     return config
@@ -57,21 +70,30 @@ def _normalised(config: JsonDict, draft: Translated) -> JsonDict:
 
 def _nested(owner: JsonDict, place: str, draft: Translated) -> None:
     """``overrides`` (dotted), ``config`` and ``config.target`` become ``nemo_evaluator_config``."""
-    inner, where = as_dict(owner.pop("nemo_evaluator_config", None)), f"{place}.nemo_evaluator_config"
+    inner = as_dict(owner.pop("nemo_evaluator_config", None))
+    where = f"{place}.nemo_evaluator_config"
     for key, value in as_dict(owner.pop("overrides", None)).items():
         put_in(inner, key, value)
         draft.say(f"{place}.overrides.{key}", "translated", f"{where}.{key}")
-    if old := as_dict(owner.pop("config", None)):
+    old = as_dict(owner.pop("config", None))
+    if old:
         inner = deep_merge(inner, old)
         draft.say(f"{place}.config", "translated", where)
-    if target := as_dict(inner.get("config")).pop("target", None):
+    target = as_dict(inner.get("config")).pop("target", None)
+    if target:
         inner["target"] = deep_merge(as_dict(inner.get("target")), as_dict(target))
-        draft.say(f"{where}.config.target", "warned", f"it belongs beside config, and is read from {where}.target")
+        draft.say(
+            f"{where}.config.target",
+            "warned",
+            f"it belongs beside config, and is read from {where}.target",
+        )
     if inner:
         owner["nemo_evaluator_config"] = inner
 
 
-def _chosen(evaluation: JsonDict, only: Sequence[str], draft: Translated) -> Iterator[tuple[int, JsonDict]]:
+def _chosen(
+    evaluation: JsonDict, only: Sequence[str], draft: Translated
+) -> Iterator[tuple[int, JsonDict]]:
     """The tasks, or those that ``-t`` names (``ifeval``, ``simple_evals.mmlu``, ``mmlu.0``), with their numbers."""
     tasks = [as_dict(task) for task in as_list(evaluation.get("tasks"))]
     if not tasks:
@@ -82,30 +104,45 @@ def _chosen(evaluation: JsonDict, only: Sequence[str], draft: Translated) -> Ite
         for word in (name, name.rpartition(".")[2]):
             called.setdefault(word, set()).add(number)
             called.setdefault(f"{word}.{number}", set()).add(number)
-    if unknown := next((word for word in only if word not in called), None):
+    unknown = next((word for word in only if word not in called), None)
+    if unknown:
         known = ", ".join(f"{task.get('name')}.{number}" for number, task in enumerate(tasks))
         raise UsageError(f"-t {unknown}: no such task in the config", hint=f"its tasks: {known}")
-    kept = {number for word in only for number in called[word]}
+    kept: set[int] = set()
+    for word in only:
+        for number in called[word]:
+            kept.add(number)
     return ((number, task) for number, task in enumerate(tasks) if not only or number in kept)
 
 
 def _task(head: Head, index: int, number: int, own: JsonDict, containers: bool) -> TaskScope | None:
-    place, image = f"evaluation.tasks[{number}].name", own.get("container")
+    place = f"evaluation.tasks[{number}].name"
+    image = own.get("container")
     try:
         task = find_task(str(own.get("name")), image)
     except UsageError as error:
         head.say(place, "refused", f"{error.message}: {error.hint}")
         return None
     if not task.listed and not image and os.environ.get(UNLISTED) != "1":
-        head.say(place, "refused", f"{task.full_name} is not in the catalogue; if you trust it: export {UNLISTED}=1")
+        head.say(
+            place,
+            "refused",
+            f"{task.full_name} is not in the catalogue; if you trust it: export {UNLISTED}=1",
+        )
         return None
     contained = bool(image or (task.harness and (containers or task.nel is None)))
     shared = head.config["evaluation"]
-    given = deep_merge(as_dict(shared.get("nemo_evaluator_config")), as_dict(own.get("nemo_evaluator_config")))
-    asked = [as_dict(as_dict(tree.get("target")).get("api_endpoint")).get("type") for tree in (given, head.config)]
-    scope = TaskScope(head, index, number, task, own, shared, contained=contained)
+    given = deep_merge(
+        as_dict(shared.get("nemo_evaluator_config")), as_dict(own.get("nemo_evaluator_config"))
+    )
+    asked: list[Any | None] = []
+    for tree in (given, head.config):
+        asked.append(as_dict(as_dict(tree.get("target")).get("api_endpoint")).get("type"))
+    scope = TaskScope(head, index, number, task=task, own=own, shared=shared, contained=contained)
     scope.surround(str(next(filter(None, (own.get("endpoint_type"), *asked)), task.endpoint)))
-    fields = scope.shell | {key: value for key, value in own.items() if key != "nemo_evaluator_config"}
+    fields = scope.shell | {
+        key: value for key, value in own.items() if key != "nemo_evaluator_config"
+    }
     scope.translate(fields | (given if contained else deep_merge(_defaults(task, given), given)))
     return scope
 
@@ -120,7 +157,8 @@ def _defaults(task: Task, given: JsonDict) -> JsonDict:
 
 def _services(head: Head, tasks: list[TaskScope]) -> None:
     """One server for all tasks; those that ask it in another way than the first get a service of their own."""
-    services, ways = head.draft.config["services"], []
+    services = head.draft.config["services"]
+    ways = []
     base = services["model"]
     for one in tasks:
         for key in ("timeouts", "retry"):
@@ -130,34 +168,51 @@ def _services(head: Head, tasks: list[TaskScope]) -> None:
         if one.service not in ways:
             ways.append(one.service)
         number = ways.index(one.service)
-        one.bench["solver"]["service"] = f"model_{number + 1}" if number else "model"
+        if number:
+            one.bench["solver"]["service"] = f"model_{number + 1}"
+        else:
+            one.bench["solver"]["service"] = "model"
         if number and head.kind != "none":
             why = f"it asks the server in another way than the other tasks; run it alone: -t {one.task.name}"
             head.say(f"evaluation.tasks[{one.number}]", "refused", why)
         if one.judge is not None:
             _judge(services, one, one.judge)
     for number, way in reversed(list(enumerate(ways))):
-        service = services["model"] if not number else services.setdefault(f"model_{number + 1}", copy.deepcopy(base))
+        if not number:
+            service = services["model"]
+        else:
+            service = services.setdefault(f"model_{number + 1}", copy.deepcopy(base))
         for key, value in way.items():
-            put_in(service, f"proxy.{key}" if key in ("interceptors", "cache") else key, copy.deepcopy(value))
+            put_in(
+                service,
+                f"proxy.{key}" if key in ("interceptors", "cache") else key,
+                copy.deepcopy(value),
+            )
     for name, service in services.items():
         if str(service.get("image")).endswith(":latest"):
             why = f"{service['image']} is not pinned: another version may score otherwise"
             head.draft.say(f"image of {name}", "warned", why)
-    if ours := [one.task.full_name for one in tasks if not one.contained and one.task.harness]:
+    ours = [one.task.full_name for one in tasks if not one.contained and one.task.harness]
+    if ours:
         why = "run as benchmarks of nel, whose prompts and graders differ; --containers runs the harness's own"
         head.draft.say(", ".join(dict.fromkeys(ours)), "warned", why)
 
 
 def _judge(services: JsonDict, task: TaskScope, given: JsonDict) -> None:
     """The judge as a service: a server of the run, or somebody else's endpoint."""
-    name, url, key = "judge", str(given.get("url") or ""), given.get("api_key") or given.get("api_key_name")
+    name = "judge"
+    url = str(given.get("url") or "")
+    key = given.get("api_key") or given.get("api_key_name")
     if url.startswith(_AUXILIARY):
         name = url.removeprefix(_AUXILIARY).partition(".")[0]
     else:
         judge: JsonDict = {"type": "api", "url": url, "model": given.get("model_id")}
         judge |= {"api_key": f"${{{key}}}"} if key else {}
-        sampling = {key: given[key] for key in ("temperature", "top_p", "max_tokens") if given.get(key) is not None}
+        sampling = {
+            key: given[key]
+            for key in ("temperature", "top_p", "max_tokens")
+            if given.get(key) is not None
+        }
         judge |= {"generation": sampling} if sampling else {}
         while services.setdefault(name, judge) != judge:
             name += "_2"

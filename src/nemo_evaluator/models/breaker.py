@@ -45,17 +45,21 @@ class Breaker:
 
     def alive(self) -> None:
         """The server is there, whatever it says."""
-        self.streak, self._given_up = 0, False
+        self.streak = 0
+        self._given_up = False
         self._asked.clear()
         if self.outage is not None:
             self._close()
             self._limiter.reopen()
 
-    def failed(self, request: int, error: BoundaryError, endpoint: Endpoint, *, connected: bool) -> None:
+    def failed(
+        self, request: int, error: BoundaryError, endpoint: Endpoint, *, connected: bool
+    ) -> None:
         """Count a failure of the server. Raises OutageError when it was waited for long enough."""
         now = monotonic()
         if not self.streak:
-            self._since, self._probe = now, _FIRST_PROBE
+            self._since = now
+            self._probe = _FIRST_PROBE
         self.streak += 1
         if self._given_up:
             raise self._gone(error, endpoint, now)
@@ -79,8 +83,9 @@ class Breaker:
         self._probed_at = now + min(self._probe, left)
         self._probe = min(2 * self._probe, _LONGEST_PROBE)
         if self.outage is None:
-            self.outage = Outage(endpoint.name, "", 0.0, 0.0)
-        self.outage.reason, self.outage.next_try = short_reason(error), self._probed_at
+            self.outage = Outage(endpoint.name, "", 0.0, gives_up=0.0)
+        self.outage.reason = short_reason(error)
+        self.outage.next_try = self._probed_at
         self.outage.gives_up = self._since + patience
         self._limiter.hold(self._probed_at)
 
@@ -97,4 +102,6 @@ class Breaker:
         else:
             text = f"no request was answered, {tries}: {said}"
         hint = f"make sure that a server answers at {endpoint.url}, then run the same command with --resume"
-        return OutageError(f"{endpoint.name}: {text}", hint=hint, status=error.status, attempts=error.attempts)
+        return OutageError(
+            f"{endpoint.name}: {text}", hint=hint, status=error.status, attempts=error.attempts
+        )

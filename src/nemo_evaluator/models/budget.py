@@ -42,8 +42,12 @@ class Budget:
         minutes: float | None = None,
         step: bool = False,
     ) -> None:
-        self.name, self.step = name, step
-        self.usd, self.tokens, self.requests, self.minutes = usd, tokens, requests, minutes
+        self.name = name
+        self.step = step
+        self.usd = usd
+        self.tokens = tokens
+        self.requests = requests
+        self.minutes = minutes
         # The limit of each kind that has one, and how it is told.
         limits: list[tuple[str, float | None, str]] = [
             ("requests", requests, counted(requests or 0, "request")),
@@ -53,13 +57,18 @@ class Budget:
         self._limits = {kind: (most, told) for kind, most, told in limits if most is not None}
         self._spent: dict[str, float] = {"usd": 0.0, "tokens": 0, "requests": 0}
         self._held: dict[str, float] = {"usd": 0.0, "tokens": 0.0, "requests": 0}
-        self._seen: dict[str, deque[float]] = {kind: deque(maxlen=_RECENT) for kind in ("usd", "tokens")}
+        seen: dict[str, deque[float]] = {}
+        for kind in ("usd", "tokens"):
+            seen[kind] = deque(maxlen=_RECENT)
+        self._seen: dict[str, deque[float]] = seen
         self._started = monotonic()
         self._waiters: deque[asyncio.Future[None]] = deque()
         # The limit that was reached, in words; None while there is something left.
         self.ended: str | None = None
 
-    def resume(self, *, usd: float = 0.0, tokens: int = 0, requests: int = 0, seconds: float = 0.0) -> None:
+    def resume(
+        self, *, usd: float = 0.0, tokens: int = 0, requests: int = 0, seconds: float = 0.0
+    ) -> None:
         """Count what an earlier part of the same run has spent."""
         self._add(self._spent, (usd, tokens), requests)
         self._started -= seconds
@@ -74,7 +83,10 @@ class Budget:
             if limit is not None:
                 raise self.end(limit)
             # The dearest of the recent calls: the end should not come by surprise.
-            cost = guess or (max(self._seen["usd"], default=0.0), max(self._seen["tokens"], default=0.0))
+            cost = guess or (
+                max(self._seen["usd"], default=0.0),
+                max(self._seen["tokens"], default=0.0),
+            )
             short = self._short(cost, known=guess is not None)
             if short is None:
                 self._add(self._held, cost, 1)
@@ -106,7 +118,9 @@ class Budget:
         """The limit that was reached, in words."""
         if self.minutes is not None and monotonic() - self._started >= 60.0 * self.minutes:
             return f"{self.minutes:g} minutes"
-        return next((told for kind, (most, told) in self._limits.items() if self._spent[kind] >= most), None)
+        return next(
+            (told for kind, (most, told) in self._limits.items() if self._spent[kind] >= most), None
+        )
 
     def _short(self, cost: Cost, *, known: bool) -> str | None:
         """The limit that one more call might break, given those under way; before a cost is known, one is enough."""

@@ -19,7 +19,9 @@ _BYTES_PER_TOKEN: Final = 4
 _ANSWER_TOKENS: Final = 1024
 
 
-async def spend(request: ModelRequest, send: Send, endpoint: Endpoint, share: float | None = None) -> ModelReply:
+async def spend(
+    request: ModelRequest, send: Send, endpoint: Endpoint, share: float | None = None
+) -> ModelReply:
     """Send a request within the budgets of its scope.
 
     Many requests of a batch (``share`` is what is paid of the price there) are under way before the first has a
@@ -41,9 +43,9 @@ async def spend(request: ModelRequest, send: Send, endpoint: Endpoint, share: fl
         raise
     reply.queue_ms += queued
     if reply.stream is not None:
-        reply.stream = _until_spent(reply.stream, reply, held, endpoint, request)
+        reply.stream = _until_spent(reply.stream, reply, held, endpoint=endpoint, request=request)
     else:
-        _settle_reply(reply, held, endpoint, request)
+        _settle_reply(reply, held, endpoint, request=request)
     return reply
 
 
@@ -51,13 +53,18 @@ _Held = list[tuple[Budget, Cost]]
 
 
 def _guess(request: ModelRequest, endpoint: Endpoint, share: float) -> Cost:
-    body, price = request.body, price_of(endpoint)
+    body = request.body
+    price = price_of(endpoint)
     prompt = len(dumps(body)) // _BYTES_PER_TOKEN
     answer = int(body.get("max_tokens") or body.get("max_completion_tokens") or _ANSWER_TOKENS)
-    return share * (tokens_cost(price, prompt, answer) or 0.0 if price is not None else 0.0), float(prompt + answer)
+    return share * (tokens_cost(price, prompt, answer) or 0.0 if price is not None else 0.0), float(
+        prompt + answer
+    )
 
 
-async def _reserve(budgets: tuple[Budget, ...], endpoint: Endpoint, guess: Cost | None = None) -> _Held:
+async def _reserve(
+    budgets: tuple[Budget, ...], endpoint: Endpoint, guess: Cost | None = None
+) -> _Held:
     held: _Held = []
     try:
         for budget in budgets:
@@ -79,24 +86,32 @@ def _settle(held: _Held, *, usd: float = 0.0, tokens: int = 0, requests: int = 0
         budget.settle(cost, usd=usd, tokens=tokens, requests=requests)
 
 
-def _settle_reply(reply: ModelReply, held: _Held, endpoint: Endpoint, request: ModelRequest) -> None:
+def _settle_reply(
+    reply: ModelReply, held: _Held, endpoint: Endpoint, request: ModelRequest
+) -> None:
     if not reply.ok:
         _settle(held, requests=reply.attempts)
         return
     usage = usage_of(reply.body)
-    prompt, completion = usage.prompt, usage.completion
+    prompt = usage.prompt
+    completion = usage.completion
     if prompt is None and completion is None:
         # A server that does not count: four bytes to a token, so that a budget still holds.
         prompt = len(dumps(request.body)) // _BYTES_PER_TOKEN
         completion = len(dumps(reply.body)) // _BYTES_PER_TOKEN
     price = price_of(endpoint)
-    usd = tokens_cost(price, prompt, completion, usage.cached) if price is not None else None
+    usd = tokens_cost(price, prompt, completion, cached=usage.cached) if price is not None else None
     _settle(
-        held, usd=(usd or 0.0) * reply.price_share, tokens=(prompt or 0) + (completion or 0), requests=reply.attempts
+        held,
+        usd=(usd or 0.0) * reply.price_share,
+        tokens=(prompt or 0) + (completion or 0),
+        requests=reply.attempts,
     )
 
 
-def _until_spent(stream: Stream, reply: ModelReply, held: _Held, endpoint: Endpoint, request: ModelRequest) -> Stream:
+def _until_spent(
+    stream: Stream, reply: ModelReply, held: _Held, endpoint: Endpoint, request: ModelRequest
+) -> Stream:
     """The stream; what it cost is settled when it ends, however it ends."""
     seen: list[JsonDict] = [{}]
 
@@ -111,6 +126,11 @@ def _until_spent(stream: Stream, reply: ModelReply, held: _Held, endpoint: Endpo
             yield data
 
     def settle(error: BaseException | None) -> None:
-        _settle_reply(ModelReply(reply.status, seen[0], attempts=reply.attempts), held, endpoint, request)
+        _settle_reply(
+            ModelReply(reply.status, seen[0], attempts=reply.attempts),
+            held,
+            endpoint,
+            request=request,
+        )
 
     return Stream(watched(), settle, closes=stream)

@@ -62,14 +62,19 @@ def parse_arguments(given: Any) -> JsonDict:
     """The arguments of a tool call as an object; what is none, or is nested beyond use, as ``{"raw": text}``."""
     if not given:
         return {}
-    text = given if isinstance(given, str) else dumps(given).decode()
+    if isinstance(given, str):
+        text = given
+    else:
+        text = dumps(given).decode()
     try:
         parsed = orjson.loads(text)
         if text.count("[") + text.count("{") > _DEEP:
             orjson.dumps(_inside(parsed))
     except (orjson.JSONDecodeError, TypeError):
         return {"raw": text}
-    return parsed if isinstance(parsed, dict) else {"raw": text}
+    if isinstance(parsed, dict):
+        return parsed
+    return {"raw": text}
 
 
 def _inside(value: Any) -> Any:

@@ -32,17 +32,23 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
     """Every field of every object inside."""
     if isinstance(value, dict):
         yield from value.items()
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for item in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         # A prompt of token ids is a long list of numbers.
         if isinstance(item, (dict, list)):
             yield from _fields(item)
 
 
 def _has_bool(value: Any) -> bool:
-    return isinstance(value, bool) or any(isinstance(item, bool) for _, item in _fields({"": value}))
+    return isinstance(value, bool) or any(
+        isinstance(item, bool) for _, item in _fields({"": value})
+    )
 
 
 def _strip(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _strip(item) for key, item in value.items() if key not in _KEYS}
-    return [_strip(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_strip(item) for item in value]
+    return value

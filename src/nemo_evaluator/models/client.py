@@ -35,7 +35,9 @@ _RESPONSES = "/responses"
 
 def seed_of_repeat(seed: int, repeat: int) -> int:
     """The seed of a repeat: the first keeps the one that was given, the others get seeds derived from it."""
-    return seed if repeat == 0 else int(digest_parts("repeat", seed, repeat), 16) % 2**31
+    if repeat == 0:
+        return seed
+    return int(digest_parts("repeat", seed, repeat), 16) % 2**31
 
 
 class Client:
@@ -45,7 +47,9 @@ class Client:
     win over the endpoint's, field by field; those that are None are left to the endpoint.
     """
 
-    def __init__(self, endpoint: Endpoint, send: Send | None = None, *, transport: Transport | None = None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, send: Send | None = None, *, transport: Transport | None = None
+    ) -> None:
         self.endpoint = endpoint
         self.transport = transport or open_transport(endpoint)
         self._send: Send = send or self.transport
@@ -54,7 +58,10 @@ class Client:
         # Whether log-likelihoods are asked for token by token, because the server does not echo prompts.
         self._teacher_forcing = False
         pattern = endpoint.reasoning_pattern
-        self._pattern = re.compile(pattern, re.DOTALL) if pattern else None
+        if pattern:
+            self._pattern: re.Pattern[str] | None = re.compile(pattern, re.DOTALL)
+        else:
+            self._pattern = None
 
     async def chat(
         self,
@@ -69,12 +76,17 @@ class Client:
         body["messages"] = messages
         if tools:
             body["tools"] = tools
-        path, parse = _CHAT, parse_chat
+        path = _CHAT
+        parse = parse_chat
         if self.endpoint.protocol == "responses":
-            path, body, parse = _RESPONSES, to_responses(body), parse_response
+            path = _RESPONSES
+            body = to_responses(body)
+            parse = parse_response
         return await self._answer(path, body, parse)
 
-    async def complete(self, prompt: str, generation: Mapping[str, Any] | None = None) -> ModelResponse:
+    async def complete(
+        self, prompt: str, generation: Mapping[str, Any] | None = None
+    ) -> ModelResponse:
         """Ask for the continuation of a text; an endpoint that only chats gets it as a user message."""
         if self.endpoint.protocol != "completions":
             return await self.chat([{"role": "user", "content": prompt}], generation=generation)
@@ -87,13 +99,22 @@ class Client:
 
         Servers that echo the prompt with log-probabilities are asked once; llama.cpp, which does not, token by token.
         """
-        body: JsonDict = {"model": self.endpoint.model, "max_tokens": 1, "temperature": 0, "logprobs": 1}
+        body: JsonDict = {
+            "model": self.endpoint.model,
+            "max_tokens": 1,
+            "temperature": 0,
+            "logprobs": 1,
+        }
         replies: list[ModelResponse] = []
         found = None
         if not self._teacher_forcing:
-            replies.append(await self._answer(_TEXT, body | {"prompt": prompt, "echo": True}, parse_completion))
+            replies.append(
+                await self._answer(_TEXT, body | {"prompt": prompt, "echo": True}, parse_completion)
+            )
             found = echoed(replies[0].raw_response, prompt, start)
-            self._teacher_forcing = found is None and generated(replies[0].raw_response).token_id is not None
+            self._teacher_forcing = (
+                found is None and generated(replies[0].raw_response).token_id is not None
+            )
         if found is None and self._teacher_forcing and isinstance(prompt, list):
             tokens = []
             for at in range(start, len(prompt)):
@@ -101,33 +122,53 @@ class Client:
                 replies.append(await self._answer(_TEXT, body | forced, parse_completion))
                 tokens.append(generated(replies[-1].raw_response))
             if [token.token_id for token in tokens] == prompt[start:]:
-                found = sum(token.logprob or 0.0 for token in tokens), all(token.greedy for token in tokens)
+                found = (
+                    sum(token.logprob or 0.0 for token in tokens),
+                    all(token.greedy for token in tokens),
+                )
         if found is None:
             raise no_loglikelihoods(self.endpoint.name)
         response = together(replies)
         # The one token that is generated, because some servers refuse to generate none, says nothing.
-        response.content, response.finish_reason = dumps(found).decode(), "stop"
+        response.content = dumps(found).decode()
+        response.finish_reason = "stop"
         return response
 
     async def next_token(self, prompt: str | list[int]) -> GeneratedToken:
         """The likeliest next token, with its log-probability where the server gives it."""
-        body: JsonDict = {"model": self.endpoint.model, "max_tokens": 1, "temperature": 0, "logprobs": 1}
-        return generated((await self._answer(_TEXT, body | {"prompt": prompt}, parse_completion)).raw_response)
+        body: JsonDict = {
+            "model": self.endpoint.model,
+            "max_tokens": 1,
+            "temperature": 0,
+            "logprobs": 1,
+        }
+        return generated(
+            (await self._answer(_TEXT, body | {"prompt": prompt}, parse_completion)).raw_response
+        )
 
     async def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
         """The token ids of a text, by the server's own ``/tokenize`` (vLLM, SGLang, llama.cpp); None: it has none.
 
         ``special`` adds the tokens that the model puts around a text.
         """
-        body = {"model": self.endpoint.model, "prompt": text, "content": text, "parse_special": False}
+        body = {
+            "model": self.endpoint.model,
+            "prompt": text,
+            "content": text,
+            "parse_special": False,
+        }
         root = replace(self.endpoint, url=self.endpoint.url.removesuffix("/v1"), replicas=())
         async with Client(root) as server:
             try:
-                reply = await server._ask("/tokenize", body | {"add_special": special, "add_special_tokens": special})
+                reply = await server._ask(
+                    "/tokenize", body | {"add_special": special, "add_special_tokens": special}
+                )
             except (NotFoundError, RequestRejectedError):
                 return None
         tokens = reply.body.get("tokens")
-        return tokens if isinstance(tokens, list) and all(type(one) is int for one in tokens) else None
+        if isinstance(tokens, list) and all(type(one) is int for one in tokens):
+            return tokens
+        return None
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, in order."""
@@ -135,7 +176,9 @@ class Client:
         reply = await self._ask("/embeddings", body)
         rows = sorted(reply.body["data"], key=lambda row: row["index"])
         if len(rows) != len(texts):
-            raise TransportError(f"{self.endpoint.name}: {len(rows)} embeddings for {len(texts)} texts")
+            raise TransportError(
+                f"{self.endpoint.name}: {len(rows)} embeddings for {len(texts)} texts"
+            )
         return [row["embedding"] for row in rows]
 
     def describe(self) -> JsonDict:
@@ -146,7 +189,10 @@ class Client:
     def stats(self) -> JsonDict:
         """Counts of requests and retries, and the limiter's history."""
         lane = self.transport._lane
-        return {**asdict(self.transport.stats), "limiter": lane.limiter.snapshot() if lane else None}
+        return {
+            **asdict(self.transport.stats),
+            "limiter": lane.limiter.snapshot() if lane else None,
+        }
 
     async def close(self) -> None:
         """Give the connections back; the pipeline, if there is one, is closed too."""
@@ -189,11 +235,17 @@ class Client:
             response.content, cut = cut_pattern(self._pattern, response.content)
             response.reasoning_content = response.reasoning_content or cut
         response.latency_ms = round(reply.latency_ms, 2)
-        response.queue_ms = round(reply.queue_ms, 2) if reply.queue_ms else 0.0
+        if reply.queue_ms:
+            response.queue_ms = round(reply.queue_ms, 2)
+        else:
+            response.queue_ms = 0.0
         response.request_body = reply.sent
         response.attempts = reply.attempts
         response.from_cache = reply.from_cache
         response.time_to_first_token_ms = reply.first_token_ms
         if self._price is not None:
-            response.cost_usd = 0.0 if reply.from_cache else cost_of(response, self._price, reply.price_share)
+            if reply.from_cache:
+                response.cost_usd = 0.0
+            else:
+                response.cost_usd = cost_of(response, self._price, reply.price_share)
         return response

@@ -9,7 +9,12 @@ from nemo_evaluator.models.chat import answered
 def parse_completion(body: JsonDict, model: str) -> ModelResponse:
     """The first choice of a text completion."""
     choice = body["choices"][0]
-    return answered(body, model, content=choice.get("text") or "", finish_reason=choice.get("finish_reason") or "")
+    return answered(
+        body,
+        model,
+        content=choice.get("text") or "",
+        finish_reason=choice.get("finish_reason") or "",
+    )
 
 
 def prompt_of(messages: list[Message]) -> str:

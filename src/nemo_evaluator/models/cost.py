@@ -37,15 +37,22 @@ def batch_share(provider: str) -> float:
 
 def cost_of(response: ModelResponse, price: Price, share: float = 1.0) -> float | None:
     """USD of one answer; None when the server did not say how many tokens it took."""
-    usd = tokens_cost(price, response.prompt_tokens, response.completion_tokens, response.cached_tokens)
+    usd = tokens_cost(
+        price, response.prompt_tokens, response.completion_tokens, cached=response.cached_tokens
+    )
     return usd if usd is None else usd * share
 
 
-def tokens_cost(price: Price, prompt: int | None, completion: int | None, cached: int | None = None) -> float | None:
+def tokens_cost(
+    price: Price, prompt: int | None, completion: int | None, cached: int | None = None
+) -> float | None:
     """USD of so many tokens."""
     if prompt is None and completion is None:
         return None
     read = min(cached or 0, prompt or 0)
-    cheap = price.input if price.cached_input is None else price.cached_input
+    if price.cached_input is None:
+        cheap = price.input
+    else:
+        cheap = price.cached_input
     fresh = (prompt or 0) - read
     return (fresh * price.input + read * cheap + (completion or 0) * price.output) / 1_000_000

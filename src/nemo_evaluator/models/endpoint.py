@@ -23,14 +23,41 @@ _ENDINGS: Final = ("/chat/completions", "/completions", "/responses", "/embeddin
 
 # Settings of a service that cannot change what the model says.
 _OPERATIONAL: Final = {
-    *("url", "port", "api_key", "timeouts", "retry", "price", "max_concurrent", "startup_timeout", "health_path"),
-    *("depends_on", "node_pool", "gpus", "num_nodes", "replicas", "restarts", "stop_grace", "balancer"),
+    *(
+        "url",
+        "port",
+        "api_key",
+        "timeouts",
+        "retry",
+        "price",
+        "max_concurrent",
+        "startup_timeout",
+        "health_path",
+    ),
+    *(
+        "depends_on",
+        "node_pool",
+        "gpus",
+        "num_nodes",
+        "replicas",
+        "restarts",
+        "stop_grace",
+        "balancer",
+    ),
     *("balancer_port", "setup_commands", "container_mounts", "ray_binary", "slots", "threads"),
     *("proxy", "interceptors", "proxy_verbose", "generation", "batch"),
 }
 # Stages that only look on.
 OBSERVERS: Final = frozenset(
-    {"caching", "log_tokens", "response_stats", "progress_tracking", "logging", "http_pairs_dump", "endpoint"}
+    {
+        "caching",
+        "log_tokens",
+        "response_stats",
+        "progress_tracking",
+        "logging",
+        "http_pairs_dump",
+        "endpoint",
+    }
 )
 
 
@@ -115,7 +142,9 @@ class Endpoint:
     def __post_init__(self) -> None:
         self.url = base_url(self.url)
         if self.protocol not in PATHS:
-            raise UsageError(f"unknown protocol {self.protocol!r}", hint=f"known: {', '.join(PATHS)}")
+            raise UsageError(
+                f"unknown protocol {self.protocol!r}", hint=f"known: {', '.join(PATHS)}"
+            )
         self.model = self.model or self.name
 
     @property
@@ -131,7 +160,13 @@ class Endpoint:
     @property
     def bare(self) -> bool:
         """True when nothing stands between the client and the transport."""
-        return not (self.stages or self.verbose or self.finish_reason_fixup or self.cache_mode != "off" or self.traffic)
+        return not (
+            self.stages
+            or self.verbose
+            or self.finish_reason_fixup
+            or self.cache_mode != "off"
+            or self.traffic
+        )
 
     def describe(self) -> JsonDict:
         """What may change an answer, free of ports, keys and places: the service's part of a fingerprint."""
@@ -158,10 +193,14 @@ def base_url(url: str) -> str:
     return url[: len(url) - len(ending)] + mark + query
 
 
-def endpoint_of(name: str, service: Any, url: str | None = None, *, base_dir: Path | None = None) -> Endpoint:
+def endpoint_of(
+    name: str, service: Any, url: str | None = None, *, base_dir: Path | None = None
+) -> Endpoint:
     """The endpoint of a service of the config; ``url`` is where it answers, for services that we start."""
     if not isinstance(service, ModelService):
-        raise UsageError(f"service {name!r} is not a model", hint="name a service that has a protocol")
+        raise UsageError(
+            f"service {name!r} is not a model", hint="name a service that has a protocol"
+        )
     where = url or getattr(service, "url", None)
     if where is None:
         port = getattr(service, "port", None)
@@ -171,7 +210,10 @@ def endpoint_of(name: str, service: Any, url: str | None = None, *, base_dir: Pa
     external = getattr(service, "url", None) is not None
     model = getattr(service, "served_model_name", None)
     if not model:
-        model = (getattr(service, "model", None) or name) if external else name
+        if external:
+            model = getattr(service, "model", None) or name
+        else:
+            model = name
     proxy = service.proxy
     retry = service.retry
     return Endpoint(
@@ -182,7 +224,9 @@ def endpoint_of(name: str, service: Any, url: str | None = None, *, base_dir: Pa
         api_key=getattr(service, "api_key", None),
         generation=service.generation.model_dump(exclude_none=True),
         timeouts=Timeouts(**service.timeouts.model_dump()),
-        retry=RetryConfig(retry.max_retries, retry.base_delay, retry.max_delay, retry.on_status),
+        retry=RetryConfig(
+            retry.max_retries, retry.base_delay, retry.max_delay, retry_on_status=retry.on_status
+        ),
         extra_body=dict(proxy.extra_body) if proxy else {},
         extra_headers=dict(proxy.extra_headers) if proxy else {},
         reasoning_pattern=service.reasoning_pattern,
@@ -204,7 +248,9 @@ def endpoint_of(name: str, service: Any, url: str | None = None, *, base_dir: Pa
 
 
 def _identity(service: ModelService) -> JsonDict:
-    dumped = service.model_dump(mode="json", exclude_none=True, exclude=_OPERATIONAL, context=FOR_FINGERPRINT)
+    dumped = service.model_dump(
+        mode="json", exclude_none=True, exclude=_OPERATIONAL, context=FOR_FINGERPRINT
+    )
     url = getattr(service, "url", None)
     if url is not None:
         parts = urlsplit(base_url(url))

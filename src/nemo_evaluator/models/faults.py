@@ -39,14 +39,22 @@ _LONGEST: Final = 500
 _LONGEST_DATE: Final = 60
 _UNIT: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_RESETS: Final = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "x-ratelimit-reset", "ratelimit-reset")
+_RESETS: Final = (
+    "x-ratelimit-reset-requests",
+    "x-ratelimit-reset-tokens",
+    "x-ratelimit-reset",
+    "ratelimit-reset",
+)
 
 
 def error_of(reply: ModelReply, endpoint: Endpoint) -> BoundaryError:
     """The typed error of a reply whose status is 400 or more."""
     status = reply.status
     said = message_of(reply)
-    text = f"{endpoint.name}: HTTP {status}: {said}" if said else f"{endpoint.name}: HTTP {status}"
+    if said:
+        text = f"{endpoint.name}: HTTP {status}: {said}"
+    else:
+        text = f"{endpoint.name}: HTTP {status}"
     facts: JsonDict = {"status": status, "attempts": reply.attempts}
     if status in (401, 403):
         return AuthError(text, hint=_auth_hint(endpoint, status), **facts)
@@ -65,7 +73,9 @@ def error_of(reply: ModelReply, endpoint: Endpoint) -> BoundaryError:
 
 def _auth_hint(endpoint: Endpoint, status: int) -> str:
     if endpoint.api_key is None:
-        return f"service {endpoint.name!r} has no api_key: add api_key: ${{YOUR_KEY_VARIABLE}} to it"
+        return (
+            f"service {endpoint.name!r} has no api_key: add api_key: ${{YOUR_KEY_VARIABLE}} to it"
+        )
     if status == 403:
         return f"the key of service {endpoint.name!r} may not use model {endpoint.model!r}"
     return f"the server refused the api_key of service {endpoint.name!r}: check the variable it comes from"
@@ -78,15 +88,25 @@ def message_of(reply: ModelReply) -> str:
     if isinstance(error, dict):
         said = error.get("message") or error.get("detail") or error.get("msg") or error
         if isinstance(said, list):
-            said = "; ".join(_shown(item.get("msg", item) if isinstance(item, dict) else item) for item in said[:20])
+            said = "; ".join(
+                _shown(item.get("msg", item) if isinstance(item, dict) else item)
+                for item in said[:20]
+            )
     if not said and reply.raw:
         said = reply.raw[: 4 * _LONGEST].decode("utf-8", "replace")
-    text = " ".join(scrub(_shown(said)[: 20 * _LONGEST]).split()) if said else ""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    if said:
+        text = " ".join(scrub(_shown(said)[: 20 * _LONGEST]).split())
+    else:
+        text = ""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}…"
 
 
 def _shown(said: Any) -> str:
-    return said if isinstance(said, str) else dumps(said).decode()
+    if isinstance(said, str):
+        return said
+    return dumps(said).decode()
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -108,15 +128,24 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         except (ValueError, OverflowError):
             return None
     waits = [wait for name in _RESETS if (wait := _reset(headers.get(name))) is not None]
-    return min(waits) if waits else None
+    if waits:
+        return min(waits)
+    return None
 
 
 def stream_error(reply: ModelReply, error: Any) -> ModelReply:
     """An error inside a stream, as the reply it would have been without streaming."""
-    fields = error if isinstance(error, dict) else {"message": _shown(error)}
+    if isinstance(error, dict):
+        fields: dict[Any, Any] | dict[str | Any, str | Any] = error
+    else:
+        fields = {"message": _shown(error)}
     said = fields.get("status") or fields.get("status_code") or fields.get("code")
-    reply.status = said if isinstance(said, int) and 400 <= said <= 599 else 502
-    reply.body, reply.stream = {"error": fields}, None
+    if isinstance(said, int) and 400 <= said <= 599:
+        reply.status = said
+    else:
+        reply.status = 502
+    reply.body = {"error": fields}
+    reply.stream = None
     return reply
 
 
@@ -125,7 +154,9 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return None if math.isnan(number) else max(0.0, number)
+    if math.isnan(number):
+        return None
+    return max(0.0, number)
 
 
 def _reset(said: str | None) -> float | None:
@@ -134,6 +165,10 @@ def _reset(said: str | None) -> float | None:
     number = _number(said)
     if number is not None:
         # Some servers send seconds, others a moment in Unix time.
-        return max(0.0, number - time.time()) if number > 1e9 else number
+        if number > 1e9:
+            return max(0.0, number - time.time())
+        return number
     units = _UNIT.findall(said[:_LONGEST_DATE])
-    return sum(float(count) * _SECONDS[unit] for count, unit in units) if units else None
+    if units:
+        return sum(float(count) * _SECONDS[unit] for count, unit in units)
+    return None

@@ -29,7 +29,9 @@ class Health:
     @property
     def paused(self) -> Outage | None:
         """The outage that is going on."""
-        return self.outage if self.outage is not None and not self.outage.over else None
+        if self.outage is not None and not self.outage.over:
+            return self.outage
+        return None
 
     @contextmanager
     def retry(self, failed: BoundaryError) -> Iterator[None]:

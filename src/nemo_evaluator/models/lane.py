@@ -67,7 +67,10 @@ class Lane:
         # Beginning after the last one, so that servers with equally much to do take turns.
         order = [(self._last + step) % count for step in range(1, count + 1)]
         up = [number for number in order if self._paused[number] <= now]
-        self._last = min(up, key=lambda one: self.pools[one].busy) if up else min(order, key=self._paused.__getitem__)
+        if up:
+            self._last = min(up, key=lambda one: self.pools[one].busy)
+        else:
+            self._last = min(order, key=self._paused.__getitem__)
         return self._last
 
     def failed(self, number: int) -> bool:
@@ -82,7 +85,10 @@ class Lane:
 
     def answered(self, number: int) -> None:
         """A server is well."""
-        self._paused[number], self._pauses[number] = 0.0, _FIRST_PAUSE
+        self._paused[number] = 0.0
+        self._pauses[number] = _FIRST_PAUSE
 
 
-_lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], Lane]] = WeakKeyDictionary()
+_lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], Lane]] = (
+    WeakKeyDictionary()
+)

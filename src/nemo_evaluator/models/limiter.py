@@ -118,7 +118,11 @@ class Limiter:
         if news:
             self._limited_share += (1.0 - self._limited_share) / max(_MEMORY, 2.0 * self.limit)
             self._limited_streak += 1
-        if news and self._limited_streak < _WAVE + self.limit / 8 and self._limited_share <= _WAVE_SHARE:
+        if (
+            news
+            and self._limited_streak < _WAVE + self.limit / 8
+            and self._limited_share <= _WAVE_SHARE
+        ):
             self.limit = max(1.0, self.limit - 0.5)
         else:
             if retry_after:
@@ -126,18 +130,22 @@ class Limiter:
             if news:
                 self._cut_rate(now)
                 self._halve(now, "429")
-                self._limited_share, self._limited_streak = 0.0, 0
+                self._limited_share = 0.0
+                self._limited_streak = 0
         self._wake()
 
     def hold(self, until: float) -> None:
         """Nobody goes before ``until``, then one alone, until the next ``hold`` or ``reopen``."""
-        self._one_by_one, self._paused_until = True, until
+        self._one_by_one = True
+        self._paused_until = until
         self._wake()
 
     def reopen(self) -> None:
         """The server is back: begin as at the start."""
-        self._one_by_one, self._paused_until = False, 0.0
-        self.limit, self._slow_start = max(self.limit, float(min(_START, self.cap))), True
+        self._one_by_one = False
+        self._paused_until = 0.0
+        self.limit = max(self.limit, float(min(_START, self.cap)))
+        self._slow_start = True
         self._note(monotonic(), "back")
         self._wake()
 
@@ -179,7 +187,11 @@ class Limiter:
             if not waiter.done():
                 self._admit(now)
                 waiter.set_result(None)
-        if self._waiters and self._alarm is None and (self._one_by_one or self.in_flight < int(self.limit)):
+        if (
+            self._waiters
+            and self._alarm is None
+            and (self._one_by_one or self.in_flight < int(self.limit))
+        ):
             when = max(self._paused_until, now)
             if when == math.inf:
                 return
@@ -199,7 +211,10 @@ class Limiter:
         if self._bad >= 3 and self._bad > self._done / 4:
             self._halve(now, "failures")
         elif busy and self.limit < self.cap and not self._held(self._latency / self._done):
-            grown = self.limit * 2 if self._slow_start else max(self.limit + 1, self.limit * 1.1)
+            if self._slow_start:
+                grown = self.limit * 2
+            else:
+                grown = max(self.limit + 1, self.limit * 1.1)
             self.limit = min(float(self.cap), grown)
             if self._slow_start or self.limit == self.cap:
                 self._note(now, "grow")
@@ -207,7 +222,8 @@ class Limiter:
 
     def _begin_round(self, now: float) -> None:
         self._done = self._bad = 0
-        self._latency, self._round_at = 0.0, now
+        self._latency = 0.0
+        self._round_at = now
 
     def _held(self, latency: float) -> bool:
         """True while more requests at once only made each of them slower."""
@@ -268,4 +284,11 @@ class Limiter:
 
     def _note(self, now: float, why: str) -> None:
         rate = self.rate and round(self.rate, 2)
-        self.history.append({"seconds": round(now - self._born, 3), "limit": int(self.limit), "rate": rate, "why": why})
+        self.history.append(
+            {
+                "seconds": round(now - self._born, 3),
+                "limit": int(self.limit),
+                "rate": rate,
+                "why": why,
+            }
+        )

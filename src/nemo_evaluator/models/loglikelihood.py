@@ -24,12 +24,17 @@ class GeneratedToken:
 def generated(body: JsonDict) -> GeneratedToken:
     """The generated token: in the lists of the completions protocol or, as llama.cpp has it, in those of chat."""
     choice = body["choices"][0]
-    text, found = choice.get("text") or "", choice.get("logprobs") or {}
+    text = choice.get("text") or ""
+    found = choice.get("logprobs") or {}
     try:
         if "content" in found:
             one = found["content"][0]
-            best = max((top["logprob"] for top in one.get("top_logprobs") or ()), default=one["logprob"])
-            return GeneratedToken(text, float(one["logprob"]), one["logprob"] >= best, one.get("id"))
+            best = max(
+                (top["logprob"] for top in one.get("top_logprobs") or ()), default=one["logprob"]
+            )
+            return GeneratedToken(
+                text, float(one["logprob"]), one["logprob"] >= best, token_id=one.get("id")
+            )
         return GeneratedToken(text, float(found["token_logprobs"][0]))
     except (KeyError, IndexError, TypeError, AttributeError):
         return GeneratedToken(text)
@@ -42,15 +47,23 @@ def echoed(body: JsonDict, prompt: str | list[int], start: int) -> tuple[float, 
     """
     try:
         found = body["choices"][0]["logprobs"]
-        values, tops = found["token_logprobs"][:-1], found["top_logprobs"]
+        values = found["token_logprobs"][:-1]
+        tops = found["top_logprobs"]
         if isinstance(prompt, list):
             if len(values) != len(prompt):
                 return None
         else:
-            start = next((at for at, offset in enumerate(found["text_offset"][:-1]) if offset >= start), len(values))
+            start = next(
+                (at for at, offset in enumerate(found["text_offset"][:-1]) if offset >= start),
+                len(values),
+            )
         scored = values[start:]
-        greedy = all(value == max(top.values()) for value, top in zip(scored, tops[start:], strict=False))
-        return (sum(scored), greedy) if scored else None
+        greedy = all(
+            value == max(top.values()) for value, top in zip(scored, tops[start:], strict=False)
+        )
+        if scored:
+            return (sum(scored), greedy)
+        return None
     except (KeyError, IndexError, TypeError, AttributeError, ValueError):
         return None
 
@@ -58,5 +71,7 @@ def echoed(body: JsonDict, prompt: str | list[int], start: int) -> tuple[float, 
 def no_loglikelihoods(service: str) -> RequestRejectedError:
     """The error for a server that does not say how likely a prompt is."""
     text = f"{service} does not give the log-probabilities of a prompt (echo with logprobs)"
-    hint = "serve the model with vLLM, SGLang or llama.cpp (which needs token ids: params.tokenizer), "
+    hint = (
+        "serve the model with vLLM, SGLang or llama.cpp (which needs token ids: params.tokenizer), "
+    )
     return RequestRejectedError(text, hint=hint + "or take a benchmark that generates")

@@ -31,10 +31,14 @@ def split_message(message: JsonDict) -> tuple[str, str | None]:
     said = message.get("reasoning_content") or message.get("reasoning")
     if said:
         return content, said
-    return split_think(content) if _CLOSE in content else (content, None)
+    if _CLOSE in content:
+        return split_think(content)
+    return (content, None)
 
 
 def cut_pattern(pattern: re.Pattern[str], content: str) -> tuple[str, str | None]:
     """Content without what ``pattern`` matches, and what was cut."""
     cut = [match.group(0) for match in pattern.finditer(content)]
-    return (pattern.sub("", content).strip(), "\n".join(cut)) if cut else (content.strip(), None)
+    if cut:
+        return (pattern.sub("", content).strip(), "\n".join(cut))
+    return (content.strip(), None)

@@ -25,8 +25,13 @@ def flaw_of(path: str, body: JsonDict) -> str | None:
     if check is None:
         return None
     # Every reply passes here: what is as it should be is told by its type alone.
-    model, identity = body.get("model"), body.get("id")
-    if type(model) is not str or type(identity) is not str or len(model) + len(identity) > _LONGEST_WORD:
+    model = body.get("model")
+    identity = body.get("id")
+    if (
+        type(model) is not str
+        or type(identity) is not str
+        or len(model) + len(identity) > _LONGEST_WORD
+    ):
         _keep_words(body, "model", "id")
     if type(body.get("usage")) is not dict:
         body.pop("usage", None)
@@ -38,10 +43,14 @@ def _chat(body: JsonDict) -> str | None:
     if type(choices) is not list or not choices:
         return _without(body, "choices")
     for choice in choices:
-        message = choice.get("message") if type(choice) is dict else None
+        if type(choice) is dict:
+            message = choice.get("message")
+        else:
+            message = None
         if type(message) is not dict:
             return "with a choice that has no message"
-        reason, content = choice.get("finish_reason"), message.get("content")
+        reason = choice.get("finish_reason")
+        content = message.get("content")
         if type(reason) is not str or len(reason) > _LONGEST_WORD:
             _keep_words(choice, "finish_reason")
         elif reason in _BROKEN_OFF:
@@ -63,7 +72,9 @@ def _further(message: JsonDict) -> str | None:
     for name in ("reasoning_content", "reasoning"):
         if message.get(name) is not None and type(message[name]) is not str:
             del message[name]
-    return _tool_calls(message["tool_calls"]) if message.get("tool_calls") else None
+    if message.get("tool_calls"):
+        return _tool_calls(message["tool_calls"])
+    return None
 
 
 def _text(body: JsonDict) -> str | None:
@@ -73,7 +84,8 @@ def _text(body: JsonDict) -> str | None:
     for choice in choices:
         if type(choice) is not dict:
             return "with a choice that is not an object"
-        reason, text = choice.get("finish_reason"), choice.get("text", "")
+        reason = choice.get("finish_reason")
+        text = choice.get("text", "")
         if type(reason) is not str or len(reason) > _LONGEST_WORD:
             _keep_words(choice, "finish_reason")
         elif reason in _BROKEN_OFF:
@@ -103,7 +115,10 @@ def _responses(body: JsonDict) -> str | None:
                     _keep_words(part, "text", "refusal", longest=None)
         if item.get("type") == "function_call":
             _keep_words(item, "id", "call_id")
-            if type(item.get("name")) is not str or type(item.get("arguments", "")) not in (str, dict):
+            if type(item.get("name")) is not str or type(item.get("arguments", "")) not in (
+                str,
+                dict,
+            ):
                 return "with a malformed function call"
     return None
 
@@ -113,7 +128,10 @@ def _embeddings(body: JsonDict) -> str | None:
     if type(rows) is not list:
         return _without(body, "data")
     for row in rows:
-        vector = row.get("embedding") if type(row) is dict else None
+        if type(row) is dict:
+            vector = row.get("embedding")
+        else:
+            vector = None
         if type(vector) is not list or type(row.get("index")) is not int:
             return "with an embedding that has no index or no vector"
         if not all(type(number) in (float, int) for number in vector):
@@ -131,8 +149,12 @@ _CHECKS: Final[dict[str, Callable[[JsonDict], str | None]]] = {
 
 def _without(body: JsonDict, key: str) -> str:
     error = body.get("error")
-    said = (as_word(error.get("message"), _LONGEST_NOTE) if type(error) is dict else "") or text_of(error)
-    return f"with an error inside: {said[:_LONGEST_NOTE]}" if error else f"without {key}"
+    said = (as_word(error.get("message"), _LONGEST_NOTE) if type(error) is dict else "") or text_of(
+        error
+    )
+    if error:
+        return f"with an error inside: {said[:_LONGEST_NOTE]}"
+    return f"without {key}"
 
 
 def _keep_words(fields: JsonDict, *names: str, longest: int | None = _LONGEST_WORD) -> None:
@@ -161,7 +183,10 @@ def _tool_calls(calls: Any) -> str | None:
     if type(calls) is not list:
         return "with tool calls that are not a list"
     for call in calls:
-        function = call.get("function") if type(call) is dict else None
+        if type(call) is dict:
+            function = call.get("function")
+        else:
+            function = None
         if type(function) is not dict or type(function.get("name")) is not str:
             return "with a tool call that names no function"
         if type(function.get("arguments") or "") not in (str, dict):

@@ -20,7 +20,10 @@ def to_responses(chat: JsonDict) -> JsonDict:
         elif key == "tools":
             body["tools"] = [_tool(tool) for tool in value]
         elif key == "tool_choice" and isinstance(value, dict):
-            body["tool_choice"] = {"type": "function", "name": (value.get("function") or {}).get("name")}
+            body["tool_choice"] = {
+                "type": "function",
+                "name": (value.get("function") or {}).get("name"),
+            }
         elif key == "response_format":
             body["text"] = {"format": _format(value)}
         elif key == "reasoning_effort":
@@ -34,7 +37,11 @@ def _items(message: Message) -> Iterable[JsonDict]:
     role = message.get("role")
     content = message.get("content")
     if role == "tool":
-        yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": text_of(content)}
+        yield {
+            "type": "function_call_output",
+            "call_id": message.get("tool_call_id"),
+            "output": text_of(content),
+        }
         return
     if content:
         yield {"role": role, "content": _parts(content, assistant=role == "assistant")}
@@ -50,7 +57,9 @@ def _items(message: Message) -> Iterable[JsonDict]:
 
 def _parts(content: Any, *, assistant: bool) -> Any:
     if isinstance(content, str):
-        return [{"type": "output_text", "text": content}] if assistant else content
+        if assistant:
+            return [{"type": "output_text", "text": content}]
+        return content
     kind = "output_text" if assistant else "input_text"
     parts = []
     for part in content:
@@ -58,9 +67,16 @@ def _parts(content: Any, *, assistant: bool) -> Any:
             parts.append({"type": kind, "text": part.get("text", "")})
         elif part.get("type") == "image_url":
             image = part.get("image_url") or {}
-            image = image if isinstance(image, dict) else {"url": image}
+            if isinstance(image, dict):
+                image = image
+            else:
+                image = {"url": image}
             parts.append(
-                {"type": "input_image", "image_url": image.get("url"), "detail": image.get("detail") or "auto"}
+                {
+                    "type": "input_image",
+                    "image_url": image.get("url"),
+                    "detail": image.get("detail") or "auto",
+                }
             )
         else:
             parts.append(part)
@@ -69,12 +85,16 @@ def _parts(content: Any, *, assistant: bool) -> Any:
 
 def _tool(tool: JsonDict) -> JsonDict:
     function = tool.get("function")
-    return {"type": "function", **function} if isinstance(function, dict) else tool
+    if isinstance(function, dict):
+        return {"type": "function", **function}
+    return tool
 
 
 def _format(value: JsonDict) -> JsonDict:
     schema = value.get("json_schema")
-    return {"type": "json_schema", **schema} if isinstance(schema, dict) else value
+    if isinstance(schema, dict):
+        return {"type": "json_schema", **schema}
+    return value
 
 
 def chat_of_response(body: JsonDict) -> JsonDict:
@@ -84,26 +104,36 @@ def chat_of_response(body: JsonDict) -> JsonDict:
     calls: list[JsonDict] = []
     for item in (one for one in as_list(body.get("output")) if isinstance(one, dict)):
         kind = item.get("type")
-        parts = [part for part in item.get("content") or item.get("summary") or () if isinstance(part, dict)]
+        parts: list[dict[Any, Any]] = []
+        for part in item.get("content") or item.get("summary") or ():
+            if isinstance(part, dict):
+                parts.append(part)
         if kind == "message":
             texts += [part.get("text") or part.get("refusal") or "" for part in parts]
         elif kind == "reasoning":
             reasoning += [part.get("text") or "" for part in parts]
         elif kind == "function_call":
-            calls.append(call_of(item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments")))
+            calls.append(
+                call_of(
+                    item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments")
+                )
+            )
     message: JsonDict = {"role": "assistant", "content": "".join(texts)}
     if any(reasoning):
         message["reasoning_content"] = "\n".join(reasoning)
     if calls:
         message["tool_calls"] = calls
     usage = as_dict(body.get("usage"))
-    given, made = as_count(usage.get("input_tokens")) or 0, as_count(usage.get("output_tokens")) or 0
+    given = as_count(usage.get("input_tokens")) or 0
+    made = as_count(usage.get("output_tokens")) or 0
     return {
         "id": body.get("id"),
         "object": "chat.completion",
         "created": as_count(body.get("created_at")) or 0,
         "model": body.get("model"),
-        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(body, bool(calls))}],
+        "choices": [
+            {"index": 0, "message": message, "finish_reason": finish_reason(body, bool(calls))}
+        ],
         "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
     }
 
@@ -127,5 +157,7 @@ def finish_reason(body: JsonDict, has_calls: bool) -> str:
     if body.get("status") == "incomplete":
         details = body.get("incomplete_details") or {}
         reason = details.get("reason")
-        return "length" if reason in (None, "max_output_tokens") else as_word(reason)
+        if reason in (None, "max_output_tokens"):
+            return "length"
+        return as_word(reason)
     return "tool_calls" if has_calls else "stop"

@@ -58,7 +58,10 @@ class Transport:
         self.endpoint = endpoint
         self.stats = TransportStats()
         self._proxy = proxy_for(endpoint.url)
-        self._heads = [RequestHeads(replace(endpoint, url=url), self._proxy) for url in endpoint.urls]
+        heads: list[RequestHeads] = []
+        for url in endpoint.urls:
+            heads.append(RequestHeads(replace(endpoint, url=url), self._proxy))
+        self._heads = heads
         self._lane: Lane | None = None
 
     @property
@@ -70,7 +73,8 @@ class Transport:
 
     async def close(self) -> None:
         """Give the pool back."""
-        lane, self._lane = self._lane, None
+        lane = self._lane
+        self._lane = None
         if lane is not None:
             await lane.leave()
 
@@ -83,10 +87,12 @@ class Transport:
     async def _send(self, request: ModelRequest) -> ModelReply:
         endpoint = self.endpoint
         body, data = self._prepared(request)
-        attempt, queued = 0, 0.0
+        attempt = 0
+        queued = 0.0
         reply: ModelReply | None
         lane = self._lane or self.lane
-        limiter, breaker = lane.limiter, lane.breaker
+        limiter = lane.limiter
+        breaker = lane.breaker
         while True:
             attempt += 1
             try:
@@ -97,9 +103,11 @@ class Transport:
                 reply = await self._once(request, data, limiter)
             except TransportError as error:
                 failed: BoundaryError = error
-                failed.attempts, reply = attempt, None
+                failed.attempts = attempt
+                reply = None
             else:
-                reply.attempts, reply.queue_ms = attempt, queued
+                reply.attempts = attempt
+                reply.queue_ms = queued
                 reply.sent = body
                 if reply.status < 400:
                     self.stats.replies += 1
@@ -110,7 +118,9 @@ class Transport:
             if self._outage(request, failed, breaker):
                 attempt -= 1
             elif endpoint.retry.wants(failed, attempt):
-                await self._back_off(failed, attempt, request.scope.health if request.scope is not None else None)
+                await self._back_off(
+                    failed, attempt, request.scope.health if request.scope is not None else None
+                )
             else:
                 self.stats.failures += 1
                 if reply is None:
@@ -119,7 +129,10 @@ class Transport:
 
     def _outage(self, request: ModelRequest, failed: BoundaryError, breaker: Breaker) -> bool:
         """Whether a failed request waits for the server to come back, which is no try of its own."""
-        wire = failed.__cause__ if isinstance(failed.__cause__, WireError) else None
+        if isinstance(failed.__cause__, WireError):
+            wire: WireError | None = failed.__cause__
+        else:
+            wire = None
         if wire is not None and wire.own:
             # Nothing was learned of the server.
             return False
@@ -131,13 +144,22 @@ class Transport:
             return False
         if self.endpoint.lost is not None and (why := self.endpoint.lost()):
             self.stats.failures += 1
-            raise OutageError(f"{self.endpoint.name}: {why}", hint="mend it, then run the same command with --resume")
+            raise OutageError(
+                f"{self.endpoint.name}: {why}",
+                hint="mend it, then run the same command with --resume",
+            )
         try:
-            breaker.failed(id(request), failed, self.endpoint, connected=wire is None or wire.connected)
+            breaker.failed(
+                id(request), failed, self.endpoint, connected=wire is None or wire.connected
+            )
         except OutageError:
             self.stats.failures += 1
             raise
-        if breaker.outage is not None and request.scope is not None and request.scope.health is not None:
+        if (
+            breaker.outage is not None
+            and request.scope is not None
+            and request.scope.health is not None
+        ):
             request.scope.health.outage = breaker.outage
         return breaker.outage is not None
 
@@ -150,14 +172,20 @@ class Transport:
             # What a tool or a dataset brought in (surrogates, huge numbers) is mended; objects are a mistake.
             return orjson.dumps(plain(body, _refused))
         except TypeError as error:
-            raise RequestRejectedError(f"{self.endpoint.name}: the request is not JSON: {error}") from error
+            raise RequestRejectedError(
+                f"{self.endpoint.name}: the request is not JSON: {error}"
+            ) from error
 
     def _prepared(self, request: ModelRequest) -> tuple[JsonDict, bytes]:
         """The body that is sent, and its bytes."""
         body = request.body
         if self.endpoint.extra_body:
             body = {**body, **self.endpoint.extra_body}
-        if body.get("stream") is True and request.path == "/chat/completions" and "stream_options" not in body:
+        if (
+            body.get("stream") is True
+            and request.path == "/chat/completions"
+            and "stream_options" not in body
+        ):
             body = {**body, "stream_options": {"include_usage": True}}
         data = self._encoded(body)
         # Its bytes tell at once of nearly every request that there is nothing to guard.
@@ -167,10 +195,15 @@ class Transport:
         return body, data
 
     async def _back_off(self, failed: BoundaryError, attempt: int, health: Health | None) -> None:
-        asked = failed.retry_after if isinstance(failed, RateLimitError) else None
+        if isinstance(failed, RateLimitError):
+            asked = failed.retry_after
+        else:
+            asked = None
         longest = min(self.endpoint.timeouts.total, LONGEST_PAUSE)
         if asked is not None and asked > longest:
-            failed.hint = f"the server asks to wait {asked:.0f} s, longer than we do ({longest:.0f} s)"
+            failed.hint = (
+                f"the server asks to wait {asked:.0f} s, longer than we do ({longest:.0f} s)"
+            )
             self.stats.failures += 1
             raise failed
         self.stats.retries += 1
@@ -182,8 +215,14 @@ class Transport:
         """One try: one exchange, and what the limiter learns from it."""
         sent_at = monotonic()
         try:
-            if request.scope is not None and request.scope.interrupted is not None and request.scope.interrupted():
-                raise InterruptedRunError("the run was interrupted before this request was sent", attempts=0)
+            if (
+                request.scope is not None
+                and request.scope.interrupted is not None
+                and request.scope.interrupted()
+            ):
+                raise InterruptedRunError(
+                    "the run was interrupted before this request was sent", attempts=0
+                )
             self.stats.requests += 1
             reply = await self._exchange(request, data)
         except TransportError:
@@ -233,7 +272,9 @@ class Transport:
             reply.latency_ms = (answer.last_byte_at - answer.sent_at) * 1000.0
             return self._reply(request.path, answer, reply)
         reply.stream = Stream(self._events(answer.stream), closes=answer.stream)
-        return await self._gather(request.path, reply, answer) if request.whole else reply
+        if request.whole:
+            return await self._gather(request.path, reply, answer)
+        return reply
 
     def _check_proxy(self, status: int) -> None:
         """A proxy that wants a login says so in the server's place, and may close before it has read the request."""
@@ -242,17 +283,22 @@ class Transport:
 
     def _reply(self, path: str, answer: Answer, reply: ModelReply) -> ModelReply:
         """A whole answer as a reply; a 200 that is not what the protocol says raises TransportError."""
-        status, raw = answer.status, answer.body
+        status = answer.status
+        raw = answer.body
         flaw: str | None
         try:
             body = orjson.loads(raw)
             flaw = "with JSON that is not an object"
         except orjson.JSONDecodeError:
-            body, shown = None, raw[:80].decode("utf-8", "replace")
+            body = None
+            shown = raw[:80].decode("utf-8", "replace")
             flaw = f"without JSON ({answer.content_type}, {len(raw)} bytes): {shown!r}"
         if isinstance(body, dict):
             reply.body = body
-            flaw = flaw_of(path, body) if status < 400 else None
+            if status < 400:
+                flaw = flaw_of(path, body)
+            else:
+                flaw = None
         else:
             reply.raw = raw
         if flaw is not None and status < 400:
@@ -283,7 +329,8 @@ class Transport:
         flaw = flaw_of(path, body)
         if flaw is not None:
             raise TransportError(f"{name}: a stream {flaw}")
-        reply.stream, reply.body = None, body
+        reply.stream = None
+        reply.body = body
         if reader.first_token_at is not None:
             reply.first_token_ms = (reader.first_token_at - answer.sent_at) * 1000.0
         return reply

@@ -88,7 +88,9 @@ class Stream:
         *,
         closes: Any = None,
     ) -> None:
-        self._source, self.on_end, self._closes = source, on_end, closes
+        self._source = source
+        self.on_end = on_end
+        self._closes = closes
 
     def __aiter__(self) -> Self:
         return self
@@ -112,7 +114,8 @@ class Stream:
         self._end(GeneratorExit())
 
     def _end(self, error: BaseException | None) -> None:
-        on_end, self.on_end = self.on_end, None
+        on_end = self.on_end
+        self.on_end = None
         if on_end is not None:
             on_end(error)
 

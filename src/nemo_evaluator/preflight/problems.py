@@ -50,7 +50,11 @@ _PRICE = "add price: {input: ..., output: ...} (USD per million tokens) to the s
 
 
 def find_problems(
-    loaded: LoadedConfig, shard: Shard | None = None, *, file_only: bool = False, pinging: bool = False
+    loaded: LoadedConfig,
+    shard: Shard | None = None,
+    *,
+    file_only: bool = False,
+    pinging: bool = False,
 ) -> list[Problem]:
     """Every problem: kinds, names, exports, budgets, and what opening the benchmarks shows. Cautions are added to the
     config's warnings.
@@ -61,7 +65,9 @@ def find_problems(
     Datasets are opened and one problem of each benchmark is made; sandboxes are tried. On a cluster that is done by
     the run itself, where it has them.
     """
-    problems = [loaded.document.problem(*one) for one in (*unsupported(loaded.config), *_unknown(loaded.config))]
+    problems: list[Problem] = []
+    for one in (*unsupported(loaded.config), *_unknown(loaded.config)):
+        problems.append(loaded.document.problem(*one))
     if file_only:
         return problems
     unknown = {problem.path for problem in problems}
@@ -69,7 +75,9 @@ def find_problems(
     return problems + [loaded.document.problem(*one) for one in dict.fromkeys(found)]
 
 
-async def _around(loaded: LoadedConfig, unknown: set[str], shard: Shard | None, *, pinging: bool) -> list[Found]:
+async def _around(
+    loaded: LoadedConfig, unknown: set[str], shard: Shard | None, *, pinging: bool
+) -> list[Found]:
     """What is wrong with what the config stands on, but not for benchmarks that are ``unknown`` anyway."""
     config = loaded.config
     found = [*_raised(("output", "export"), _check_exports, config.output), *_prices(config)]
@@ -108,7 +116,8 @@ def _unsupported(model: BaseModel, path: Path, named: list[Any]) -> Iterator[Fou
             if place[-1] == "sandbox" and one in named:
                 # Spoken of where it is defined.
                 continue
-            kinds, word = groups.get(name), getattr(one, "type", "")
+            kinds = groups.get(name)
+            word = getattr(one, "type", "")
             if kinds is not None and (missing := kinds.get(word).missing) is not None:
                 message = f"{kinds.kind} {word!r} is {missing}"
                 yield (*place, "type"), message, f"supported: {', '.join(kinds.ready())}"
@@ -134,13 +143,15 @@ async def _opened(bench: BenchmarkConfig, path: Path) -> AsyncIterator[Found]:
         return
     try:
         with boundary(Cause.SEED):
-            environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
+            environment = get_environment(
+                bench.name, num_fewshot=bench.fewshot, params=bench.params
+            )
     except NelError as error:
         yield _said(error, (*path, "name"))
         return
     try:
         facts = environment.facts()
-        for one in _unjudged(bench.scoring, bench.name, facts, (*path, "scoring")):
+        for one in _unjudged(bench.scoring, bench.name, facts, path=(*path, "scoring")):
             yield one
         if bench.sandbox.type != "none" or SANDBOX in facts.needs:
             async for one in _sandbox(bench, (*path, "sandbox")):
@@ -153,7 +164,8 @@ async def _opened(bench: BenchmarkConfig, path: Path) -> AsyncIterator[Found]:
                     await environment.prepare()
                     problem = await environment.seed(chosen[0] if chosen else 0)
                     place = "instruction_template"
-                    if text := load_template(bench.instruction_template):
+                    text = load_template(bench.instruction_template)
+                    if text:
                         InstructionTemplate(text).apply(problem)
         except NelError as error:
             yield _said(error, (*path, "only" if bench.only and "hash" in error.message else place))
@@ -180,16 +192,25 @@ def _prices(config: EvalConfig) -> Iterator[Found]:
     everywhere = config.budget is not None and config.budget.usd is not None
     for number, bench in enumerate(config.benchmarks):
         blocks = {"budget": bench.budget, "step_limits": bench.step_limits}
-        own = next((name for name, block in blocks.items() if block is not None and block.usd is not None), None)
+        own = next(
+            (name for name, block in blocks.items() if block is not None and block.usd is not None),
+            None,
+        )
         if own is None and not everywhere:
             continue
-        path: Path = ("benchmarks", number, own, "usd") if own else ("budget", "usd")
+        if own:
+            path: Path = ("benchmarks", number, own, "usd")
+        else:
+            path = ("budget", "usd")
         judges = [getattr(metric, "service", None) for metric in bench.scoring.metrics]
         for name in dict.fromkeys([bench.solver.model_service, *judges]):
             if name is None or name not in config.model_services():
                 continue
             try:
-                known = price_of(endpoint_of(name, config.services[name], url=config.base_url(name))) is not None
+                known = (
+                    price_of(endpoint_of(name, config.services[name], url=config.base_url(name)))
+                    is not None
+                )
             except NelError as error:
                 yield _said(error, ("services", name))
                 continue
@@ -197,7 +218,9 @@ def _prices(config: EvalConfig) -> Iterator[Found]:
                 yield path, f"a budget in USD needs the price of service {name!r}", _PRICE
 
 
-def _raised(path: Path, look: Callable[..., object], *given: object, hint: str = _NO_HINT) -> list[Found]:
+def _raised(
+    path: Path, look: Callable[..., object], *given: object, hint: str = _NO_HINT
+) -> list[Found]:
     try:
         look(*given)
     except NelError as error:
@@ -213,27 +236,37 @@ def _said(error: NelError, path: Path, hint: str = _NO_HINT) -> Found:
 
 def _unknown(config: EvalConfig) -> Iterator[Found]:
     for number, benchmark in enumerate(config.benchmarks):
-        unknown, name = list(_benchmark(benchmark.name, ("benchmarks", number, "name"))), as_uri(benchmark.name)
+        unknown = list(_benchmark(benchmark.name, ("benchmarks", number, "name")))
+        name = as_uri(benchmark.name)
         yield from unknown
         # Those in files and behind URIs say when they are opened that they need a judge.
         if not unknown and "://" not in name and ".py" not in name:
             facts = environment_class(name).facts()
-            yield from _unjudged(benchmark.scoring, name, facts, ("benchmarks", number, "scoring"))
+            yield from _unjudged(
+                benchmark.scoring, name, facts, path=("benchmarks", number, "scoring")
+            )
         for place, metric in enumerate(benchmark.scoring.metrics):
-            if (file := getattr(metric, "rubric_file", None)) is not None:
+            file = getattr(metric, "rubric_file", None)
+            if file is not None:
                 path = ("benchmarks", number, "scoring", "metrics", place, "rubric_file")
                 yield from _raised(path, find_file, file, hint="")
         place_of = ("benchmarks", number, "instruction_template")
-        yield from _raised(place_of, load_template, benchmark.instruction_template, hint="give a path, or off")
+        yield from _raised(
+            place_of, load_template, benchmark.instruction_template, hint="give a path, or off"
+        )
 
 
 def _benchmark(name: str, path: Path) -> Iterator[Found]:
     scheme, separator, _ = as_uri(name).partition("://")
     if separator:
-        if (why := SCHEMES.get(scheme).missing) is not None:
+        why = SCHEMES.get(scheme).missing
+        if why is not None:
             yield path, f"{scheme}:// benchmarks are {why}", "see `nel list` for those that are"
         return
-    file = name if name.endswith(".py") else name.rpartition(":")[0]
+    if name.endswith(".py"):
+        file = name
+    else:
+        file = name.rpartition(":")[0]
     if file.endswith(".py"):
         yield from _raised(path, find_file, file, hint="")
     elif name.lower().replace("_", "-") in _PLANNED:
@@ -242,7 +275,13 @@ def _benchmark(name: str, path: Path) -> Iterator[Found]:
         yield path, f"unknown benchmark {name!r}", did_you_mean(name, list_environments())
 
 
-def _unjudged(scoring: ScoringConfig, name: str, facts: EnvironmentFacts, path: Path) -> Iterator[Found]:
+def _unjudged(
+    scoring: ScoringConfig, name: str, facts: EnvironmentFacts, path: Path
+) -> Iterator[Found]:
     judged = scoring.primary is not None or any(metric.type in JUDGES for metric in scoring.metrics)
-    if scoring.include_defaults and not judged and lacks_judge(facts, allow_fallback=scoring.allow_fallback):
+    if (
+        scoring.include_defaults
+        and not judged
+        and lacks_judge(facts, allow_fallback=scoring.allow_fallback)
+    ):
         yield path, f"{name}: {NEEDS_JUDGE}", judge_hint(facts)

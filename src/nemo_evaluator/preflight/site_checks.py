@@ -23,9 +23,12 @@ _SCARCE: Final = 200 * 1024**2
 _LENGTH: Final = re.compile(r"--(?:max-model-len|context-length|max_seq_len)[= ](\d+)")
 _ENGINES: Final = ("vllm", "sglang", "trt_llm")
 # Registries and parts of them that anybody may pull from.
-_PUBLIC: Final = re.compile(r"[^/]+$|[^/.:]+/|docker\.io/|quay\.io/|ghcr\.io/|public\.ecr\.aws/|nvcr\.io/nvidia/")
+_PUBLIC: Final = re.compile(
+    r"[^/]+$|[^/.:]+/|docker\.io/|quay\.io/|ghcr\.io/|public\.ecr\.aws/|nvcr\.io/nvidia/"
+)
 _HELLO: Final[list[Message]] = [{"role": "user", "content": "Hi"}]
-_SHORT, _PATIENCE = 16, 60.0
+_SHORT = 16
+_PATIENCE = 60.0
 _PLACES: Final[dict[type[NelError], str]] = {AuthError: "api_key", NotFoundError: "model"}
 _STORED: Final = (".docker/config.json", ".config/enroot/.credentials")
 
@@ -41,10 +44,26 @@ def check_site(config: EvalConfig) -> Iterator[Found]:
         for number, mount in enumerate(service.container_mounts):
             if not Path(mount.partition(":")[0]).exists():
                 hint = "create it, or correct the mount: HOST:CONTAINER[:ro]"
-                yield (*path, "container_mounts", number), f"{mount.partition(':')[0]} does not exist here", hint
-        if service.type in _ENGINES and service.model.startswith("/") and not Path(service.model).exists():
-            yield (*path, "model"), f"there is no checkpoint at {service.model}", "give its folder, or ORG/NAME"
-        sizes = (service.tensor_parallel_size, service.pipeline_parallel_size, service.data_parallel_size)
+                yield (
+                    (*path, "container_mounts", number),
+                    f"{mount.partition(':')[0]} does not exist here",
+                    hint,
+                )
+        if (
+            service.type in _ENGINES
+            and service.model.startswith("/")
+            and not Path(service.model).exists()
+        ):
+            yield (
+                (*path, "model"),
+                f"there is no checkpoint at {service.model}",
+                "give its folder, or ORG/NAME",
+            )
+        sizes = (
+            service.tensor_parallel_size,
+            service.pipeline_parallel_size,
+            service.data_parallel_size,
+        )
         wanted = math.prod([service.replicas, *(size or 1 for size in sizes)])
         if wanted > 1 and service.gpus != 0 and wanted > (gpus := _gpus()) > 0:
             said = f"{wanted} GPUs are needed, and there are {gpus}"
@@ -57,7 +76,9 @@ def disk_cautions(config: EvalConfig) -> list[str]:
     there = next(one for one in (folder, *folder.parents) if one.exists())
     if config.cluster.type != "local" or (free := shutil.disk_usage(there).free) >= _SCARCE:
         return []
-    return [f"only {free // 1024**2} MB are free in {there}; free some, or write elsewhere: -o FOLDER"]
+    return [
+        f"only {free // 1024**2} MB are free in {there}; free some, or write elsewhere: -o FOLDER"
+    ]
 
 
 def registry_cautions(config: EvalConfig) -> list[str]:
@@ -68,7 +89,10 @@ def registry_cautions(config: EvalConfig) -> list[str]:
     images |= {name.partition("://")[2].partition("#")[0] for name in names}
     files = [Path.home() / name for name in _STORED]
     stored = "\n".join(file.read_text(errors="replace") for file in files if file.is_file())
-    private = [image for image in images if image and not image.startswith(("/", ".")) and not _PUBLIC.match(image)]
+    private: list[Any] = []
+    for image in images:
+        if image and not image.startswith(("/", ".")) and not _PUBLIC.match(image):
+            private.append(image)
     return [
         f"{image} may be private, and ~/{' and ~/'.join(_STORED)} hold no credentials for {image.partition('/')[0]}"
         for image in sorted(private)
@@ -87,9 +111,15 @@ async def ping(config: EvalConfig) -> AsyncIterator[Found]:
         endpoint = endpoint_of(name, config.services[name], url=config.base_url(name))
         async with Client(replace(endpoint, retry=RetryConfig(max_retries=0))) as client:
             try:
-                await asyncio.wait_for(client.chat(_HELLO, generation={"max_tokens": _SHORT}), _PATIENCE)
+                await asyncio.wait_for(
+                    client.chat(_HELLO, generation={"max_tokens": _SHORT}), _PATIENCE
+                )
             except TimeoutError:
-                yield ("services", name, "url"), f"no answer within {_PATIENCE:.0f} s", "is the server overloaded?"
+                yield (
+                    ("services", name, "url"),
+                    f"no answer within {_PATIENCE:.0f} s",
+                    "is the server overloaded?",
+                )
             except NelError as error:
                 hint = error.hint or "check the service's url, model and api_key"
                 yield ("services", name, _PLACES.get(type(error), "url")), error.message, hint
@@ -100,7 +130,11 @@ def _context(config: EvalConfig, name: str, service: ManagedService) -> Iterator
     if found is None:
         return
     places: dict[tuple[str | int, ...], Any] = {("services", name): service}
-    asking = [(number, one.solver) for number, one in enumerate(config.benchmarks) if one.solver.model_service == name]
+    asking = [
+        (number, one.solver)
+        for number, one in enumerate(config.benchmarks)
+        if one.solver.model_service == name
+    ]
     places |= {("benchmarks", number, "solver"): solver for number, solver in asking}
     for path, owner in places.items():
         most = getattr(getattr(owner, "generation", None), "max_tokens", None)
@@ -114,7 +148,11 @@ def _context(config: EvalConfig, name: str, service: ManagedService) -> Iterator
 def _gpus() -> int:
     """NVIDIA GPUs of this machine; 0 where that cannot be said."""
     try:
-        done = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, timeout=20)
+        done = subprocess.run(
+            ["nvidia-smi", "--list-gpus"], capture_output=True, text=True, timeout=20
+        )
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    return len(done.stdout.strip().splitlines()) if done.returncode == 0 else 0
+    if done.returncode == 0:
+        return len(done.stdout.strip().splitlines())
+    return 0

@@ -37,7 +37,11 @@ def template(name: str, escape: Callable[[object], str] | None = None) -> Templa
 
 def plain_text(name: str, width: int | None = None, **values: Any) -> str:
     """A template for the terminal; lines that are longer than ``width`` are broken, what follows stands further in."""
-    lines = words.printable(template(name, str).render({"w": words, "width": width, **values})).rstrip().split("\n")
+    lines = (
+        words.printable(template(name, str).render({"w": words, "width": width, **values}))
+        .rstrip()
+        .split("\n")
+    )
     if width is not None:
         lines = [part for line in lines for part in _broken(line, max(width, 40))]
     return "\n".join(lines) + "\n"

@@ -32,11 +32,17 @@ class PlotMark:
     @property
     def known(self) -> list[float]:
         """The value, its bounds and its limit, as far as they are known."""
-        return [v for v in (self.value, self.lower, self.upper, self.limit) if v is not None and not math.isnan(v)]
+        results: list[float] = []
+        for v in (self.value, self.lower, self.upper, self.limit):
+            if v is not None and not math.isnan(v):
+                results.append(v)
+        return results
 
     @property
     def whisker(self) -> tuple[float, float] | None:
-        return None if self.lower is None or self.upper is None else (self.lower, self.upper)
+        if self.lower is None or self.upper is None:
+            return None
+        return (self.lower, self.upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +58,16 @@ class IntervalPlot:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        known = [value for mark in self.whole or self.marks for value in mark.known]
+        known: list[float] = []
+        for mark in self.whole or self.marks:
+            for value in mark.known:
+                known.append(value)
         if self.limit is not None:
             known += [0.0, 1.4 * self.limit, -0.6 * self.limit]
         elif not known or (min(known) >= 0 and max(known) <= 1):
             return 0.0, 1.0
-        low, high = min(known), max(known)
+        low = min(known)
+        high = max(known)
         pad = 0.05 * (high - min(low, 0.0)) or 0.05
         return (low - pad if self.limit is not None else min(low - pad, 0.0)), high + pad
 
@@ -69,7 +79,10 @@ class IntervalPlot:
     @property
     def ticks(self) -> list[tuple[float, str]]:
         shown = "{:+g}" if self.limit is not None else "{:,g}"
-        return [(self.at(tick), shown.format(tick) if tick else "0") for tick in ticks(*self.bounds)]
+        results: list[tuple[float, str]] = []
+        for tick in ticks(*self.bounds):
+            results.append((self.at(tick), shown.format(tick) if tick else "0"))
+        return results
 
     @property
     def groups(self) -> bool:
@@ -101,22 +114,30 @@ class Bins:
 
     def x(self, value: float) -> float:
         """Where a value lies; the tail is not on the scale."""
-        edges, end = self.histogram.edges, len(self.histogram.counts) - self.tail
+        edges = self.histogram.edges
+        end = len(self.histogram.counts) - self.tail
         return round(self.left + end * self.width * (value - edges[0]) / (edges[end] - edges[0]), 2)
 
     def y(self, count: float) -> float:
-        return round(self.base - (self.base - self.top) * count / (max(self.histogram.counts) or 1), 2)
+        return round(
+            self.base - (self.base - self.top) * count / (max(self.histogram.counts) or 1), 2
+        )
 
     @property
     def bars(self) -> list[tuple[float, float, str]]:
         """Left edge, top and words of each bar."""
-        edges, counts = self.histogram.edges, self.histogram.counts
+        edges = self.histogram.edges
+        counts = self.histogram.counts
         said = [f"{low:,.0f} to {high:,.0f} {self.unit}" for low, high in pairwise(edges)]
-        return [(round(self.left + at * self.width, 2), self.y(n), f"{said[at]}: {n:,}") for at, n in enumerate(counts)]
+        results: list[tuple[float, float, str]] = []
+        for at, n in enumerate(counts):
+            results.append((round(self.left + at * self.width, 2), self.y(n), f"{said[at]}: {n:,}"))
+        return results
 
     @property
     def x_ticks(self) -> list[tuple[float, str]]:
-        edges, end = self.histogram.edges, len(self.histogram.counts) - self.tail
+        edges = self.histogram.edges
+        end = len(self.histogram.counts) - self.tail
         return [(self.x(tick), f"{tick:,g}") for tick in ticks(edges[0], edges[end])]
 
     @property
@@ -130,10 +151,17 @@ class Bins:
         found: list[tuple[float, str, bool]] = []
         for name, value in sorted(self.lines, key=lambda line: line[1]):
             edges = self.histogram.edges
-            x, last = self.x(value), found[-1][0] if found else -math.inf
+            x = self.x(value)
+            last = found[-1][0] if found else -math.inf
             if edges[0] <= value and x <= self.right:
                 at_end = x > self.right - 90
-                found.append((x, f"{name} {value:,.0f}" if x - last > (165 if at_end else 80) else "", at_end))
+                found.append(
+                    (
+                        x,
+                        f"{name} {value:,.0f}" if x - last > (165 if at_end else 80) else "",
+                        at_end,
+                    )
+                )
         return found
 
     @property
@@ -154,11 +182,11 @@ class Shares:
     def words(self) -> list[tuple[int, str, str]]:
         """Count, class and words of the parts that are there."""
         total = sum(count for _, count, _ in self.parts) or 1
-        return [
-            (count, style, f"{label}: {count:,} ({100 * count / total:.1f}%)")
-            for label, count, style in self.parts
-            if count
-        ]
+        results: list[tuple[int, str, str]] = []
+        for label, count, style in self.parts:
+            if count:
+                results.append((count, style, f"{label}: {count:,} ({100 * count / total:.1f}%)"))
+        return results
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +198,15 @@ class Figure:
     folded: Sequence[IntervalPlot] = ()
 
 
-def rows_figure(title: str, marks: Sequence[PlotMark], *, bars: bool = False, limit: float | None = None) -> Figure:
+def rows_figure(
+    title: str, marks: Sequence[PlotMark], *, bars: bool = False, limit: float | None = None
+) -> Figure:
     """Marks in one column where they are few, else in two with one scale, the rest folded."""
     if len(marks) <= _ONE_COLUMN:
         return Figure(title, [IntervalPlot(marks, bars, limit)])
     shown, rest = (
         [
-            IntervalPlot(half, bars, limit, marks)
+            IntervalPlot(half, bars, limit, whole=marks)
             for half in (part[: (len(part) + 1) // 2], part[(len(part) + 1) // 2 :])
         ]
         for part in (marks[:_UNFOLDED], marks[_UNFOLDED:])

@@ -30,7 +30,9 @@ _VAGUE: Final = frozenset({"", "model_error", "empty_response"})
 def agent_steps(row: JsonDict) -> list[JsonDict]:
     """What the model said, turn by turn."""
     documents = row.get("trajectory") or []
-    return [step for step in documents[0].get("steps") or [] if step.get("source") == "agent"] if documents else []
+    if documents:
+        return [step for step in documents[0].get("steps") or [] if step.get("source") == "agent"]
+    return []
 
 
 @dataclass(slots=True)
@@ -52,12 +54,14 @@ class Presence:
                 self.empty[name] += 1
 
     def missing(self) -> list[JsonDict]:
-        return [
-            {"field": name, "presence": f"{self.total - self.absent[name]}/{self.total}"}
-            | ({"empty": self.empty[name]} if self.empty[name] else {})
-            for name in self.fields
-            if self.absent[name] or self.empty[name]
-        ]
+        results: list[dict[str, Any]] = []
+        for name in self.fields:
+            if self.absent[name] or self.empty[name]:
+                results.append(
+                    {"field": name, "presence": f"{self.total - self.absent[name]}/{self.total}"}
+                    | ({"empty": self.empty[name]} if self.empty[name] else {})
+                )
+        return results
 
 
 class StepQuality(Tally):
@@ -65,19 +69,26 @@ class StepQuality(Tally):
 
     def __init__(self) -> None:
         super().__init__()
-        self.trials, self.turns = Presence(FIELDS["trial"]), Presence(FIELDS["step"])
+        self.trials = Presence(FIELDS["trial"])
+        self.turns = Presence(FIELDS["step"])
 
     def add(self, row: JsonDict) -> int:
         """Count a row; returns the tokens of its turns."""
         self.trials.add(row)
-        steps, total, before = agent_steps(row), 0, 0
+        steps = agent_steps(row)
+        total = 0
+        before = 0
         self.note(row, all=True, speaking=steps)
         for step in steps:
             metrics = step.get("metrics") or {}
             # A turn that calls tools need not say anything.
-            silent = "message" if step.get("tool_calls") else ""
+            if step.get("tool_calls"):
+                silent = "message"
+            else:
+                silent = ""
             self.turns.add({**(metrics.get("extra") or {}), **metrics, **step}, may_be_empty=silent)
-            prompt, completion = metrics.get("prompt_tokens"), metrics.get("completion_tokens")
+            prompt = metrics.get("prompt_tokens")
+            completion = metrics.get("completion_tokens")
             missed = prompt is None or completion is None
             # Nothing was said, and the conversation did not grow.
             zero = not missed and completion == 0 and prompt in (before, 0)
@@ -89,7 +100,9 @@ class StepQuality(Tally):
         return total
 
     def quality(self) -> JsonDict:
-        seen, zero, missed = self.problems, self.problems["zero"], self.problems["missed"]
+        seen = self.problems
+        zero = self.problems["zero"]
+        missed = self.problems["missed"]
         return {
             "clean_problems": len(seen["all"] - zero - missed),
             "dirty_problems": len(zero | missed),
@@ -104,7 +117,9 @@ class StepQuality(Tally):
 
 def enrich_task(task: Path, wire: WireCalls) -> JsonDict:
     """Write the enriched file of a task folder, row by row; returns the ``enrichment`` of a trajectories report."""
-    done, filled, after = Counter[str](), Counter[str](), StepQuality()
+    done = Counter[str]()
+    filled = Counter[str]()
+    after = StepQuality()
     with replacing(task / ENRICHED) as out:
         for row in read_trajectories(TaskPaths(task).trajectories):
             calls = wire.of((row.get("problem_idx", -1), row.get("repeat") or 0)).own
@@ -127,9 +142,14 @@ def enrich_task(task: Path, wire: WireCalls) -> JsonDict:
 def _reclassify(row: JsonDict, calls: list[JsonDict]) -> bool:
     """Where a row without a reward does not say why, the last call may."""
     reward = row.get("reward")
-    if (isinstance(reward, int | float) and reward > 0) or (row.get("failure_category") or "") not in _VAGUE:
+    if (isinstance(reward, int | float) and reward > 0) or (
+        row.get("failure_category") or ""
+    ) not in _VAGUE:
         return False
-    cause = cause_of(calls[-1]) if calls else None
+    if calls:
+        cause = cause_of(calls[-1])
+    else:
+        cause = None
     if cause is not None:
         row["failure_category"] = cause
     return cause is not None
@@ -139,9 +159,13 @@ def _enrich(row: JsonDict, calls: list[JsonDict], filled: Counter[str]) -> str:
     """Put the calls of a row where they belong; returns what became of them."""
     if not calls:
         return "no_wire"
-    documents, agents = row.get("trajectory") or [], agent_steps(row)
+    documents = row.get("trajectory") or []
+    agents = agent_steps(row)
     if len(agents) != len(calls):
-        place = documents[0].setdefault("extra", {}) if documents else row
+        if documents:
+            place: Any | JsonDict = documents[0].setdefault("extra", {})
+        else:
+            place = row
         place["captured_model_calls"] = calls
         return "stashed"
     known = {call["tool_call_id"] for step in agents for call in step.get("tool_calls") or []}
@@ -155,14 +179,21 @@ def _fill(step: JsonDict, call: JsonDict, known: set[str]) -> Iterator[str]:
     usage = call.get("usage") or {}
     metrics = step.setdefault("metrics", {})
     extra = metrics.setdefault("extra", {})
-    places = [(step, call, _STEP), (step.setdefault("extra", {}), call, _STEP_EXTRA), (metrics, call, _COST)]
+    places = [
+        (step, call, _STEP),
+        (step.setdefault("extra", {}), call, _STEP_EXTRA),
+        (metrics, call, _COST),
+    ]
     places += [(metrics, usage, _USAGE), (extra, usage, _USAGE_EXTRA), (extra, call, _CALL_EXTRA)]
     for into, source, names in places:
         for name, key in names.items():
             if source.get(key) is not None and into.get(name) in (None, ""):
                 into[name] = source[key]
                 yield name
-    wanted = [made for made in call.get("tool_calls_full") or [] if made.get("id") and made["id"] not in known]
+    wanted: list[Any] = []
+    for made in call.get("tool_calls_full") or []:
+        if made.get("id") and made["id"] not in known:
+            wanted.append(made)
     if wanted and not step.get("tool_calls"):
         given = [(made, made.get("arguments")) for made in wanted]
         step["tool_calls"] = [

@@ -16,7 +16,12 @@ Key: TypeAlias = tuple[int, int]
 _EXAMPLES: Final = 5
 _ERROR_CHARS: Final = 500
 # Selections of the calls of a step, and how the report names what is counted of them.
-_SELECTED: Final = {"": "last", "_for_trajectory_comparison": "own", "_all_sessions": "every", "_earlier": "earlier"}
+_SELECTED: Final = {
+    "": "last",
+    "_for_trajectory_comparison": "own",
+    "_all_sessions": "every",
+    "_earlier": "earlier",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +34,28 @@ class StepCalls:
     @property
     def last(self) -> list[JsonDict]:
         """The calls of the attempt that the row stands on: a step that was tried again has earlier sessions."""
-        return [call for call in self.every if call.get("session_id") == self.every[-1].get("session_id")]
+        results: list[dict[str, Any]] = []
+        for call in self.every:
+            if call.get("session_id") == self.every[-1].get("session_id"):
+                results.append(call)
+        return results
 
     @property
     def earlier(self) -> list[JsonDict]:
-        return [call for call in self.every if call.get("session_id") != self.every[-1].get("session_id")]
+        results: list[dict[str, Any]] = []
+        for call in self.every:
+            if call.get("session_id") != self.every[-1].get("session_id"):
+                results.append(call)
+        return results
 
     @property
     def own(self) -> list[JsonDict]:
         """Those of the last attempt that a trajectory shows: not the ones of a judge."""
-        return [call for call in self.last if not self.service or call.get("service", self.service) == self.service]
+        results: list[dict[str, Any]] = []
+        for call in self.last:
+            if not self.service or call.get("service", self.service) == self.service:
+                results.append(call)
+        return results
 
     @property
     def sessions(self) -> int:
@@ -49,7 +66,8 @@ class WireCalls:
     """The calls of each step; empty when no traffic was kept. ``unreadable`` lines were torn by a kill."""
 
     def __init__(self, path: Path, service: str = "") -> None:
-        self._path, self._service = path, service
+        self._path = path
+        self._service = service
         self._places: dict[Key, list[int]] = {}
         self.unreadable = 0
         if path.is_file():
@@ -73,7 +91,10 @@ class WireCalls:
             place = 0
             for line in file:
                 try:
-                    record = orjson.loads(line) if line.strip() else {}
+                    if line.strip():
+                        record: Any | dict[Any, Any] = orjson.loads(line)
+                    else:
+                        record = {}
                 except orjson.JSONDecodeError:
                     self.unreadable += 1
                     record = {}
@@ -90,7 +111,10 @@ def succeeded(call: JsonDict) -> bool:
 def tokens_of(calls: list[JsonDict]) -> int:
     """Prompt and completion tokens of the calls that were answered."""
     usages = [call.get("usage") or {} for call in calls if succeeded(call)]
-    return sum((usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0) for usage in usages)
+    return sum(
+        (usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0)
+        for usage in usages
+    )
 
 
 def cause_of(call: JsonDict) -> Cause | None:
@@ -123,7 +147,9 @@ class Tally:
         """Keep a row as an example, among the first few of its kind."""
         kept = self._examples[name].setdefault(kind, [])
         if len(kept) < _EXAMPLES:
-            kept.append({"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0} | facts)
+            kept.append(
+                {"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0} | facts
+            )
         else:
             self._omitted[name, kind] += 1
 
@@ -133,7 +159,10 @@ class Tally:
     def examples_by_kind(self, name: str) -> JsonDict:
         """The examples of each kind, and how many more there were."""
         found = self._examples[name].items()
-        return {kind: {"examples": kept, "omitted_examples": self._omitted[name, kind]} for kind, kept in found}
+        mapping: dict[str, Any] = {}
+        for kind, kept in found:
+            mapping[kind] = {"examples": kept, "omitted_examples": self._omitted[name, kind]}
+        return mapping
 
 
 class CallAccount(Tally):
@@ -158,12 +187,17 @@ class CallAccount(Tally):
             problems_with_no_steps=not steps,
             problems_with_no_wire=not calls.every,
             problems_silent=not steps and not calls.every,
-            problems_with_last_wire_non_200=calls.every and not succeeded((calls.own or calls.last)[-1]),
+            problems_with_last_wire_non_200=calls.every
+            and not succeeded((calls.own or calls.last)[-1]),
         )
         for suffix, selection in _SELECTED.items():
             chosen: list[JsonDict] = getattr(calls, selection)
             failed = [_status(call) for call in chosen if not succeeded(call)]
-            found = {"total": len(chosen), "successful": len(chosen) - len(failed), "non_200": len(failed)}
+            found = {
+                "total": len(chosen),
+                "successful": len(chosen) - len(failed),
+                "non_200": len(failed),
+            }
             self.sums.update({f"{name}{suffix}": count for name, count in found.items()})
             self.sums[f"tokens{suffix}"] += tokens_of(chosen)
             self._statuses[suffix].update(failed)
@@ -172,18 +206,31 @@ class CallAccount(Tally):
             self.example("retry_examples", row, sessions=calls.sessions, calls=len(calls.every))
         for call in calls.last:
             if not succeeded(call):
-                said, status = str(call.get("error_message") or "")[:_ERROR_CHARS], _status(call)
-                facts = {"service": call.get("service"), "status": call.get("status_code"), "error": said}
+                said = str(call.get("error_message") or "")[:_ERROR_CHARS]
+                status = _status(call)
+                facts = {
+                    "service": call.get("service"),
+                    "status": call.get("status_code"),
+                    "error": said,
+                }
                 self.example("non_200_examples", row, status, **facts)
-                self.example("non_success_examples", row, str(call.get("error_type") or status), **facts)
+                self.example(
+                    "non_success_examples", row, str(call.get("error_type") or status), **facts
+                )
                 if call is calls.every[-1]:
-                    self.example("last_non_success_examples", row, str(call.get("error_type") or status), **facts)
+                    self.example(
+                        "last_non_success_examples",
+                        row,
+                        str(call.get("error_type") or status),
+                        **facts,
+                    )
 
     def to_dict(self) -> JsonDict:
         """The ``wire_calls`` of an entry."""
         found: JsonDict = {"selected_session_policy": "last_wire_session"}
         for suffix in ("", "_for_trajectory_comparison", "_all_sessions"):
-            found |= {name + suffix: self.sums[name + suffix] for name in ("total", "successful", "non_200")}
+            for name in ("total", "successful", "non_200"):
+                found[name + suffix] = self.sums[name + suffix]
             found[f"non_200_by_status{suffix}"] = dict(self._statuses[suffix])
         by_status = self.examples_by_kind("non_200_examples").values()
         return found | {
@@ -193,7 +240,10 @@ class CallAccount(Tally):
             "earlier_sessions": self.sums["total_earlier"],
             "retry_examples": self.examples("retry_examples"),
             "non_200_examples": [one["examples"][0] for one in by_status],
-            **{name: self.examples_by_kind(name) for name in ("non_success_examples", "last_non_success_examples")},
+            **{
+                name: self.examples_by_kind(name)
+                for name in ("non_success_examples", "last_non_success_examples")
+            },
         }
 
 

@@ -24,9 +24,13 @@ NONE = "–"
 # Bundles keep four decimals.
 _ROUNDING = 1e-3
 _LEAST_NAME = 12
-_WORDS: Final[dict[str, dict[str, str]]] = orjson.loads(Path(__file__).with_name("verdicts.json").read_bytes())
+_WORDS: Final[dict[str, dict[str, str]]] = orjson.loads(
+    Path(__file__).with_name("verdicts.json").read_bytes()
+)
 # Columns of the CSV, keys of the JSON, what a trajectory should hold.
-FIELDS: Final[dict[str, list[str]]] = orjson.loads(Path(__file__).with_name("fields.json").read_bytes())
+FIELDS: Final[dict[str, list[str]]] = orjson.loads(
+    Path(__file__).with_name("fields.json").read_bytes()
+)
 STATUSES: Final = _WORDS["statuses"]
 VERDICTS: Final = _WORDS["verdicts"]
 DECISIONS: Final = _WORDS["decisions"]
@@ -49,7 +53,9 @@ count: Final = _shown("{:,.0f}")
 def with_bounds(interval: Interval, *, sign: bool = False) -> str:
     show = signed if sign else plain
     if interval.lower is None or interval.upper is None:
-        return f"{show(interval.value)} (no interval)" if interval.n else NONE
+        if interval.n:
+            return f"{show(interval.value)} (no interval)"
+        return NONE
     return f"{show(interval.value)} [{show(interval.lower)}, {show(interval.upper)}]"
 
 
@@ -69,7 +75,9 @@ def change(shift: Shift) -> str:
         return NONE
     if shift.unit == "share":
         return f"{100 * shift.delta:+.1f} pp" if shift.delta else NONE
-    return NONE if shift.relative_pct is None else f"{shift.relative_pct:+.0f}%"
+    if shift.relative_pct is None:
+        return NONE
+    return f"{shift.relative_pct:+.0f}%"
 
 
 def p_value(value: float) -> str:
@@ -80,7 +88,9 @@ def p_value(value: float) -> str:
 def size(group: GroupScore, repeats: int) -> str:
     """How many problems a group has, with the repeats beside them; rows where some of these failed."""
     problems, rest = divmod(group.n, repeats)
-    return counted(group.n, "row") if rest else f"{problems:,}" + (f" × {repeats}" if repeats > 1 else "")
+    if rest:
+        return counted(group.n, "row")
+    return f"{problems:,}" + (f" × {repeats}" if repeats > 1 else "")
 
 
 def seconds(value: float | None) -> str:
@@ -90,12 +100,16 @@ def seconds(value: float | None) -> str:
         return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s"
 
 
 def bounds(score: Score | GroupScore) -> str:
     known = score.ci_lower is not None and score.ci_upper is not None
-    return f"[{score.ci_lower:.4f}, {score.ci_upper:.4f}]" if known else NONE
+    if known:
+        return f"[{score.ci_lower:.4f}, {score.ci_upper:.4f}]"
+    return NONE
 
 
 def coverage(bench: BenchmarkReport) -> str:
@@ -107,7 +121,11 @@ def coverage(bench: BenchmarkReport) -> str:
 
 def right_of(score: Score) -> str:
     """``(correct/total)`` of a scorer; nothing for graded rewards, whose mean is no share of right answers."""
-    if score.correct is None or not score.total or abs(score.value - score.correct / score.total) > _ROUNDING:
+    if (
+        score.correct is None
+        or not score.total
+        or abs(score.value - score.correct / score.total) > _ROUNDING
+    ):
         return ""
     return f" ({score.correct:g}/{score.total})"
 
@@ -115,19 +133,22 @@ def right_of(score: Score) -> str:
 def labels(benchmarks: tuple[BenchmarkReport, ...]) -> dict[int, str]:
     """A name for each benchmark (by position): its own, with the folder added where two would be called the same."""
     keys = [(bench.name, bench.model) for bench in benchmarks]
-    return {
-        at: bench.name if keys.count(keys[at]) == 1 else f"{bench.name} ({bench.path.parent})"
-        for at, bench in enumerate(benchmarks)
-    }
+    mapping: dict[int, str] = {}
+    for at, bench in enumerate(benchmarks):
+        if keys.count(keys[at]) == 1:
+            mapping[at] = bench.name
+        else:
+            mapping[at] = f"{bench.name} ({bench.path.parent})"
+    return mapping
 
 
 def unfinished_names(report: EvalReport) -> list[str]:
     """A name for each benchmark that did not finish, with its run where two runs have one of that name."""
     names = [one.name for one in report.unfinished]
-    return [
-        name if names.count(name) == 1 else f"{name} ({one.folder.parent.name})"
-        for name, one in zip(names, report.unfinished, strict=True)
-    ]
+    results: list[str] = []
+    for name, one in zip(names, report.unfinished, strict=True):
+        results.append(name if names.count(name) == 1 else f"{name} ({one.folder.parent.name})")
+    return results
 
 
 def runtime(bench: BenchmarkReport) -> str:
@@ -135,7 +156,9 @@ def runtime(bench: BenchmarkReport) -> str:
     parts = [
         f"{count(run.total_tokens)} tokens" if run.total_tokens else "",
         seconds(run.elapsed_seconds) if run.elapsed_seconds is not None else "",
-        f"latency P50 {count(run.p50_ms)} ms, P99 {count(run.p99_ms)} ms" if run.p50_ms is not None else "",
+        f"latency P50 {count(run.p50_ms)} ms, P99 {count(run.p99_ms)} ms"
+        if run.p50_ms is not None
+        else "",
         f"queue P50 {count(run.queue_p50_ms)} ms" if run.queue_p50_ms else "",
         f"{run.tokens_per_second:,.0f} tokens/s" if run.tokens_per_second else "",
         f"${run.cost_usd:.4f}" if run.cost_usd is not None else "",
@@ -155,23 +178,37 @@ def printable(text: str) -> str:
 
 
 def columns(
-    rows: list[list[str]], indent: str = "  ", *, width: int | None = None, spare: tuple[int, ...] = ()
+    rows: list[list[str]],
+    indent: str = "  ",
+    *,
+    width: int | None = None,
+    spare: tuple[int, ...] = (),
 ) -> list[str]:
     """Rows as aligned columns: the first to the left, the others to the right. Where they are wider than ``width``, the
     ``spare`` columns go, one after the other; then names are shortened."""
     if not rows:
         return []
     widths = [max(cells(row[at]) for row in rows) for at in range(len(rows[0]))]
-    over = 0 if width is None else len(indent) + sum(widths) + 2 * (len(widths) - 1) - width
+    if width is None:
+        over = 0
+    else:
+        over = len(indent) + sum(widths) + 2 * (len(widths) - 1) - width
     if over > 0 and spare:
-        at, rest = spare[0], tuple(one - (one > spare[0]) for one in spare[1:])
+        at = spare[0]
+        rest = tuple(one - (one > spare[0]) for one in spare[1:])
         return columns([row[:at] + row[at + 1 :] for row in rows], indent, width=width, spare=rest)
     if over > 0:
         names = shortened([row[0] for row in rows], max(widths[0] - over, _LEAST_NAME))
-        rows, widths[0] = [[name, *row[1:]] for name, row in zip(names, rows, strict=True)], max(map(cells, names))
+        rows = [[name, *row[1:]] for name, row in zip(names, rows, strict=True)]
+        widths[0] = max(map(cells, names))
     named = [row[0] + " " * (widths[0] - cells(row[0])) for row in rows]
-    others = [[text.rjust(size) for text, size in zip(row[1:], widths[1:], strict=True)] for row in rows]
-    return [(indent + "  ".join([name, *padded])).rstrip() for name, padded in zip(named, others, strict=True)]
+    others: list[list[str]] = []
+    for row in rows:
+        others.append([text.rjust(size) for text, size in zip(row[1:], widths[1:], strict=True)])
+    results: list[str] = []
+    for name, padded in zip(named, others, strict=True):
+        results.append((indent + "  ".join([name, *padded])).rstrip())
+    return results
 
 
 def explained(words: dict[str, str]) -> str:

@@ -1,7 +1,7 @@
 """What all formats of a comparison share: its sentences and its tables."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from nemo_evaluator.core.terminal import fitted
 from nemo_evaluator.core.types import JsonDict
@@ -18,10 +18,9 @@ _SIDES: Final = ("candidate", "baseline")
 
 
 def sides(report: RegressionReport) -> list[str]:
-    rows = [
-        [name, words.with_bounds(side.score), _model(side), side.run_id]
-        for name, side in (("baseline", report.baseline), ("candidate", report.candidate))
-    ]
+    rows: list[list[str]] = []
+    for name, side in (("baseline", report.baseline), ("candidate", report.candidate)):
+        rows.append([name, words.with_bounds(side.score), _model(side), side.run_id])
     return words.columns(rows)
 
 
@@ -33,12 +32,17 @@ def losses(report: RegressionReport) -> list[tuple[str, float]]:
 
 def titled(found: ComparisonSet) -> str:
     """Who is compared with whom: the models, or the folders of the runs where the models say nothing or the same."""
-    sides = [[entry.report.candidate for entry in found.entries], [entry.report.baseline for entry in found.entries]]
+    sides = [
+        [entry.report.candidate for entry in found.entries],
+        [entry.report.baseline for entry in found.entries],
+    ]
     for naming in (_model, lambda side: Path(side.path).parent.parent.name, lambda side: side.path):
         names = [list(dict.fromkeys(map(naming, side))) for side in sides]
         if all(map(all, names)) and names[0] != names[1]:
             break
-    said = [one[0] if len(one) == 1 else f"{len(one)} {word}s" for one, word in zip(names, _SIDES, strict=True)]
+    said: list[Any | str] = []
+    for one, word in zip(names, _SIDES, strict=True):
+        said.append(one[0] if len(one) == 1 else f"{len(one)} {word}s")
     return f"{said[0]} against {said[1]}"
 
 
@@ -48,7 +52,9 @@ def _model(side: RunSide) -> str:
 
 def name_of(found: ComparisonSet, entry: Entry) -> str:
     """What a comparison is called beside the others."""
-    return f"{entry.candidate}: {entry.benchmark}" if found.several_candidates else entry.benchmark
+    if found.several_candidates:
+        return f"{entry.candidate}: {entry.benchmark}"
+    return entry.benchmark
 
 
 def paired(report: RegressionReport) -> list[str]:
@@ -60,9 +66,14 @@ def paired(report: RegressionReport) -> list[str]:
         line += f": {worse:,} got worse, {better:,} got better, {pairing.paired - worse - better:,} are equal"
     elif report.flips is not None:
         summary = report.flips.summary
-        line += f": {summary['n_regressions']:,} got worse, {summary['n_improvements']:,} got better, "
+        line += (
+            f": {summary['n_regressions']:,} got worse, {summary['n_improvements']:,} got better, "
+        )
         line += f"{summary['n_stable_correct']:,} stayed right, {summary['n_stable_wrong']:,} stayed wrong"
-    lines = [line, f"{report.test.method} test that the candidate is worse: {words.p_value(report.test.p_value)}"]
+    lines = [
+        line,
+        f"{report.test.method} test that the candidate is worse: {words.p_value(report.test.p_value)}",
+    ]
     if report.detectable is not None:
         loss = "drop" if report.better > 0 else "rise"
         lines.append(f"a {loss} of {report.detectable:.4f} would have been found with 80% chance")
@@ -71,7 +82,8 @@ def paired(report: RegressionReport) -> list[str]:
 
 def statistics(report: RegressionReport) -> list[str]:
     """How the interval and the test were made."""
-    interval, moved = report.difference, words.counted(report.test.n_discordant, "problem")
+    interval = report.difference
+    moved = words.counted(report.test.n_discordant, "problem")
     lines = [
         f"interval: {interval.method}, {report.confidence:.1%} confidence, limit {report.threshold:g}",
         f"test: {report.test.method} ({report.test_reason}), {moved} moved",
@@ -80,16 +92,24 @@ def statistics(report: RegressionReport) -> list[str]:
         lines.append(f"standard deviation of a problem's difference: {report.sd:.4f}")
     if report.missing:
         bounds = report.missing["difference"]
-        lines.append(f"if every failed row had been right or wrong: {bounds['lower']:+.4f} to {bounds['upper']:+.4f}")
+        lines.append(
+            f"if every failed row had been right or wrong: {bounds['lower']:+.4f} to {bounds['upper']:+.4f}"
+        )
     for name, entry in report.score_deltas.items():
-        lines.append(f"{name}: {entry['baseline']:.4f} → {entry['candidate']:.4f} ({entry['delta']:+.4f})")
+        lines.append(
+            f"{name}: {entry['baseline']:.4f} → {entry['candidate']:.4f} ({entry['delta']:+.4f})"
+        )
     return lines
 
 
 def state_of(entry: JsonDict, report: RegressionReport) -> str:
     """The verdict on a category, by the rule of the whole."""
-    found = Interval(entry["delta"], entry["ci_lower"], entry["ci_upper"], "", entry.get("n", 1))
-    return str(VERDICTS[relation_of(found if report.better > 0 else mirrored(found), report.threshold)])
+    found = Interval(
+        entry["delta"], entry["ci_lower"], entry["ci_upper"], method="", n=entry.get("n", 1)
+    )
+    return str(
+        VERDICTS[relation_of(found if report.better > 0 else mirrored(found), report.threshold)]
+    )
 
 
 def worst_first(report: RegressionReport) -> list[tuple[str, JsonDict]]:
@@ -107,14 +127,20 @@ def category_cells(entry: JsonDict) -> list[str]:
     bounds = ""
     if entry["ci_lower"] is not None:
         bounds = f" [{words.signed(entry['ci_lower'])}, {words.signed(entry['ci_upper'])}]"
-    return [words.plain(entry["baseline"]), words.plain(entry["candidate"]), words.signed(entry["delta"]) + bounds]
+    return [
+        words.plain(entry["baseline"]),
+        words.plain(entry["candidate"]),
+        words.signed(entry["delta"]) + bounds,
+    ]
 
 
 def shifts(report: RegressionReport, width: int | None) -> list[str]:
     rows = []
     for shift in report.shifts:
         if shift.baseline or shift.candidate:
-            before, after = (words.quantity(value, shift.unit) for value in (shift.baseline, shift.candidate))
+            before, after = (
+                words.quantity(value, shift.unit) for value in (shift.baseline, shift.candidate)
+            )
             rows.append([shift.name.replace("_", " "), before, "→", after, words.change(shift)])
     return words.columns(rows, width=width)
 
@@ -125,8 +151,11 @@ def flip_lines(flip: Flip, width: int | None) -> list[str]:
     before = "baseline ", flip.baseline_reward, flip.baseline_answer or flip.baseline_response
     after = "candidate", flip.candidate_reward, flip.candidate_answer or flip.candidate_response
     lines = [f"    {where}: expected {one_line(flip.expected_answer)}"]
-    lines += [f"      {side} {reward:g}: {one_line(said)}" for side, reward, said in (before, after)]
-    return lines if width is None else [fitted(line, width) for line in lines]
+    for side, reward, said in (before, after):
+        lines.append(f"      {side} {reward:g}: {one_line(said)}")
+    if width is None:
+        return lines
+    return [fitted(line, width) for line in lines]
 
 
 def one_line(text: str) -> str:

@@ -28,12 +28,22 @@ class Shown:
 def set_text(found: ComparisonSet, *, width: int | None = None, **shown: bool) -> str:
     """All comparisons of a call as plain text, in lines of ``width`` where one is given, with a closing table when
     there are several; ``shown`` are fields of ``Shown``."""
-    rows = [
-        [name_of(found, entry), words.with_bounds(entry.report.difference, sign=True), str(entry.report.verdict)]
-        for entry in found.entries
-    ]
-    table = words.columns(rows, width=width) if len(rows) > 1 else []
-    return plain_text("compare.txt.j2", width, found=found, c=compare, shown=Shown(**shown), table=table)
+    rows: list[list[str]] = []
+    for entry in found.entries:
+        rows.append(
+            [
+                name_of(found, entry),
+                words.with_bounds(entry.report.difference, sign=True),
+                str(entry.report.verdict),
+            ]
+        )
+    if len(rows) > 1:
+        table = words.columns(rows, width=width)
+    else:
+        table = []
+    return plain_text(
+        "compare.txt.j2", width, found=found, c=compare, shown=Shown(**shown), table=table
+    )
 
 
 def compare_markdown(report: RegressionReport) -> str:
@@ -48,7 +58,13 @@ def set_markdown(found: ComparisonSet) -> str:
 
 
 def _render(reports: Sequence[RegressionReport], **about: Any) -> str:
-    shared = {"w": words, "c": compare, "settling": settling, "icons": ICONS, "meanings": explained(VERDICTS)}
+    shared = {
+        "w": words,
+        "c": compare,
+        "settling": settling,
+        "icons": ICONS,
+        "meanings": explained(VERDICTS),
+    }
     page = template("compare.md.j2", words.cell).render(reports=reports, **shared, **about)
     return words.printable(page).rstrip() + "\n"
 
@@ -56,11 +72,22 @@ def _render(reports: Sequence[RegressionReport], **about: Any) -> str:
 def set_html(found: ComparisonSet) -> str:
     """All comparisons of a call as one self-contained page."""
     title = "Candidate minus baseline, mean score on the problems both answered, with its interval"
-    first, marks = found.entries[0].report, []
+    first = found.entries[0].report
+    marks = []
     for entry in found.entries:
-        seen, verdict = entry.report.difference, str(entry.report.verdict)
+        seen = entry.report.difference
+        verdict = str(entry.report.verdict)
         text = words.with_bounds(seen, sign=True)
-        marks.append(PlotMark(name_of(found, entry), seen.value, seen.lower, seen.upper, text, verdict))
+        marks.append(
+            PlotMark(
+                name_of(found, entry),
+                seen.value,
+                seen.lower,
+                upper=seen.upper,
+                text=text,
+                style=verdict,
+            )
+        )
     page = template("compare.html.j2").render(
         {"found": found, "first": first, "w": words, "settling": settling, "listed": LISTED},
         title=titled(found),
@@ -78,13 +105,20 @@ def section_figures(entry: Entry) -> list[Figure]:
 
 
 def _section(anchor: str, entry: Entry) -> dict[str, Any]:
-    report, marks = entry.report, []
+    report = entry.report
+    marks = []
     for name, group in worst_first(report):
-        state, bounds = state_of(group, report), (group["ci_lower"], group["ci_upper"])
+        state = state_of(group, report)
+        bounds = (group["ci_lower"], group["ci_upper"])
         text = f"{words.signed(group['delta'])} {state}"
         marks.append(PlotMark(f"{name} ({group['n']:,})", group["delta"], *bounds, text, state))
     title = "Categories, the largest loss first (problems)"
-    categories = rows_figure(title, marks, limit=-report.better * report.threshold) if marks else None
+    if marks:
+        categories: Figure | None = rows_figure(
+            title, marks, limit=-report.better * report.threshold
+        )
+    else:
+        categories = None
     figures = {"outcomes": _outcomes(report), "categories": categories}
     return {"anchor": anchor, "entry": entry, "report": report, **figures}
 
@@ -95,7 +129,11 @@ def _outcomes(report: RegressionReport) -> Figure | None:
     if report.graded:
         worse, better = report.moved
         equal = report.pairing.paired - worse - better
-        parts = [("got worse", worse, "bad"), ("got better", better, "good"), ("equal", equal, "none")]
+        parts = [
+            ("got worse", worse, "bad"),
+            ("got better", better, "good"),
+            ("equal", equal, "none"),
+        ]
     else:
         summary = report.flips.summary
         parts = [

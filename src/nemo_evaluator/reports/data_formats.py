@@ -3,7 +3,7 @@
 import csv
 import dataclasses
 import io
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -16,7 +16,13 @@ from nemo_evaluator.runs.scores import Score
 # The first seven columns are the documented ones; new columns come after them.
 COLUMNS: Final = FIELDS["csv"]
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-_HEADLINE: Final = {"metric": "name", "score": "value", "ci_lower": "ci_lower", "ci_upper": "ci_upper", "n": "n"}
+_HEADLINE: Final = {
+    "metric": "name",
+    "score": "value",
+    "ci_lower": "ci_lower",
+    "ci_upper": "ci_upper",
+    "n": "n",
+}
 _BY_NAME: Final = (*_HEADLINE, "samples", "repeats")
 
 
@@ -25,7 +31,11 @@ def render_csv(report: EvalReport) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     for bench in report.benchmarks:
-        scores: list[Score | None] = [*([bench.headline] if bench.headline else []), *bench.others, *bench.scorers]
+        scores: list[Score | None] = [
+            *([bench.headline] if bench.headline else []),
+            *bench.others,
+            *bench.scorers,
+        ]
         for score in scores or [None]:
             writer.writerow([safe_cell(value) for value in _row(bench, score)])
     for one in report.unfinished:
@@ -36,10 +46,42 @@ def render_csv(report: EvalReport) -> str:
 
 def _row(bench: BenchmarkReport, score: Score | None) -> list[str | float | None]:
     cover = bench.coverage
-    metric = (score.name, score.value, score.ci_lower, score.ci_upper) if score else ("", None, None, None)
-    more = (str(score is bench.headline).lower(), score.ci_method, score.n) if score else ("", None, None)
-    shares = (cover.planned, cover.scored, cover.failed, cover.share, bench.truncated_share, bench.unparsed_share)
-    return [bench.name, bench.samples, bench.repeats, *metric, bench.model, *more, *shares, bench.status, bench.run_id]
+    if score:
+        metric: tuple[str, float, float | None, float | None] | tuple[str, None, None, None] = (
+            score.name,
+            score.value,
+            score.ci_lower,
+            score.ci_upper,
+        )
+    else:
+        metric = ("", None, None, None)
+    if score:
+        more: tuple[str, str | None, int | None] = (
+            str(score is bench.headline).lower(),
+            score.ci_method,
+            score.n,
+        )
+    else:
+        more = ("", None, None)
+    shares = (
+        cover.planned,
+        cover.scored,
+        cover.failed,
+        cover.share,
+        bench.truncated_share,
+        bench.unparsed_share,
+    )
+    return [
+        bench.name,
+        bench.samples,
+        bench.repeats,
+        *metric,
+        bench.model,
+        *more,
+        *shares,
+        bench.status,
+        bench.run_id,
+    ]
 
 
 def safe_cell(value: object) -> object:
@@ -47,7 +89,9 @@ def safe_cell(value: object) -> object:
     if isinstance(value, int | float) or value is None:
         return value
     text = str(value)
-    return f"'{text}" if text.startswith(("\t", "\r")) or text.lstrip().startswith(_FORMULA_STARTS) else text
+    if text.startswith(("\t", "\r")) or text.lstrip().startswith(_FORMULA_STARTS):
+        return f"'{text}"
+    return text
 
 
 def render_json(report: EvalReport) -> str:
@@ -57,8 +101,13 @@ def render_json(report: EvalReport) -> str:
         "n_benchmarks": len(report.benchmarks),
         "benchmarks": (benchmarks := [_benchmark(bench) for bench in report.benchmarks]),
         # The same by name, as far as the headline goes; of several runs of one benchmark the last.
-        "by_name": {bench["benchmark"]: {key: bench[key] for key in _BY_NAME} for bench in benchmarks},
-        "unfinished": [{"benchmark": one.name, "reason": one.reason, "cause": one.cause} for one in report.unfinished],
+        "by_name": {
+            bench["benchmark"]: {key: bench[key] for key in _BY_NAME} for bench in benchmarks
+        },
+        "unfinished": [
+            {"benchmark": one.name, "reason": one.reason, "cause": one.cause}
+            for one in report.unfinished
+        ],
     }
     return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode() + "\n"
 
@@ -67,11 +116,18 @@ def _benchmark(bench: BenchmarkReport) -> JsonDict:
     head = {key: getattr(bench.headline, name, None) for key, name in _HEADLINE.items()}
     rest = {name: getattr(bench, name) for name in FIELDS["json"]}
     rest["validity"] = {"status": bench.status, "reasons": list(bench.reasons)}
-    scores = [score for score in (bench.headline, *bench.others, *bench.scorers) if score is not None]
+    scores: list[Score] = []
+    for score in (bench.headline, *bench.others, *bench.scorers):
+        if score is not None:
+            scores.append(score)
     rest["scores"] = {score.name: _score(score) for score in scores}
     details = {} if bench.details is None else {"details": bench.details}
     return {"benchmark": bench.name, **head, **rest, **details}
 
 
 def _score(score: Score) -> JsonDict:
-    return {key: value for key, value in dataclasses.asdict(score).items() if value is not None and key != "name"}
+    mapping: dict[str, Any] = {}
+    for key, value in dataclasses.asdict(score).items():
+        if value is not None and key != "name":
+            mapping[key] = value
+    return mapping

@@ -48,6 +48,10 @@ def render_latex(report: EvalReport) -> str:
 
 
 def _render(report: EvalReport, file: str, escaping: Callable[[object], str], **more: Any) -> str:
-    names, unfinished, many = words.labels(report.benchmarks), words.unfinished_names(report), len(report.models) > 1
+    names = words.labels(report.benchmarks)
+    unfinished = words.unfinished_names(report)
+    many = len(report.models) > 1
     document = template(file, escaping)
-    return document.render(report=report, names=names, unfinished=unfinished, many=many, w=words, **more)
+    return document.render(
+        report=report, names=names, unfinished=unfinished, many=many, w=words, **more
+    )

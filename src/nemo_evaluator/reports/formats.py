@@ -26,14 +26,20 @@ def render(report: EvalReport, fmt: str) -> str:
     """The report in one format: markdown, html, csv, json or latex."""
     text = RENDERERS.get(fmt)(report)
     # JSON escapes by itself, and keeps what it was given.
-    return text if fmt == "json" else harmless(text)
+    if fmt == "json":
+        return text
+    return harmless(text)
 
 
 def write_reports(
-    output_dir: Path | str, formats: Iterable[str] = ("markdown",), *, paths: Sequence[Path | str] | None = None
+    output_dir: Path | str,
+    formats: Iterable[str] = ("markdown",),
+    *,
+    paths: Sequence[Path | str] | None = None,
 ) -> list[Path]:
     """Write ``report.<suffix>`` into ``output_dir`` for each format, from the bundles under ``paths`` (or under it)."""
-    folder, wanted = Path(output_dir), list(dict.fromkeys(formats))
+    folder = Path(output_dir)
+    wanted = list(dict.fromkeys(formats))
     if not wanted:
         return []
     report = load_report(paths or [folder], rows=bool(WANTS_ROWS & set(wanted)))

@@ -14,12 +14,24 @@ _BAD: Final[tuple[str, ...]] = (Status.BREACH, Status.MISSING, GateVerdict.NO_GO
 _JUNIT: Final = {str(Status.PASS): "", str(GateVerdict.GO): "", **dict.fromkeys(_BAD, "failure")}
 
 
-def gate_text(report: GateReport, *, verbose: bool = False, explain: bool = False, width: int | None = None) -> str:
+def gate_text(
+    report: GateReport, *, verbose: bool = False, explain: bool = False, width: int | None = None
+) -> str:
     """The decision as plain text, in lines of ``width`` where one is given."""
     rows = [["benchmark", "tier", "verdict", "metric", "difference (pp)", "limit", "n"]]
     for one in report.benchmarks:
         metric = one.metric or words.NONE
-        rows.append([one.benchmark, one.tier, one.word, metric, points(one), limits(one), f"{one.n_paired:,}"])
+        rows.append(
+            [
+                one.benchmark,
+                one.tier,
+                one.word,
+                metric,
+                points(one),
+                limits(one),
+                f"{one.n_paired:,}",
+            ]
+        )
     shown = {"table": words.columns(rows, width=width, spare=(3, 1, 6)), "verbose": verbose}
     shown |= {"warnings": report.warnings if verbose else _gathered(report)}
     return plain_text("gate.txt.j2", width, **shown, **_facts(report, explain))
@@ -37,7 +49,10 @@ def _gathered(report: GateReport) -> list[str]:
             shared[warning] = []
     lines = []
     for note, names in shared.items():
-        listed = names if len(names) <= 3 else [", ".join(names[:2]) + f" and {len(names) - 2} more"]
+        if len(names) <= 3:
+            listed = names
+        else:
+            listed = [", ".join(names[:2]) + f" and {len(names) - 2} more"]
         lines.append(f"{', '.join(listed)}: {note}" if names else note)
     if len(lines) <= _MOST_WARNINGS:
         return lines
@@ -57,7 +72,8 @@ def points(entry: BenchmarkGate) -> str:
     """The difference with its bounds: in percentage points, or in score units where rewards lie beyond [0, 1]."""
     if entry.delta is None:
         return words.NONE
-    units, tail = _units(entry), "" if entry.in_points else " score"
+    units = _units(entry)
+    tail = "" if entry.in_points else " score"
     if entry.delta_ci_lower is None or entry.delta_ci_upper is None:
         return f"{units * entry.delta:+.2f}{tail}"
     bounds = f"[{units * entry.delta_ci_lower:+.2f}, {units * entry.delta_ci_upper:+.2f}]"
@@ -70,16 +86,21 @@ def _units(entry: BenchmarkGate) -> int:
 
 def _unsettled(report: GateReport, explain: bool) -> list[tuple[str, str]]:
     """Of each benchmark that is no PASS, why, and what would settle it."""
-    return [
-        (entry.benchmark, said)
-        for entry in report.benchmarks
-        if entry.status is not Status.PASS
-        for said in [*entry.reasons, *([entry.remedy.words] if explain and entry.remedy is not None else [])]
-    ]
+    results: list[tuple[str, str]] = []
+    for entry in report.benchmarks:
+        if entry.status is not Status.PASS:
+            for said in [
+                *entry.reasons,
+                *([entry.remedy.words] if explain and entry.remedy is not None else []),
+            ]:
+                results.append((entry.benchmark, said))
+    return results
 
 
 def gate_markdown(report: GateReport, *, explain: bool = False) -> str:
-    return words.printable(template("gate.md.j2", words.cell).render(icons=ICONS, **_facts(report, explain)))
+    return words.printable(
+        template("gate.md.j2", words.cell).render(icons=ICONS, **_facts(report, explain))
+    )
 
 
 def gate_html(report: GateReport) -> str:
@@ -87,20 +108,39 @@ def gate_html(report: GateReport) -> str:
     marks = []
     for entry in report.benchmarks:
         if entry.delta is not None:
-            units, sign = _units(entry), -1 if entry.direction == "higher_is_better" else 1
-            lower, upper = (None if v is None else units * v for v in (entry.delta_ci_lower, entry.delta_ci_upper))
-            limit, value = sign * units * entry.max_drop_threshold, units * entry.delta
-            marks.append(PlotMark(entry.benchmark, value, lower, upper, points(entry), entry.word, limit=limit))
+            units = _units(entry)
+            sign = -1 if entry.direction == "higher_is_better" else 1
+            lower, upper = (
+                None if v is None else units * v
+                for v in (entry.delta_ci_lower, entry.delta_ci_upper)
+            )
+            limit = sign * units * entry.max_drop_threshold
+            value = units * entry.delta
+            marks.append(
+                PlotMark(
+                    entry.benchmark,
+                    value,
+                    lower,
+                    upper=upper,
+                    text=points(entry),
+                    style=entry.word,
+                    limit=limit,
+                )
+            )
     title = "Candidate minus baseline with its interval, and the limit of each benchmark"
     # A limit of 0 adds nothing to the axis: each mark brings its own.
     figure = rows_figure(title, marks, limit=0.0) if marks else None
-    return words.printable(template("gate.html.j2").render(differences=figure, **_facts(report, explain=True)))
+    return words.printable(
+        template("gate.html.j2").render(differences=figure, **_facts(report, explain=True))
+    )
 
 
 def gate_junit(report: GateReport) -> str:
     """The decision as JUnit XML, a test case per benchmark: what was proved bad is a failure; what could not be proved,
     as far as the verdict hangs on it, is an error."""
-    kinds = [_JUNIT.get(entry.status, "error") for entry in report.benchmarks] + [_JUNIT.get(report.verdict, "error")]
+    kinds = [_JUNIT.get(entry.status, "error") for entry in report.benchmarks] + [
+        _JUNIT.get(report.verdict, "error")
+    ]
     return harmless(template("gate.xml.j2").render(kinds=kinds, **_facts(report, explain=False)))
 
 

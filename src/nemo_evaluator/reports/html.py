@@ -17,16 +17,21 @@ _UNNAMED: Final = "unnamed model"
 def render_html(report: EvalReport) -> str:
     names = words.labels(report.benchmarks)
     colour = {model: at % _COLOURS for at, model in enumerate(report.models)}
-    sections = [
-        {"anchor": f"b{at}", "label": names[at], "bench": bench, "figures": figures_of(bench)}
-        for at, bench in enumerate(report.benchmarks)
-    ]
+    sections: list[dict[str, object]] = []
+    for at, bench in enumerate(report.benchmarks):
+        sections.append(
+            {"anchor": f"b{at}", "label": names[at], "bench": bench, "figures": figures_of(bench)}
+        )
     return template("report.html.j2").render(
         report=report,
         sections=sections,
         scores=_score_figures(report, names, colour),
         many=len(report.models) > 1,
-        invalid=[section for section, bench in zip(sections, report.benchmarks, strict=True) if bench.invalid],
+        invalid=[
+            section
+            for section, bench in zip(sections, report.benchmarks, strict=True)
+            if bench.invalid
+        ],
         kinds=words.ROWS,
         unnamed=_UNNAMED,
         unfinished=words.unfinished_names(report),
@@ -35,13 +40,17 @@ def render_html(report: EvalReport) -> str:
         meanings=explained(STATUSES),
         when=max((bench.timestamp for bench in report.benchmarks), default=""),
         total_tokens=_total([bench.runtime.total_tokens for bench in report.benchmarks]),
-        distinct=len({*(bench.name for bench in report.benchmarks), *(one.name for one in report.unfinished)}),
+        distinct=len(
+            {*(bench.name for bench in report.benchmarks), *(one.name for one in report.unfinished)}
+        ),
         total_steps=sum(bench.n_results for bench in report.benchmarks),
         total_cost=_total([bench.runtime.cost_usd for bench in report.benchmarks]),
     )
 
 
-def _score_figures(report: EvalReport, names: dict[int, str], colour: dict[str, int]) -> list[Figure]:
+def _score_figures(
+    report: EvalReport, names: dict[int, str], colour: dict[str, int]
+) -> list[Figure]:
     """One plot of the shares between 0 and 1, and one for each metric on another scale."""
     shares: list[PlotMark] = []
     scaled: dict[str, list[PlotMark]] = {}
@@ -50,9 +59,24 @@ def _score_figures(report: EvalReport, names: dict[int, str], colour: dict[str, 
         if head is None:
             continue
         text = f"{words.plain(head.value)} {'INVALID' if bench.invalid else head.name}"
-        label, group = (bench.model or _UNNAMED, names[at]) if len(report.models) > 1 else (names[at], "")
-        shape, doubtful = colour[bench.model], " doubtful" if bench.invalid else ""
-        mark = PlotMark(label, head.value, head.ci_lower, head.ci_upper, text, f"c{shape}{doubtful}", shape, group)
+        if len(report.models) > 1:
+            label = bench.model or _UNNAMED
+            group = names[at]
+        else:
+            label = names[at]
+            group = ""
+        shape = colour[bench.model]
+        doubtful = " doubtful" if bench.invalid else ""
+        mark = PlotMark(
+            label,
+            head.value,
+            head.ci_lower,
+            upper=head.ci_upper,
+            text=text,
+            style=f"c{shape}{doubtful}",
+            shape=shape,
+            group=group,
+        )
         fits = min(mark.known) >= 0 and max(mark.known) <= 1
         (shares if fits else scaled.setdefault(head.name, [])).append(mark)
     titled = {"Scores with 95% intervals": shares} if shares else {}
@@ -70,8 +94,10 @@ def figures_of(bench: BenchmarkReport) -> list[Figure]:
     figures = [_outcomes(bench)]
     if bench.categories:
         figures.append(_groups("Categories", bench.categories, bench.repeats))
-    figures += [_groups(f"By {field}", groups, bench.repeats) for field, groups in bench.breakdowns.items()]
-    details, run = bench.details, bench.runtime
+    for field, groups in bench.breakdowns.items():
+        figures.append(_groups(f"By {field}", groups, bench.repeats))
+    details = bench.details
+    run = bench.runtime
     if details is not None and details.latency_ms is not None:
         lines = [("P50", run.p50_ms), ("P90", run.p90_ms), ("P99", run.p99_ms)]
         known = [(name, value) for name, value in lines if value is not None]
@@ -83,22 +109,32 @@ def figures_of(bench: BenchmarkReport) -> list[Figure]:
 
 def _outcomes(bench: BenchmarkReport) -> Figure:
     """What became of the planned steps: from the rows where there are any, else as far as the bundle tells."""
-    cover, details = bench.coverage, bench.details
+    cover = bench.coverage
+    details = bench.details
     if details is not None and details.rows:
         seen = details.outcomes
-        right, wrong = seen.get("right", 0), seen.get("wrong", 0)
-        parts = (
-            [("right", right, "ok"), ("wrong", wrong, "none")] if details.binary else [("scored", right + wrong, "ok")]
+        right = seen.get("right", 0)
+        wrong = seen.get("wrong", 0)
+        if details.binary:
+            parts = [("right", right, "ok"), ("wrong", wrong, "none")]
+        else:
+            parts = [("scored", right + wrong, "ok")]
+        parts.append(
+            ("wrong, cut off" if details.binary else "cut off", seen.get("truncated", 0), "warn")
         )
-        parts.append(("wrong, cut off" if details.binary else "cut off", seen.get("truncated", 0), "warn"))
         parts.append(("no answer found", seen.get("unparsed", 0), "odd"))
         parts += [(f"failed: {cause}", count, "bad") for cause, count in details.causes.items()]
         parts.append(("without a reward", seen.get("unscored", 0), "bad"))
     else:
         failed = cover.failed or 0
-        scored = cover.scored if cover.scored is not None else max(0, bench.n_results - failed)
+        if cover.scored is not None:
+            scored = cover.scored
+        else:
+            scored = max(0, bench.n_results - failed)
         parts = [("scored", scored, "ok"), ("failed", failed, "bad")]
-    parts.append(("not done", max(0, (cover.planned or 0) - sum(count for _, count, _ in parts)), "gone"))
+    parts.append(
+        ("not done", max(0, (cover.planned or 0) - sum(count for _, count, _ in parts)), "gone")
+    )
     return Figure("Outcomes", [Shares(parts)])
 
 
@@ -106,10 +142,14 @@ def _groups(title: str, groups: Sequence[GroupScore], repeats: int) -> Figure:
     marks = []
     for group in sorted(groups, key=lambda group: group.mean_reward):
         text = f"{words.plain(group.mean_reward)} · n = {words.size(group, repeats)}"
-        marks.append(PlotMark(group.name, group.mean_reward, group.ci_lower, group.ci_upper, text))
+        marks.append(
+            PlotMark(group.name, group.mean_reward, group.ci_lower, upper=group.ci_upper, text=text)
+        )
     return rows_figure(f"{title}, the lowest first", marks, bars=True)
 
 
 def _total(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    if known:
+        return sum(known)
+    return None

@@ -40,21 +40,31 @@ class EvalReport:
     def title(self) -> str:
         """The heading: names the model when there is only one."""
         models = [model for model in self.models if model]
-        return f"Evaluation Report: {models[0]}" if len(models) == 1 else "Evaluation Report"
+        if len(models) == 1:
+            return f"Evaluation Report: {models[0]}"
+        return "Evaluation Report"
 
 
 def load_report(paths: Path | str | Iterable[Path | str], *, rows: bool = False) -> EvalReport:
     """The report on everything under ``paths``; ``rows`` also reads results.jsonl for distributions and examples.
     Raises UsageError when there is nothing to report on, or a bundle cannot be read."""
-    given = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
-    unfinished = {one.folder: one for path in given for one in find_unfinished(path)}
+    if isinstance(paths, str | Path):
+        given = [Path(paths)]
+    else:
+        given = [Path(path) for path in paths]
+    unfinished: dict[Path, Unfinished] = {}
+    for path in given:
+        for one in find_unfinished(path):
+            unfinished[one.folder] = one
     try:
         found = find_bundles(given)
     except UsageError as error:
         if not unfinished:
             raise
         reasons = "; ".join(f"{one.name}: {one.reason}" for one in unfinished.values())
-        raise UsageError(f"no benchmark has finished: {reasons}", hint="`nel eval status` says more") from error
+        raise UsageError(
+            f"no benchmark has finished: {reasons}", hint="`nel eval status` says more"
+        ) from error
     benchmarks = [load_bundle(path, rows=rows) for path in found]
     in_order = sorted(benchmarks, key=lambda bench: (bench.name, bench.model, str(bench.path)))
     return EvalReport(tuple(in_order), tuple(unfinished.values()))

@@ -20,7 +20,9 @@ EXAMPLES_OF_A_KIND: Final = 4
 _TEXT_LIMIT: Final = 2000
 _BINS: Final = 24
 _MOST_CALLS: Final = 20
-_REASONS: Final = frozenset({"reasoning", "explanation", "rationale", "justification", "critique", "judge_reply"})
+_REASONS: Final = frozenset(
+    {"reasoning", "explanation", "rationale", "justification", "critique", "judge_reply"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,15 @@ def read_details(results: Path) -> RowDetails | None:
     """One pass over the rows, keeping two numbers of each; None when there is no file. What is no row is counted."""
     if not results.is_file():
         return None
-    latency, tokens = array("d"), array("d")
-    examples: dict[str, list[Example]] = {"failed": [], "unparsed": [], "truncated": [], "wrong": [], "right": []}
+    latency = array("d")
+    tokens = array("d")
+    examples: dict[str, list[Example]] = {
+        "failed": [],
+        "unparsed": [],
+        "truncated": [],
+        "wrong": [],
+        "right": [],
+    }
     outcomes: Counter[str] = Counter()
     causes: Counter[str] = Counter()
     binary = True
@@ -93,8 +102,14 @@ def read_details(results: Path) -> RowDetails | None:
     shown = [example for kind in examples.values() for example in kind]
     # The tools that they called, where these are in ``trajectories.jsonl``.
     wanted = {(one.problem_idx, one.repeat) for one in shown if not one.calls}
-    found = {row.key: _calls(row) for row in trajectories_of(TaskPaths(results.parent).trajectories, wanted)}
-    whole = tuple(replace(one, calls=one.calls or found.get((one.problem_idx, one.repeat), ())) for one in shown)
+    found = {
+        row.key: _calls(row)
+        for row in trajectories_of(TaskPaths(results.parent).trajectories, wanted)
+    }
+    whole = tuple(
+        replace(one, calls=one.calls or found.get((one.problem_idx, one.repeat), ()))
+        for one in shown
+    )
     known = dict(outcomes), dict(causes.most_common()), binary
     times, lengths = (histogram(np.asarray(values)) for values in (latency, tokens))
     return RowDetails(rows, times, lengths, whole, unreadable, *known)
@@ -107,7 +122,11 @@ def _kind(row: Row) -> str | None:
         return None
     if row.right:
         return "right"
-    return "unparsed" if row.unparsed else "truncated" if row.truncated else "wrong"
+    if row.unparsed:
+        return "unparsed"
+    if row.truncated:
+        return "truncated"
+    return "wrong"
 
 
 def _example(kind: str, row: Row) -> Example:
@@ -128,12 +147,21 @@ def _example(kind: str, row: Row) -> Example:
 def _calls(row: Row) -> tuple[str, ...]:
     said = []
     for step in row.steps:
-        results = {one.get("source_call_id"): one for one in as_list(as_dict(step.get("observation")).get("results"))}
+        results: dict[Any, Any] = {}
+        for one in as_list(as_dict(step.get("observation")).get("results")):
+            results[one.get("source_call_id")] = one
         for call in as_list(step.get("tool_calls")):
             given = as_dict(call).get("arguments")
-            text = given if isinstance(given, str) else dumps(given).decode()
+            if isinstance(given, str):
+                text = given
+            else:
+                text = dumps(given).decode()
             came = as_dict(results.get(call.get("tool_call_id"))).get("content")
-            said.append(_cut(f"{call.get('function_name')}({text})" + ("" if came is None else f"\n→ {came}")))
+            said.append(
+                _cut(
+                    f"{call.get('function_name')}({text})" + ("" if came is None else f"\n→ {came}")
+                )
+            )
     return tuple(said[:_MOST_CALLS])
 
 
@@ -144,12 +172,18 @@ def _judges(details: JsonDict, name: str = "judge") -> Iterator[tuple[str, str]]
             yield name, _cut(value)
         for at, part in enumerate(value if isinstance(value, list) else [value], 1):
             if isinstance(part, dict):
-                number = f" {at}" if isinstance(value, list) else ""
+                if isinstance(value, list):
+                    number = f" {at}"
+                else:
+                    number = ""
                 yield from _judges(part, key.removeprefix("scorer:") + number)
 
 
 def _cut(value: Any) -> str:
-    text = "" if value is None else str(value)
+    if value is None:
+        text = ""
+    else:
+        text = str(value)
     if len(text) <= _TEXT_LIMIT:
         return text
     half = _TEXT_LIMIT // 2
@@ -161,7 +195,9 @@ def histogram(values: np.ndarray) -> Histogram | None:
     numbers = values[values > 0]
     if not len(numbers):
         return None
-    low, high, top = float(numbers.min()), float(np.percentile(numbers, 99)), float(numbers.max())
+    low = float(numbers.min())
+    high = float(np.percentile(numbers, 99))
+    top = float(numbers.max())
     if high <= low:
         return Histogram((low, top if top > low else low + 1.0), (len(numbers),))
     edges = np.linspace(low, high, _BINS + 1)

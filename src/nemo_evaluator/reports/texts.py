@@ -19,7 +19,12 @@ def label_plan_text(plan: LabelPlan, drop: float) -> str:
     """What a budget buys, the best split first; and that it does not find ``drop``, where it does not."""
     rows = [["problems", "labels", "corrected score known to", "finds a drop of"]]
     rows += [
-        [f"{one.problems:,}", f"{one.labels:,}", f"±{one.half_width:.4f}", f"{one.detectable_drop:.4f}"]
+        [
+            f"{one.problems:,}",
+            f"{one.labels:,}",
+            f"±{one.half_width:.4f}",
+            f"{one.detectable_drop:.4f}",
+        ]
         for one in plan.splits
     ]
     return plain_text("labels.txt.j2", plan=plan, drop=drop, rows=rows)
@@ -30,14 +35,21 @@ def _table(plan: PowerPlan) -> list[list[str]]:
     suite = [f"both, in a suite of {count}"] if count > 1 else []
     rows = [["repeats", "find it", "rule it out", *suite, "answers", "tokens", "cost", "time"]]
     for line in plan.lines:
-        problems = [line.problems, line.problems_to_rule_out, *([line.problems_in_suite] if suite else [])]
+        problems = [
+            line.problems,
+            line.problems_to_rule_out,
+            *([line.problems_in_suite] if suite else []),
+        ]
         counts = [line.repeats, *problems, line.answers, line.tokens]
         rows.append([*map(words.count, counts), *_cost(line.usd, line.hours)])
     return rows if plan.lines else []
 
 
 def _cost(usd: float | None, hours: float | None) -> list[str]:
-    return [words.NONE if usd is None else f"${usd:,.2f}", words.seconds(None if hours is None else 3600 * hours)]
+    return [
+        words.NONE if usd is None else f"${usd:,.2f}",
+        words.seconds(None if hours is None else 3600 * hours),
+    ]
 
 
 def _total(plans: Sequence[PowerPlan]) -> list[str]:
@@ -61,6 +73,8 @@ def _total(plans: Sequence[PowerPlan]) -> list[str]:
 
 def calibrations_text(found: Sequence[CalibrationReport]) -> str:
     """All calibrations as plain text; with several models, the judge's bias by model."""
-    biases = {report.run.model: report.judges[0].agreement.bias for report in found if report.judges}
+    biases = {
+        report.run.model: report.judges[0].agreement.bias for report in found if report.judges
+    }
     rows = [[model, f"{bias:+.4f}"] for model, bias in biases.items()] if len(biases) > 1 else []
     return plain_text("calibration.txt.j2", found=found, biases=words.columns(rows))

@@ -20,10 +20,12 @@ FILE: Final = "trajectories_report.json"
 def write_trajectories_report(output_dir: Path | str, *, enrich: bool = True) -> list[Path]:
     """Write the report for every benchmark under a folder, and the enriched trajectories where traffic was kept."""
     root = Path(output_dir)
-    entries, written = [], []
+    entries = []
+    written = []
     for path in find_bundles(root):
         bundle = load_bundle(path)
-        task, service = path.parent, bundle.config.get("service")
+        task = path.parent
+        service = bundle.config.get("service")
         if not bundle.files.trajectories.is_file():
             continue
         wire = WireCalls(bundle.files.traffic, service if isinstance(service, str) else "")
@@ -43,7 +45,9 @@ class _Account(Tally):
 
     def __init__(self, wire: WireCalls) -> None:
         super().__init__()
-        self._wire, self._steps, self._calls = wire, StepQuality(), CallAccount()
+        self._wire = wire
+        self._steps = StepQuality()
+        self._calls = CallAccount()
         self._repeats: Counter[int] = Counter()
         self._categories: Counter[str] = Counter()
         self._rewards = 0.0
@@ -63,12 +67,19 @@ class _Account(Tally):
         uneven = Counter(self._repeats.values())
         return {
             "problems": len(self._repeats),
-            "repeats": next(iter(uneven)) if len(uneven) == 1 else {str(k): v for k, v in sorted(uneven.items())},
-            "mean_reward": round(self._rewards / self.sums["rewards"], 4) if self.sums["rewards"] else None,
+            "repeats": next(iter(uneven))
+            if len(uneven) == 1
+            else {str(k): v for k, v in sorted(uneven.items())},
+            "mean_reward": round(self._rewards / self.sums["rewards"], 4)
+            if self.sums["rewards"]
+            else None,
             "reported_mean": reported,
             "failures_by_category": dict(self._categories),
             "problems_with_empty_final_response": len(self.problems["empty"]),
-            **{f"{name}_examples": self.examples(name) for name in ("failure", "timeout", "no_agent_step")},
+            **{
+                f"{name}_examples": self.examples(name)
+                for name in ("failure", "timeout", "no_agent_step")
+            },
             "quality": self._steps.quality(),
             "field_coverage": {
                 "per_trial_missing": self._steps.trials.missing(),
@@ -77,7 +88,9 @@ class _Account(Tally):
         }
 
     def _tokens(self) -> JsonDict:
-        calls, steps, final = self._calls.sums, self._steps.sums["tokens"], self.sums["final"]
+        calls = self._calls.sums
+        steps = self._steps.sums["tokens"]
+        final = self.sums["final"]
         same = steps == final == calls["tokens_for_trajectory_comparison"]
         same = same and not self.problems["steps_differ"] and not self.problems["wire_differs"]
         return {
@@ -100,7 +113,8 @@ class _Account(Tally):
         if isinstance(row.get("reward"), int | float):
             self.sums["rewards"] += 1
             self._rewards += row["reward"]
-        if category := row.get("failure_category"):
+        category = row.get("failure_category")
+        if category:
             self._categories[str(category)] += 1
             error = str((row.get("failure") or {}).get("message") or row.get("model_error") or "")
             self.example("failure", row, category=category, error=error)
@@ -113,12 +127,18 @@ class _Account(Tally):
         calls = self._wire.of((problem, row.get("repeat") or 0))
         self._calls.add(row, calls, len(agents))
         steps = self._steps.add(row)
-        if documents := row.get("trajectory"):
+        documents = row.get("trajectory")
+        if documents:
             final = documents[0].get("final_metrics") or {}
-            prompt, completion = final.get("total_prompt_tokens"), final.get("total_completion_tokens")
+            prompt = final.get("total_prompt_tokens")
+            completion = final.get("total_completion_tokens")
             if prompt is None or completion is None:
                 self.note(row, without_final=True)
                 return
             total = prompt + completion
             self.sums["final"] += total
-            self.note(row, steps_differ=steps != total, wire_differs=calls.every and tokens_of(calls.own) != total)
+            self.note(
+                row,
+                steps_differ=steps != total,
+                wire_differs=calls.every and tokens_of(calls.own) != total,
+            )

@@ -38,13 +38,15 @@ class Answers:
 
     def add(self, data: JsonDict) -> None:
         """Count one row, whoever wrote it. Rows are many: what is as nel writes it is told by its type alone."""
-        row, get = Row(data), data.get
+        row = Row(data)
+        get = data.get
         if (get("status") != "scored" or get("failure")) and row.failed:
             return
         self.scored += 1
         if get("attempts") != 1:
             self.retried += row.attempts > 1
-        if tripped := as_dict(as_dict(get("scoring_details")).get("tripwires")):
+        tripped = as_dict(as_dict(get("scoring_details")).get("tripwires"))
+        if tripped:
             self.tripwires.update(tripped.keys())
             self.rewarded_trips += (row.reward or 0.0) > 0
         if get("label"):
@@ -62,7 +64,8 @@ class Answers:
 
     def _reasoning(self, text: str) -> None:
         for opening, closing in _DELIMITERS:
-            opened, closed = text.count(opening), text.count(closing)
+            opened = text.count(opening)
+            closed = text.count(closing)
             if opened or closed:
                 self.unmatched += opened != closed
                 self.kept += opened == closed

@@ -53,7 +53,17 @@ INVALID: Final = "INVALID"
 UNCHECKED: Final = "UNCHECKED"
 # Fields of scoring_details that say how a row was scored; a field tells more when each of its few values is common.
 NOT_BREAKDOWNS: Final = frozenset(
-    {"correct", "error", "explanation", "extracted", "fallback", "judge_model", "method", "needs_judge", "raw"}
+    {
+        "correct",
+        "error",
+        "explanation",
+        "extracted",
+        "fallback",
+        "judge_model",
+        "method",
+        "needs_judge",
+        "raw",
+    }
     | {"reasoning", "reward", "unparsed"}
 )
 _MOST_GROUPS: Final = 20
@@ -71,22 +81,32 @@ class Bundle:
 
     benchmark = Field("document.benchmark", as_dict, "The part with the scores.")
     config = Field("document.config", as_dict, "What was run.")
-    validity = Field("document.validity", as_dict, "VALID or INVALID, with reasons, as it was written.")
+    validity = Field(
+        "document.validity", as_dict, "VALID or INVALID, with reasons, as it was written."
+    )
     model = Field("config.model", as_text, "Which model was asked.")
     timestamp = Field("document.timestamp", as_text, "When it was finished.")
     sdk_version = Field("document.sdk_version", as_text, "Which version of nel wrote it.")
     config_hash = Field("document.config_hash", as_text, "The digest of its config.")
     samples = Field("benchmark.samples", as_total, "How many problems have rows.")
     n_results = Field("document.n_results", as_total, "How many rows were written.")
-    stopped = Field("document.stopped", as_dict, "Why and how the run ended early; also what its stop rule did.")
+    stopped = Field(
+        "document.stopped", as_dict, "Why and how the run ended early; also what its stop rule did."
+    )
     coverage = Field("benchmark.coverage", read_coverage, "How much of the plan was measured.")
-    truncated_share = Field("benchmark.truncated_share", as_number, "The share of answers that were cut off.")
-    unparsed_share = Field("benchmark.unparsed_share", as_number, "The share of scored answers that could not be read.")
+    truncated_share = Field(
+        "benchmark.truncated_share", as_number, "The share of answers that were cut off."
+    )
+    unparsed_share = Field(
+        "benchmark.unparsed_share", as_number, "The share of scored answers that could not be read."
+    )
 
     @property
     def name(self) -> str:
         """The benchmark's name."""
-        return str(self.benchmark.get("name") or self.config.get("benchmark") or self.path.parent.name)
+        return str(
+            self.benchmark.get("name") or self.config.get("benchmark") or self.path.parent.name
+        )
 
     @property
     def run_id(self) -> str:
@@ -118,18 +138,24 @@ class Bundle:
         """What stays the same when the run is resumed, and differs between two that end in the same second: empty
         for a bundle that lies in no run's folder."""
         run = load_run(self.run_dir)
-        return f"{run.run_id}-{digest(run.output_dir)[:8]}/{self.path.parent.name}" if run is not None else ""
+        if run is not None:
+            return f"{run.run_id}-{digest(run.output_dir)[:8]}/{self.path.parent.name}"
+        return ""
 
     @property
     def stop_reason(self) -> str:
         """Why the run ended before its plan did; empty when it did not."""
-        return str(self.stopped.get("reason") or self.stopped["kind"]) if self.stopped.get("kind") else ""
+        if self.stopped.get("kind"):
+            return str(self.stopped.get("reason") or self.stopped["kind"])
+        return ""
 
     @property
     def status(self) -> str:
         """VALID, INVALID, or UNCHECKED where nothing is said."""
         said = str(self.validity.get("status") or "")
-        return INVALID if self._error else said or (INVALID if self.reasons else UNCHECKED)
+        if self._error:
+            return INVALID
+        return said or (INVALID if self.reasons else UNCHECKED)
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -142,7 +168,9 @@ class Bundle:
         """Why the scores must not be used; empty when they may be."""
         if self._error:
             return (*self.reasons[:-1], f"the run failed: {self._error}")
-        return (self.reasons or ("the run is marked INVALID",)) if self.status == INVALID else ()
+        if self.status == INVALID:
+            return self.reasons or ("the run is marked INVALID",)
+        return ()
 
     @property
     def _error(self) -> Any:
@@ -161,7 +189,8 @@ class Bundle:
     @property
     def notes(self) -> tuple[str, ...]:
         """What must be said wherever the score is shown."""
-        said, found = tuple(map(str, as_list(self.benchmark.get("notes")))), self.calibration
+        said = tuple(map(str, as_list(self.benchmark.get("notes"))))
+        found = self.calibration
         if found is None:
             return said
         gone = f"the corrected score is not shown, it is stale: {found.stale}; run `nel judge calibrate` again"
@@ -172,14 +201,21 @@ class Bundle:
         """What labels made of the headline."""
         document = as_dict(self.benchmark.get(PLACE))
         raw = (read_score(name, entry, self.samples) for name, entry in self._raw_scores.items())
-        headline = pick_headline(tuple(score for score in raw if score is not None)) if document else None
+        if document:
+            headline = pick_headline(tuple(score for score in raw if score is not None))
+        else:
+            headline = None
         bound = measured_by(self.config, self.coverage.scored)
-        return read_calibration(document, bound, headline.name) if headline is not None else None
+        if headline is not None:
+            return read_calibration(document, bound, headline.name)
+        return None
 
     @property
     def noise(self) -> JsonDict:
         """How far the run differs from itself when it is asked again (`nel noise`); empty where nobody looked."""
-        return stored(self.files.noise) if self.path.suffix == ".json" else {}
+        if self.path.suffix == ".json":
+            return stored(self.files.noise)
+        return {}
 
     @property
     def corrected(self) -> Score | None:
@@ -191,9 +227,14 @@ class Bundle:
     def scores(self) -> tuple[Score, ...]:
         """Every score, as it was named."""
         found = (read_score(name, raw, self.samples) for name, raw in self._raw_scores.items())
-        told = self.calibration.score.name if self.calibration is not None else None
+        if self.calibration is not None:
+            told: str | None = self.calibration.score.name
+        else:
+            told = None
         return tuple(
-            score for score in (*found, self.corrected) if score and (score is self.corrected or score.name != told)
+            score
+            for score in (*found, self.corrected)
+            if score and (score is self.corrected or score.name != told)
         )
 
     @property
@@ -205,7 +246,9 @@ class Bundle:
         """The score that stands for the benchmark."""
         found = pick_headline(self.scores)
         fallback = found is not None and self.benchmark.get("fallback")
-        return replace(found, name=f"{found.name} (fallback)") if found is not None and fallback else found
+        if found is not None and fallback:
+            return replace(found, name=f"{found.name} (fallback)")
+        return found
 
     @property
     def scorers(self) -> tuple[Score, ...]:
@@ -217,7 +260,9 @@ class Bundle:
     def others(self) -> tuple[Score, ...]:
         """All further scores."""
         return tuple(
-            score for score in self._beside_headline if not score.name.startswith("scorer:") and score != self.corrected
+            score
+            for score in self._beside_headline
+            if not score.name.startswith("scorer:") and score != self.corrected
         )
 
     @property
@@ -228,20 +273,26 @@ class Bundle:
     @property
     def categories(self) -> tuple[GroupScore, ...]:
         """The score of each category."""
-        return tuple(read_group(name, raw) for name, raw in as_dict(self.benchmark.get("categories")).items())
+        return tuple(
+            read_group(name, raw) for name, raw in as_dict(self.benchmark.get("categories")).items()
+        )
 
     @property
     def breakdowns(self) -> dict[str, tuple[GroupScore, ...]]:
         """The scores by the values of other fields, as far as these are few and say something of the problems."""
-        found = {
-            name: tuple(read_group(str(raw.get("group")), raw) for raw in as_list(groups) if isinstance(raw, dict))
-            for name, groups in as_dict(self._raw_scores.get("breakdowns")).items()
-            if name not in NOT_BREAKDOWNS
-        }
+        found: dict[str, tuple[GroupScore, ...]] = {}
+        for name, groups in as_dict(self._raw_scores.get("breakdowns")).items():
+            if name not in NOT_BREAKDOWNS:
+                found[name] = tuple(
+                    read_group(str(raw.get("group")), raw)
+                    for raw in as_list(groups)
+                    if isinstance(raw, dict)
+                )
         return {
             name: groups
             for name, groups in found.items()
-            if 1 < len(groups) <= _MOST_GROUPS and sum(group.n for group in groups) >= _ROWS_OF_A_GROUP * len(groups)
+            if 1 < len(groups) <= _MOST_GROUPS
+            and sum(group.n for group in groups) >= _ROWS_OF_A_GROUP * len(groups)
         }
 
     @property
@@ -277,10 +328,14 @@ def load_bundle(path: Path) -> Bundle:
         hint = "was it cut off? run again with --resume"
         raise UsageError(f"cannot read {path}, it is not JSON: {error}", hint=hint) from error
     if not isinstance(document, dict) or not isinstance(document.get("benchmark"), dict):
-        raise UsageError(f"{path} is not a bundle", hint="a bundle is the eval-*.json file in a task folder")
+        raise UsageError(
+            f"{path} is not a bundle", hint="a bundle is the eval-*.json file in a task folder"
+        )
     files = TaskPaths(path.parent)
     bundle = Bundle(path, document)
-    if document.get(MARK) and not has_entries(path.parent, (path, files.results, files.trajectories)):
+    if document.get(MARK) and not has_entries(
+        path.parent, (path, files.results, files.trajectories)
+    ):
         return _checked_again(bundle)
     return bundle
 
@@ -294,10 +349,16 @@ def _checked_again(bundle: Bundle) -> Bundle:
 
 def calibrated(bundle: Bundle, document: JsonDict) -> Bundle:
     """The bundle with a calibration in it; the corrected score stands among the others while that holds."""
-    made = Bundle(bundle.path, {**bundle.document, "benchmark": {**bundle.benchmark, PLACE: document}})
-    if (found := made.calibration) is not None:
+    made = Bundle(
+        bundle.path, {**bundle.document, "benchmark": {**bundle.benchmark, PLACE: document}}
+    )
+    found = made.calibration
+    if found is not None:
         scores = {name: raw for name, raw in made._raw_scores.items() if name != found.score.name}
-        scores |= {} if found.stale else {found.score.name: document["corrected"]}
+        if found.stale:
+            scores |= {}
+        else:
+            scores |= {found.score.name: document["corrected"]}
         made.benchmark["scores"] = scores
     return made
 
@@ -305,7 +366,9 @@ def calibrated(bundle: Bundle, document: JsonDict) -> Bundle:
 def newest_bundle(folder: Path) -> Bundle | None:
     """The newest bundle of a task folder, by its stamp."""
     found = TaskPaths(folder).bundles()
-    return load_bundle(found[-1]) if found else None
+    if found:
+        return load_bundle(found[-1])
+    return None
 
 
 def config_hash(config: JsonDict) -> str:
@@ -325,4 +388,6 @@ def kept_bundle(task: TaskPaths, config: JsonDict) -> JsonDict | None:
         return None
     document = load_bundle(bundles[0]).document
     made = document.get("sdk_version"), document.get("config_hash"), document.get("stopped")
-    return document if made == (__version__, config_hash(config), None) else None
+    if made == (__version__, config_hash(config), None):
+        return document
+    return None

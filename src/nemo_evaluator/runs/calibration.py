@@ -55,9 +55,13 @@ def read_draw(folder: Path) -> LabelDraw | None:
         return None
     try:
         data: Any = read_json(path)
-        return LabelDraw(data["method"], int(data["seed"]), tuple(DrawnRow(**row) for row in data["rows"]))
+        return LabelDraw(
+            data["method"], int(data["seed"]), tuple(DrawnRow(**row) for row in data["rows"])
+        )
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path} is not a draw of labels: {error}", hint="draw again: nel judge sample RUN") from error
+        raise UsageError(
+            f"{path} is not a draw of labels: {error}", hint="draw again: nel judge sample RUN"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +87,15 @@ def measured_by(config: JsonDict, scored: int | None) -> JsonDict:
 def read_calibration(document: JsonDict, bound: JsonDict, headline: str) -> Calibration | None:
     """The calibration of a bundle; None where there is none."""
     found = as_dict(document.get("corrected"))
-    score, was = read_score(_PREFIX + headline, found, samples=0), as_dict(document.get("measured_by"))
+    score = read_score(_PREFIX + headline, found, samples=0)
+    was = as_dict(document.get("measured_by"))
     if score is None:
         return None
     changed = [name for name in bound if was.get(name) != bound[name]]
-    words = {"scorer": "the judge, its prompt, its rubric or the extraction changed", "scored": "rows were added"}
+    words = {
+        "scorer": "the judge, its prompt, its rubric or the extraction changed",
+        "scored": "rows were added",
+    }
     stale = "; ".join(dict.fromkeys(words.get(name, "the answers changed") for name in changed))
     score = replace(score, ci_method=score.ci_method or "ppi")
-    return Calibration(score, str(document.get("note") or ""), document, stale)
+    return Calibration(score, str(document.get("note") or ""), document, stale=stale)

@@ -19,7 +19,10 @@ def find_bundles(paths: Path | str | Iterable[Path | str]) -> list[Path]:
 
     Raises UsageError when a path is missing or when there is no bundle at all.
     """
-    given = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
+    if isinstance(paths, str | Path):
+        given = [Path(paths)]
+    else:
+        given = [Path(path) for path in paths]
     found = dict.fromkeys(file for path in given for file in _under(path))
     if not found:
         raise UsageError(
@@ -48,7 +51,9 @@ def _under(root: Path) -> list[Path]:
     if root.is_file():
         return [root]
     if not root.is_dir():
-        raise UsageError(f"{root} does not exist", hint="`nel eval runs` lists runs and their folders")
+        raise UsageError(
+            f"{root} does not exist", hint="`nel eval runs` lists runs and their folders"
+        )
     newest: dict[tuple[Path, str], tuple[str, Path]] = {}
     for path in files_under(root, "eval-*.json"):
         match = _BUNDLE.fullmatch(path.name)
@@ -59,9 +64,13 @@ def _under(root: Path) -> list[Path]:
     wholes = {folder: _without_shard(folder, root) for folder, _ in newest}
     merged = {whole for folder, whole in wholes.items() if whole == folder}
     return sorted(
-        path for (folder, _), (_, path) in newest.items() if wholes[folder] == folder or wholes[folder] not in merged
+        path
+        for (folder, _), (_, path) in newest.items()
+        if wholes[folder] == folder or wholes[folder] not in merged
     )
 
 
 def _without_shard(folder: Path, root: Path) -> Path:
-    return root.joinpath(*(part for part in folder.relative_to(root).parts if not SHARD.fullmatch(part)))
+    return root.joinpath(
+        *(part for part in folder.relative_to(root).parts if not SHARD.fullmatch(part))
+    )

@@ -87,12 +87,21 @@ class BenchmarkFolder:
         refuse_foreign_files(self.path)
         db, _ = open_index(TaskPaths(self.path))
         with self._removed_if_damaged(), closing(db):
-            sums = ", ".join(f"coalesce(sum({name}), 0)" for name in ("rows", "failed", "rewards", "sum", "cost"))
+            sums = ", ".join(
+                f"coalesce(sum({name}), 0)" for name in ("rows", "failed", "rewards", "sum", "cost")
+            )
             rows, failed, rewards, total, cost = db.execute(f"SELECT {sums} FROM pieces").fetchone()
-        return Progress(rows - failed, failed, total / rewards if rewards else None, cost or None)
+        return Progress(
+            rows - failed, failed, total / rewards if rewards else None, cost_usd=cost or None
+        )
 
     def rows(
-        self, which: RowFilter | None = None, *, order: Order = "problem_idx", offset: int = 0, limit: int | None = None
+        self,
+        which: RowFilter | None = None,
+        *,
+        order: Order = "problem_idx",
+        offset: int = 0,
+        limit: int | None = None,
     ) -> Iterator[Row]:
         """The rows asked for, read one at a time."""
         refuse_foreign_files(self.path)
@@ -101,7 +110,7 @@ class BenchmarkFolder:
             yield from islice(read_rows(task.results), limit)
             return
         with self.reading() as (columns, reader):
-            for place in places(columns, which or RowFilter(), order, offset, limit):
+            for place in places(columns, which or RowFilter(), order, offset=offset, limit=limit):
                 yield reader.row(place)
 
     @contextmanager
@@ -128,11 +137,15 @@ class BenchmarkFolder:
             task = TaskPaths(self.path)
             remove_index(task)
             hint = "run the command again: the index is rebuilt from the rows"
-            raise UsageError(f"{task.index} was damaged ({error}) and has been removed", hint=hint) from error
+            raise UsageError(
+                f"{task.index} was damaged ({error}) and has been removed", hint=hint
+            ) from error
 
     def row(self, problem_idx: int, repeat: int = 0) -> Row:
         """One row. Raises UsageError when there is none."""
-        found = (row for row in self.rows(RowFilter(problem_idx=problem_idx)) if row.repeat == repeat)
+        found = (
+            row for row in self.rows(RowFilter(problem_idx=problem_idx)) if row.repeat == repeat
+        )
         row = next(found, None)
         if row is None:
             raise UsageError(f"{self.path} has no row of problem {problem_idx}, repeat {repeat}")
@@ -169,8 +182,13 @@ class RunFolder:
         found = self.bundles
         if len(found) != 1:
             names = ", ".join(bundle.name for bundle in found)
-            hint = f"take one of .bundles: {names}" if found else "`nel eval status` says how far the run is"
-            raise UsageError(f"{self.path} has {len(found)} finished benchmarks, not one", hint=hint)
+            if found:
+                hint = f"take one of .bundles: {names}"
+            else:
+                hint = "`nel eval status` says how far the run is"
+            raise UsageError(
+                f"{self.path} has {len(found)} finished benchmarks, not one", hint=hint
+            )
         return found[0]
 
     def rows(
@@ -185,9 +203,13 @@ class RunFolder:
         """The rows of a benchmark, or of all in turn; ``which`` are fields of ``RowFilter``, such as ``status``."""
         wanted = _filter(which)
         if offset and len(self.benchmarks) > 1 and benchmark is None:
-            raise UsageError("an offset is for the rows of one benchmark", hint="give its name first")
+            raise UsageError(
+                "an offset is for the rows of one benchmark", hint="give its name first"
+            )
         found = (
-            row for one in self._chosen(benchmark) for row in one.rows(wanted, order=order, offset=offset, limit=limit)
+            row
+            for one in self._chosen(benchmark)
+            for row in one.rows(wanted, order=order, offset=offset, limit=limit)
         )
         return islice(found, limit)
 
@@ -198,11 +220,12 @@ class RunFolder:
     def to_pandas(self, benchmark: str | None = None, **which: Any) -> pd.DataFrame:
         """The rows as a table. Raises MissingExtraError without pandas."""
         pandas = optional("pandas", extra="pandas")
-        records = [
-            {"benchmark": one.name} | {name: getattr(row, name) for name in _COLUMNS}
-            for one in self._chosen(benchmark)
-            for row in one.rows(_filter(which))
-        ]
+        records: list[dict[Any, Any]] = []
+        for one in self._chosen(benchmark):
+            for row in one.rows(_filter(which)):
+                records.append(
+                    {"benchmark": one.name} | {name: getattr(row, name) for name in _COLUMNS}
+                )
         frame: pd.DataFrame = pandas.DataFrame(records, columns=["benchmark", *_COLUMNS])
         return frame
 
@@ -220,10 +243,16 @@ def open_run(path: Path | str) -> RunFolder:
 
     Raises UsageError when nothing is there.
     """
-    folder = Path(path).parent if Path(path).is_file() else Path(path)
+    if Path(path).is_file():
+        folder = Path(path).parent
+    else:
+        folder = Path(path)
     run = RunFolder(folder)
     if not folder.is_dir() or not run.benchmarks:
-        raise UsageError(f"no run is in {folder}", hint="give the output folder of a run; `nel eval runs` lists runs")
+        raise UsageError(
+            f"no run is in {folder}",
+            hint="give the output folder of a run; `nel eval runs` lists runs",
+        )
     return run
 
 

@@ -57,7 +57,8 @@ class IndexWriter:
     def __init__(self, task: TaskPaths) -> None:
         self._task = task
         # Answers without an outcome yet, and the rows of those that have one.
-        self._answers, self._entries = dict[int, Entry](), list[Entry]()
+        self._answers = dict[int, Entry]()
+        self._entries = list[Entry]()
         # Records that are no entries yet begin at ``_entered``.
         self._noted = list[tuple[int, int, JsonDict]]()
         self._begin = self._entered = self._end = 0
@@ -73,8 +74,11 @@ class IndexWriter:
 
     def _enter(self) -> None:
         answers = self._answers
-        self._entries += [found for noted in self._noted if (found := journal_entry(answers, *noted)) is not None]
-        self._noted, self._entered = [], self._end
+        self._entries += [
+            found for noted in self._noted if (found := journal_entry(answers, *noted)) is not None
+        ]
+        self._noted = []
+        self._entered = self._end
 
     def take(self, start: int) -> Iterator[_Batch]:
         """Take in what the journal has from a byte on, in batches to be written."""
@@ -82,7 +86,8 @@ class IndexWriter:
         for offset, line in lines_from(self._task.journal, start):
             if not line.endswith(b"\n"):
                 break
-            if (record := open_line(line)) is not None:
+            record = open_line(line)
+            if record is not None:
                 self.note(offset, len(line), record)
             self._end = offset + len(line)
             if len(self._entries) >= MOST_ROWS:
@@ -102,8 +107,11 @@ class IndexWriter:
 
     def _batch(self) -> _Batch:
         self._enter()
-        entries, begin, end = self._entries, self._begin, self._end
-        self._entries, self._begin = [], end
+        entries = self._entries
+        begin = self._begin
+        end = self._end
+        self._entries = []
+        self._begin = end
         # Somebody who goes on later must begin at the first answer that waits.
         upto = min((answer[0] for answer in self._answers.values()), default=end)
         journal = self._task.journal
@@ -269,8 +277,11 @@ def _batches(task: TaskPaths, source: Path, start: int) -> Iterator[_Batch]:
             entries.append(entry)
         if len(entries) == MOST_ROWS:
             yield begin, Covers(source.name, end, end), partial(packed, entries)
-            entries, begin = [], end
-    covers = Covers(source.name, stat.st_size, stat.st_size, stamp=stat.st_mtime_ns, state=state_of(stat))
+            entries = []
+            begin = end
+    covers = Covers(
+        source.name, stat.st_size, stat.st_size, stamp=stat.st_mtime_ns, state=state_of(stat)
+    )
     yield begin, covers, partial(packed, entries)
 
 
@@ -280,13 +291,19 @@ def _fits(task: TaskPaths, source: Path, covers: Covers) -> bool:
         return covers.name == source.name
     stat = source.stat()
     if source == task.results:
-        return (covers.known, covers.stamp, covers.state) == (stat.st_size, stat.st_mtime_ns, state_of(stat))
+        return (covers.known, covers.stamp, covers.state) == (
+            stat.st_size,
+            stat.st_mtime_ns,
+            state_of(stat),
+        )
     if covers.known == 0:
         return True
     indexed_state = covers.state.partition(" ")[0]
     if covers.known == stat.st_size:
         # The time of the last change is that of the index, unless a run is just writing.
-        return indexed_state == state_of(stat) or (_same_file(indexed_state, stat) and _is_written(task))
+        return indexed_state == state_of(stat) or (
+            _same_file(indexed_state, stat) and _is_written(task)
+        )
     return covers.known < stat.st_size and _same_file(indexed_state, stat)
 
 

@@ -26,11 +26,15 @@ _STRETCH: Final = 32 << 20
 _MOST_PROCESSES: Final = 8
 
 
-def pieces_apart(path: Path, start: int, end: int) -> Iterator[tuple[Callable[[Codes], Piece], int]]:
+def pieces_apart(
+    path: Path, start: int, end: int
+) -> Iterator[tuple[Callable[[Codes], Piece], int]]:
     """The pieces in the order of the file, given the words, each with where it ends; fewer if a process is lost."""
     number = min(os.cpu_count() or 1, _MOST_PROCESSES)
     with ExitStack() as open_ones:
-        pipes = [open_ones.enter_context(_process(path, at, number, start, end)) for at in range(number)]
+        pipes: list[subprocess.Popen[bytes]] = []
+        for at in range(number):
+            pipes.append(open_ones.enter_context(_process(path, at, number, start=start, end=end)))
         words: list[list[str | None]] = [[None] for _ in pipes]
         stretches = range(start, end, _STRETCH)
         for at in range(len(stretches)):
@@ -48,7 +52,9 @@ def pieces_apart(path: Path, start: int, end: int) -> Iterator[tuple[Callable[[C
 def _process(path: Path, first: int, step: int, start: int, end: int) -> subprocess.Popen[bytes]:
     arguments = [str(path), *map(str, (first, step, start, end))]
     command = [sys.executable, "-m", "nemo_evaluator.runs.index_apart", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+    )
 
 
 def entries_of(path: Path, start: int, end: int) -> Iterator[tuple[int, Entry | None]]:
@@ -77,7 +83,8 @@ def main() -> None:
     first, step, start, end = map(int, sys.argv[2:])
     words = Codes(None)
     for begin in range(start + first * _STRETCH, end, step * _STRETCH):
-        known, found = len(words), list(entries_of(path, begin, min(end, begin + _STRETCH)))
+        known = len(words)
+        found = list(entries_of(path, begin, min(end, begin + _STRETCH)))
         cells = packed((entry for _, entry in found if entry is not None), words).cells()
         upto = found[-1][0] if found else begin
         said = {"words": list(words)[known:], "sizes": list(map(len, cells)), "end": upto}

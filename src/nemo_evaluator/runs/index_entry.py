@@ -32,7 +32,9 @@ Entry = tuple[Any, ...]
 _NO_ANSWER: Final[Entry] = (None, None, 0, None, 0, None, None)
 
 
-def journal_entry(answers: dict[int, Entry], offset: int, length: int, record: JsonDict) -> Entry | None:
+def journal_entry(
+    answers: dict[int, Entry], offset: int, length: int, record: JsonDict
+) -> Entry | None:
     """The entry that the record of an outcome makes, unless its step was cancelled. An answer waits for its outcome in
     ``answers``, by number: where it begins, and what the row takes from it."""
     kind = record.get("kind")
@@ -42,8 +44,13 @@ def journal_entry(answers: dict[int, Entry], offset: int, length: int, record: J
         if is_refusal(record.get("response") or "", finish):
             flags |= REFUSED_FLAG
         meta = record.get("metadata")
-        category = meta.get("category") if type(meta) is dict else None
-        tokens, latency, cost = total_tokens(record), record.get("latency_ms"), record.get("cost_usd")
+        if type(meta) is dict:
+            category = meta.get("category")
+        else:
+            category = None
+        tokens = total_tokens(record)
+        latency = record.get("latency_ms")
+        cost = record.get("cost_usd")
         facts = offset, _clean(finish), tokens, latency, flags, category, cost
         answers[(record["problem_idx"] << REPEAT_BITS) | record["repeat"]] = facts
         return None
@@ -51,7 +58,10 @@ def journal_entry(answers: dict[int, Entry], offset: int, length: int, record: J
         return None
     number = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
     answer, finish, tokens, latency, flags, category, cost = answers.pop(number, _NO_ANSWER)
-    cause = record["failure"]["cause"] if record["status"] == "failed" else None
+    if record["status"] == "failed":
+        cause: Any | None = record["failure"]["cause"]
+    else:
+        cause = None
     if cause in _ABSENT:
         return None
     details = record.get("scoring_details")
@@ -62,7 +72,20 @@ def journal_entry(answers: dict[int, Entry], offset: int, length: int, record: J
             flags |= TRIPPED_FLAG
     category = _clean(category_of(record) if category is None else category)
     reward = record.get("reward")
-    return number, offset, length, answer, reward, cause, category, finish, tokens, latency, flags, cost
+    return (
+        number,
+        offset,
+        length,
+        answer,
+        reward,
+        cause,
+        category,
+        finish,
+        tokens,
+        latency,
+        flags,
+        cost,
+    )
 
 
 def row_entry(offset: int, length: int, data: JsonDict) -> Entry | None:
@@ -72,9 +95,15 @@ def row_entry(offset: int, length: int, data: JsonDict) -> Entry | None:
         return plain
     row = Row(data)
     problem, repeat = row.key
-    if type(data.get("problem_idx")) is not int or not 0 <= repeat < 1 << REPEAT_BITS or not -_MOST < problem < _MOST:
+    if (
+        type(data.get("problem_idx")) is not int
+        or not 0 <= repeat < 1 << REPEAT_BITS
+        or not -_MOST < problem < _MOST
+    ):
         return None
-    flags = row.truncated * TRUNCATED_FLAG | row.unparsed * UNPARSED_FLAG | row.refused * REFUSED_FLAG
+    flags = (
+        row.truncated * TRUNCATED_FLAG | row.unparsed * UNPARSED_FLAG | row.refused * REFUSED_FLAG
+    )
     flags |= is_tripped(row.data) * TRIPPED_FLAG
     at = (problem << REPEAT_BITS) | repeat, offset, length, None, row.reward, row.cause or None
     return (*at, row.category, row.finish_reason, row.tokens, row.latency_ms, flags, row.cost_usd)
@@ -86,7 +115,8 @@ def unreadable_entry(offset: int, length: int, line: bytes) -> Entry | None:
     if place is None or not line.endswith(b"\n"):
         # A line without an end was cut off: it is lost, and the run can be resumed.
         return None
-    problem, repeat = int(place[1]), int(place[2])
+    problem = int(place[1])
+    repeat = int(place[2])
     if problem >= _MOST or repeat >= 1 << REPEAT_BITS:
         return None
     number = (problem << REPEAT_BITS) | repeat
@@ -96,16 +126,29 @@ def unreadable_entry(offset: int, length: int, line: bytes) -> Entry | None:
 def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:
     """The same of a scored row as nel writes it, in a fifth of the time; None for any other."""
     get = data.get
-    reward, finish, tokens, latency = get("reward"), get("finish_reason"), get("tokens"), get("latency_ms")
-    text, details, meta, cost = get("model_response"), get("scoring_details"), get("metadata"), get("cost_usd")
-    repeat, problem, kinds = (
-        get("repeat"),
-        get("problem_idx"),
-        (type(reward), type(finish), type(tokens), type(latency), type(text)),
-    )
-    if kinds != _KINDS or type(details) is not dict or type(meta) is not dict or type(repeat) is not int:
+    reward = get("reward")
+    finish = get("finish_reason")
+    tokens = get("tokens")
+    latency = get("latency_ms")
+    text = get("model_response")
+    details = get("scoring_details")
+    meta = get("metadata")
+    cost = get("cost_usd")
+    repeat = get("repeat")
+    problem = get("problem_idx")
+    kinds = (type(reward), type(finish), type(tokens), type(latency), type(text))
+    if (
+        kinds != _KINDS
+        or type(details) is not dict
+        or type(meta) is not dict
+        or type(repeat) is not int
+    ):
         return None
-    if get("status") != "scored" or get("failure") or (cost is not None and type(cost) is not float):
+    if (
+        get("status") != "scored"
+        or get("failure")
+        or (cost is not None and type(cost) is not float)
+    ):
         return None
     if type(problem) is not int or not 0 <= problem < _MOST or not 0 <= repeat < 1 << REPEAT_BITS:
         return None
@@ -120,9 +163,24 @@ def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:
     if type(category) is not str:
         category = category_of(data)
     number = (problem << REPEAT_BITS) | repeat
-    return number, offset, length, None, reward, None, category, finish, tokens, latency, flags, cost
+    return (
+        number,
+        offset,
+        length,
+        None,
+        reward,
+        None,
+        category,
+        finish,
+        tokens,
+        latency,
+        flags,
+        cost,
+    )
 
 
 def _clean(word: Any) -> Any:
     """A word of a record without secrets: the journal masks its lines as it writes them, which is later."""
-    return word if word is None or word == "stop" else scrub(str(word))
+    if word is None or word == "stop":
+        return word
+    return scrub(str(word))

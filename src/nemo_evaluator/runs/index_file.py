@@ -29,7 +29,9 @@ PRAGMA user_version = {VERSION};
 """
 _EMPTY: Final = ("source", "words", "pieces", "cells")
 # As SQLite keeps them: an index that has anything else, or whose tables read otherwise, is not ours.
-_TABLES: Final = frozenset(part.strip() for part in SCHEMA.split(";") if part.strip().startswith("CREATE TABLE"))
+_TABLES: Final = frozenset(
+    part.strip() for part in SCHEMA.split(";") if part.strip().startswith("CREATE TABLE")
+)
 # The first bytes of a database, and where it says that it uses no write-ahead log.
 _MAGIC: Final = b"SQLite format 3\0"
 _NO_LOG: Final = slice(18, 20), b"\x01\x01"
@@ -78,7 +80,9 @@ def _begin(db: sqlite3.Connection, source: Path) -> None:
     write_seal(db)
 
 
-def append_rows(db: sqlite3.Connection, begin: int, covers: Covers, make: Callable[[Codes], Piece]) -> bool:
+def append_rows(
+    db: sqlite3.Connection, begin: int, covers: Covers, make: Callable[[Codes], Piece]
+) -> bool:
     """Write the rows of a stretch of the source where they follow on what the index has; False where they do not."""
     with db:
         db.execute("BEGIN IMMEDIATE")
@@ -116,13 +120,17 @@ def _put_rows(db: sqlite3.Connection, make: Callable[[Codes], Piece]) -> None:
     added = make(words)
     if not len(added):
         return
-    db.executemany("INSERT INTO words VALUES (?, ?)", list(zip(words.values(), words, strict=True))[known:])
+    db.executemany(
+        "INSERT INTO words VALUES (?, ?)", list(zip(words.values(), words, strict=True))[known:]
+    )
     numbers = set(added.columns[0])
     near = "SELECT piece FROM pieces WHERE low <= ? AND high >= ?"
     for (at,) in db.execute(near, (max(numbers), min(numbers))).fetchall():
         if not numbers.isdisjoint(array("q", b"".join(read_cells(db, 0, at)))):
             _write(db, at, _piece(db, at).without(numbers))
-    last, rows = db.execute("SELECT piece, rows FROM pieces ORDER BY piece DESC LIMIT 1").fetchone() or (-1, MOST_ROWS)
+    last, rows = db.execute(
+        "SELECT piece, rows FROM pieces ORDER BY piece DESC LIMIT 1"
+    ).fetchone() or (-1, MOST_ROWS)
     if rows + len(added) <= MOST_ROWS:
         added = _piece(db, last) + added
         last -= 1
@@ -149,7 +157,9 @@ def read_cells(db: sqlite3.Connection, column: int, piece: int | None = None) ->
     """A column of one piece, or of all. Raises sqlite3.DatabaseError for what is not as it was written."""
     first, last = (0, (1 << _PIECE_BITS) - 1) if piece is None else (piece, piece)
     bounds = column << _PIECE_BITS | first, column << _PIECE_BITS | last
-    for data, digest in db.execute("SELECT data, digest FROM cells WHERE id BETWEEN ? AND ? ORDER BY id", bounds):
+    for data, digest in db.execute(
+        "SELECT data, digest FROM cells WHERE id BETWEEN ? AND ? ORDER BY id", bounds
+    ):
         if type(data) is not bytes or cell_digest(data) != digest:
             raise sqlite3.DatabaseError("a checksum does not fit")
         yield data

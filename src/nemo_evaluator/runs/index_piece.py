@@ -53,11 +53,20 @@ class Piece:
 
     def sums(self) -> tuple[int, int, int, float, float, int, int]:
         """Rows, failed ones, rewards, their sum, the cost, the lowest and the highest number."""
-        numbers, causes = self.columns[0], self.columns[_CAUSE]
+        numbers = self.columns[0]
+        causes = self.columns[_CAUSE]
         rewards = [reward for reward in self.columns[_REWARD] if reward == reward]
         cost = math.fsum(cost for cost in self.columns[_COST] if cost == cost)
         failed = len(causes) - causes.count(0)
-        return len(numbers), failed, len(rewards), math.fsum(rewards), cost, min(numbers), max(numbers)
+        return (
+            len(numbers),
+            failed,
+            len(rewards),
+            math.fsum(rewards),
+            cost,
+            min(numbers),
+            max(numbers),
+        )
 
     def cells(self) -> list[bytes]:
         """The columns as bytes."""
@@ -69,12 +78,20 @@ class Piece:
     def without(self, numbers: Collection[int]) -> Piece:
         """Those rows that have other numbers."""
         keep = [at for at, number in enumerate(self.columns[0]) if number not in numbers]
-        return Piece([array(column.typecode, [column[at] for at in keep]) for column in self.columns])
+        return Piece(
+            [array(column.typecode, [column[at] for at in keep]) for column in self.columns]
+        )
 
     def recoded(self, old: Sequence[str | None], words: Codes) -> Piece:
         """The same with other codes for its words, which are given by their old ones."""
-        codes, named = [words[word] for word in old], zip(COLUMNS, self.columns, strict=True)
-        return Piece([array("I", map(codes.__getitem__, one)) if name in WORDS else one for name, one in named])
+        codes = [words[word] for word in old]
+        named = zip(COLUMNS, self.columns, strict=True)
+        return Piece(
+            [
+                array("I", map(codes.__getitem__, one)) if name in WORDS else one
+                for name, one in named
+            ]
+        )
 
     def parts(self) -> Iterator[Piece]:
         """Pieces of the usual size."""
@@ -84,9 +101,14 @@ class Piece:
 
 def packed(entries: Iterable[Entry], words: Codes) -> Piece:
     """Entries as a piece; the last one of a number counts."""
-    columns = list(zip(*{entry[0]: entry for entry in entries}.values(), strict=True)) or [()] * len(COLUMNS)
+    columns = list(zip(*{entry[0]: entry for entry in entries}.values(), strict=True)) or [
+        ()
+    ] * len(COLUMNS)
     return Piece(
-        [_column(name, kind, values, words) for (name, kind), values in zip(COLUMNS.items(), columns, strict=True)]
+        [
+            _column(name, kind, values, words=words)
+            for (name, kind), values in zip(COLUMNS.items(), columns, strict=True)
+        ]
     )
 
 

@@ -58,7 +58,9 @@ def index_snapshot(task: TaskPaths) -> Iterator[IndexSnapshot]:
 
 def _open_source(source: Path) -> BinaryIO:
     if not source.is_file():
-        raise UsageError(f"{source} is missing or no regular file", hint="was the folder copied as a whole?")
+        raise UsageError(
+            f"{source} is missing or no regular file", hint="was the folder copied as a whole?"
+        )
     return source.open("rb")
 
 

@@ -47,7 +47,9 @@ class Label:
     @property
     def value(self) -> float | None:
         """What the answer is worth by this label; None when the person was not sure."""
-        return self.reward if self.reward is not None else {"right": 1.0, "wrong": 0.0}.get(self.label)
+        if self.reward is not None:
+            return self.reward
+        return {"right": 1.0, "wrong": 0.0}.get(self.label)
 
     @property
     def key(self) -> tuple[int, int]:
@@ -80,7 +82,9 @@ def read_labels(folder: Path) -> dict[tuple[int, int], Label]:
 def append_label(folder: Path, label: Label) -> Label:
     """Add a label, with the time where it has none; on disk when this returns. Raises UsageError where it cannot be."""
     if label.label not in VERDICTS or label.problem_idx < 0 or label.repeat < 0:
-        raise UsageError(f"{label.label!r} is not a label", hint=f"known: {', '.join(VERDICTS[:-1])}")
+        raise UsageError(
+            f"{label.label!r} is not a label", hint=f"known: {', '.join(VERDICTS[:-1])}"
+        )
     stamped = replace(label, when=label.when or f"{datetime.now(UTC):%FT%TZ}")
     path = TaskPaths(folder).labels
     try:
@@ -88,12 +92,17 @@ def append_label(folder: Path, label: Label) -> Label:
             line = scrub_json(dumps(asdict(stamped))) + b"\n"
             if file.tell():
                 file.seek(-1, os.SEEK_END)
-                line = line if file.read(1) == b"\n" else b"\n" + line
+                if file.read(1) == b"\n":
+                    line = line
+                else:
+                    line = b"\n" + line
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint="may you write in that folder?") from error
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}", hint="may you write in that folder?"
+        ) from error
     return stamped
 
 
@@ -101,10 +110,15 @@ def _read(data: Any) -> Label | None:
     if not isinstance(data, dict):
         return None
     texts = [data.get(name, "") for name in ("label", "note", "who", "when")]
-    numbers, reward = [data.get("problem_idx"), data.get("repeat", 0)], data.get("reward")
-    fits = all(type(number) is int for number in numbers) and all(isinstance(text, str) for text in texts)
+    numbers = [data.get("problem_idx"), data.get("repeat", 0)]
+    reward = data.get("reward")
+    fits = all(type(number) is int for number in numbers) and all(
+        isinstance(text, str) for text in texts
+    )
     fits = fits and (reward is None or (type(reward) in (int, float) and 0 <= reward <= 1))
-    return replace(Label(*numbers, *texts), reward=reward) if fits and texts[0] in VERDICTS else None
+    if fits and texts[0] in VERDICTS:
+        return replace(Label(*numbers, *texts), reward=reward)
+    return None
 
 
 def read_label_file(file: Path, scale: tuple[float, float]) -> dict[tuple[int, int], Label]:
@@ -122,24 +136,46 @@ def read_label_file(file: Path, scale: tuple[float, float]) -> dict[tuple[int, i
 
 
 def _label(line: Any, scale: tuple[float, float], where: str) -> Label:
-    data = {str(key).strip().lower(): value for key, value in line.items()} if isinstance(line, dict) else {}
+    if isinstance(line, dict):
+        data: dict[str, Any] = {str(key).strip().lower(): value for key, value in line.items()}
+    else:
+        data = {}
     problem = as_whole(_number_of(data.get("problem_idx")))
     word = str(data.get("label", "")).strip().lower()
-    grade, reward = _number_of(data.get("grade")), _number_of(data.get("reward"))
+    grade = _number_of(data.get("grade"))
+    reward = _number_of(data.get("reward"))
     if grade is not None:
         reward = (grade - scale[0]) / (scale[1] - scale[0])
-    verdict: Verdict | None = "right" if word in _RIGHT else "wrong" if word in _WRONG else None
+    if word in _RIGHT:
+        verdict: Verdict | None = "right"
+    elif word in _WRONG:
+        verdict = "wrong"
+    else:
+        verdict = None
     if verdict is None and reward is not None:
         verdict = "right" if reward >= 0.5 else "wrong"
     if problem is None or (verdict is None and word != "unsure") or not 0 <= (reward or 0.0) <= 1:
         raise UsageError(f"{where} is not a label", hint=_FORM)
     note, who, when = (str(data.get(name) or "") for name in ("note", "who", "when"))
-    return Label(problem, as_whole(_number_of(data.get("repeat"))) or 0, verdict or "unsure", note, who, when, reward)
+    return Label(
+        problem,
+        as_whole(_number_of(data.get("repeat"))) or 0,
+        verdict or "unsure",
+        note=note,
+        who=who,
+        when=when,
+        reward=reward,
+    )
 
 
 def _number_of(value: object) -> float | None:
     try:
-        found = float(value) if isinstance(value, str) else as_number(value)
+        if isinstance(value, str):
+            found: float | None = float(value)
+        else:
+            found = as_number(value)
     except ValueError:
         return None
-    return None if found is None or not math.isfinite(found) else found
+    if found is None or not math.isfinite(found):
+        return None
+    return found

@@ -35,26 +35,45 @@ def overview(run: RunMeta) -> list[BenchmarkLine]:
     if there is None or there.run_id != run.run_id:
         return []
     checkpoint = read_checkpoint(root)
-    planned = as_list(checkpoint.get("planned_benchmarks")) or [path.name for path in root.iterdir() if path.is_dir()]
-    sessions, model = as_dict(checkpoint.get("sessions")), str(run.details.get("model") or "")
-    return [
-        line
-        for key in map(str, planned)
-        if (line := _line(root / safe_name(key), key, model, as_dict(sessions.get(key)))) is not None
+    planned = as_list(checkpoint.get("planned_benchmarks")) or [
+        path.name for path in root.iterdir() if path.is_dir()
     ]
+    sessions = as_dict(checkpoint.get("sessions"))
+    model = str(run.details.get("model") or "")
+    results: list[BenchmarkLine] = []
+    for key in map(str, planned):
+        line = _line(root / safe_name(key), key, model, session=as_dict(sessions.get(key)))
+        if line is not None:
+            results.append(line)
+    return results
 
 
 def _line(folder: Path, key: str, model: str, session: JsonDict) -> BenchmarkLine | None:
     try:
         bundle = newest_bundle(folder)
         if bundle is not None:
-            score, share = bundle.headline, bundle.coverage.share
+            score = bundle.headline
+            share = bundle.coverage.share
             metric, value = (score.name, score.value) if score is not None else (None, None)
-            people = bundle.corrected.value if bundle.corrected is not None else None
-            return BenchmarkLine(key, bundle.model or model, bundle.status, metric, value, share, people)
+            if bundle.corrected is not None:
+                people: float | None = bundle.corrected.value
+            else:
+                people = None
+            return BenchmarkLine(
+                key,
+                bundle.model or model,
+                bundle.status,
+                metric=metric,
+                score=value,
+                coverage=share,
+                corrected=people,
+            )
         if not TaskPaths(folder).journal.is_file():
-            return BenchmarkLine(key, model) if session else None
-        done, total = BenchmarkFolder(folder).progress(), as_count(session.get("planned"))
+            if session:
+                return BenchmarkLine(key, model)
+            return None
+        done = BenchmarkFolder(folder).progress()
+        total = as_count(session.get("planned"))
     except UsageError:
         # `nel check` and `nel eval status` say what is wrong with its files.
         return BenchmarkLine(key, model, verdict="UNREADABLE")

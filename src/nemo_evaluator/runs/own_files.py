@@ -32,17 +32,23 @@ def refuse_foreign_files(folder: Path) -> None:
 def _refuse_foreign(entry: os.DirEntry[str], folder: Path) -> None:
     path = Path(entry.path)
     if entry.is_symlink() and not path.resolve().is_relative_to(_boundary(folder)):
-        raise UsageError(f"{path} leads out of the run's folder", hint="open the folder that it leads to")
+        raise UsageError(
+            f"{path} leads out of the run's folder", hint="open the folder that it leads to"
+        )
     try:
         mode = path.stat().st_mode
     except OSError:
         # It leads nowhere, or is gone already.
         return
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise UsageError(f"{path} is neither a file nor a folder", hint="was the folder copied as a whole?")
+        raise UsageError(
+            f"{path} is neither a file nor a folder", hint="was the folder copied as a whole?"
+        )
 
 
 def _boundary(folder: Path) -> Path:
     """The folder of the run, as far as one is known; else that of the benchmark."""
     whole = folder.parent
-    return whole.resolve() if (whole / RUN_FILE).is_file() else folder.resolve()
+    if (whole / RUN_FILE).is_file():
+        return whole.resolve()
+    return folder.resolve()

@@ -30,7 +30,16 @@ else:
     # The status of a run needs none of it.
     np = Lazy("numpy")
 
-Order = Literal["problem_idx", "-problem_idx", "reward", "-reward", "tokens", "-tokens", "latency_ms", "-latency_ms"]
+Order = Literal[
+    "problem_idx",
+    "-problem_idx",
+    "reward",
+    "-reward",
+    "tokens",
+    "-tokens",
+    "latency_ms",
+    "-latency_ms",
+]
 # The columns of the index by which rows are put in order: a row's number has its problem and its repeat.
 _ORDERS: Final = {name: "number" if name == "problem_idx" else name for name in ORDERS}
 _WORDS: Final = filter_names("word")
@@ -116,9 +125,13 @@ class Columns:
     def causes(self) -> dict[str, tuple[int, IndexedRow]]:
         """How often rows failed by which cause, the most frequent first, each with a row; without numpy, whose loading
         would take longer than this does."""
-        words, counts, rows = self.words(), Counter[int](), dict[int, IndexedRow]()
+        words = self.words()
+        counts = Counter[int]()
+        rows = dict[int, IndexedRow]()
         kinds = list(enumerate(COLUMNS.values()))
-        for (piece,) in self._db.execute("SELECT piece FROM pieces WHERE failed > 0 ORDER BY piece").fetchall():
+        for (piece,) in self._db.execute(
+            "SELECT piece FROM pieces WHERE failed > 0 ORDER BY piece"
+        ).fetchall():
             data = b"".join(read_cells(self._db, list(COLUMNS).index("cause"), piece))
             codes = array("I", data)
             # Most rows did not fail: only what is not 0 is looked at.
@@ -126,7 +139,10 @@ class Columns:
             found = Counter(codes[at] for at in failed)
             for code in found.keys() - rows.keys():
                 at = next(at for at in failed if codes[at] == code)
-                cells = (array(kind, b"".join(read_cells(self._db, column, piece))) for column, kind in kinds)
+                cells = (
+                    array(kind, b"".join(read_cells(self._db, column, piece)))
+                    for column, kind in kinds
+                )
                 rows[code] = _place(tuple(cell[at] for cell in cells), words)
             counts += found
         return {str(words[code]): (count, rows[code]) for code, count in counts.most_common()}
@@ -155,13 +171,18 @@ class Columns:
             inside = positions[homes == home]
             offsets = inside - (ends[home - 1] if home else 0)
             values = [self._column(name, pieces[home][0])[offsets].tolist() for name in COLUMNS]
-            found |= zip(inside.tolist(), (_place(row, words) for row in zip(*values, strict=True)), strict=True)
+            found |= zip(
+                inside.tolist(),
+                (_place(row, words) for row in zip(*values, strict=True)),
+                strict=True,
+            )
         return [found[position] for position in positions.tolist()]
 
     def _column(self, name: str, piece: int | None = None) -> np.ndarray:
         """All of a column, or a piece of it, filled in cell by cell: a column of many rows is in memory only once."""
         which = "SELECT coalesce(sum(rows), 0) FROM pieces WHERE piece = ? OR ? IS NULL"
-        column, end = np.empty(self._db.execute(which, (piece, piece)).fetchone()[0], COLUMNS[name]), 0
+        column = np.empty(self._db.execute(which, (piece, piece)).fetchone()[0], COLUMNS[name])
+        end = 0
         for cell in read_cells(self._db, list(COLUMNS).index(name), piece):
             values = np.frombuffer(cell, COLUMNS[name])
             column[end : end + len(values)] = values
@@ -172,15 +193,19 @@ class Columns:
         if which.status is not None:
             yield (self["cause"] == 0) == (which.status == "scored")
         for name in _WORDS:
-            if (word := getattr(which, name)) is not None:
+            word = getattr(which, name)
+            if word is not None:
                 yield self[name] == read_words(self._db).get(word, -1)
         for name, flag in FLAGS.items():
-            if (value := getattr(which, name)) is not None:
+            value = getattr(which, name)
+            if value is not None:
                 yield (self["flags"] & flag != 0) == value
         for name in _RANGES:
-            if (low := getattr(which, f"min_{name}")) is not None:
+            low = getattr(which, f"min_{name}")
+            if low is not None:
                 yield self[name] >= low
-            if (high := getattr(which, f"max_{name}")) is not None:
+            high = getattr(which, f"max_{name}")
+            if high is not None:
                 yield self[name] <= high
         for keys, within in ((which.among, True), (which.beyond, False)):
             if keys is not None:
@@ -192,29 +217,46 @@ class Columns:
 
 def _place(row: tuple[Any, ...], words: list[str | None]) -> IndexedRow:
     known: Iterator[Any] = (None if value != value else value for value in row)
-    number, at, length, answer, reward, cause, category, finish, tokens, latency, flags, cost = known
+    number, at, length, answer, reward, cause, category, finish, tokens, latency, flags, cost = (
+        known
+    )
     said = words[cause], words[category], words[finish], None if tokens is None else int(tokens)
-    return IndexedRow(number, at, length, None if answer < 0 else answer, reward, *said, latency, flags, cost)
+    return IndexedRow(
+        number, at, length, None if answer < 0 else answer, reward, *said, latency, flags, cost
+    )
 
 
 def places(
-    columns: Columns, which: RowFilter, order: Order | str, offset: int = 0, limit: int | None = None
+    columns: Columns,
+    which: RowFilter,
+    order: Order | str,
+    offset: int = 0,
+    limit: int | None = None,
 ) -> Iterator[IndexedRow]:
     """The rows asked for, as the index knows them."""
     name = order.removeprefix("-")
     if name not in _ORDERS:
-        hint = did_you_mean(name, _ORDERS, f"known: {', '.join(_ORDERS)}; with - before it, descending")
+        hint = did_you_mean(
+            name, _ORDERS, f"known: {', '.join(_ORDERS)}; with - before it, descending"
+        )
         raise UsageError(f"rows cannot be ordered by {order!r}", hint=hint)
     found = columns.chosen(which)
-    end = len(found) if limit is None else min(len(found), offset + limit)
+    if limit is None:
+        end = len(found)
+    else:
+        end = min(len(found), offset + limit)
     if offset >= end:
         return iter(())
-    sign, numbers = -1 if order.startswith("-") else 1, columns["number"]
+    if order.startswith("-"):
+        sign = -1
+    else:
+        sign = 1
+    numbers = columns["number"]
     if name == "problem_idx" and bool(np.all(numbers[1:] > numbers[:-1])):
         return columns.walk(found[::sign][offset:end])
     # Rows without a value come before those with the lowest one.
     keys = np.nan_to_num(columns[_ORDERS[name]][found], nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-    return columns.walk(found[_ranked(sign * keys, sign * numbers[found], offset, end)])
+    return columns.walk(found[_ranked(sign * keys, sign * numbers[found], offset, end=end)])
 
 
 def _ranked(keys: np.ndarray, numbers: np.ndarray, start: int, end: int) -> np.ndarray:
@@ -222,12 +264,13 @@ def _ranked(keys: np.ndarray, numbers: np.ndarray, start: int, end: int) -> np.n
     if end - start == len(keys):
         return np.lexsort((numbers, keys))
     edges = np.partition(keys, (start, end - 1))
-    low, high = edges[start], edges[end - 1]
+    low = edges[start]
+    high = edges[end - 1]
     before = int(np.count_nonzero(keys < low))
     inside = np.flatnonzero((keys >= low) & (keys <= high))
     if low == high:
         # One value, many rows: by number, of which there are no two alike.
-        ranks = _ranked(numbers[inside], numbers[inside], start - before, end - before)
+        ranks = _ranked(numbers[inside], numbers[inside], start - before, end=end - before)
     else:
         ranks = np.lexsort((numbers[inside], keys[inside]))[start - before : end - before]
     chosen: np.ndarray = inside[ranks]
@@ -239,20 +282,28 @@ def count(columns: Columns, which: RowFilter) -> int:
     return len(columns.chosen(which))
 
 
-def tally(columns: Columns, column: Literal["cause", "category", "finish_reason"]) -> list[tuple[str, int, float]]:
+def tally(
+    columns: Columns, column: Literal["cause", "category", "finish_reason"]
+) -> list[tuple[str, int, float]]:
     """The values of a column, the most frequent first, each with its rows and their mean reward (0 without any)."""
-    codes, rewards, words = columns[column], columns["reward"], columns.words()
+    codes = columns[column]
+    rewards = columns["reward"]
+    words = columns.words()
     rows = np.bincount(codes, minlength=len(words))
     scores = np.bincount(codes[~np.isnan(rewards)], minlength=len(words))
     sums = np.bincount(codes, np.nan_to_num(rewards), minlength=len(words))
     means = np.divide(sums, scores, out=np.zeros(len(words)), where=scores > 0)
-    found = [(str(words[code]), int(rows[code]), float(means[code])) for code in np.flatnonzero(rows) if code]
+    found: list[tuple[str, int, float]] = []
+    for code in np.flatnonzero(rows):
+        if code:
+            found.append((str(words[code]), int(rows[code]), float(means[code])))
     return sorted(found, key=lambda one: (-one[1], one[0]))[:1000]
 
 
 def outcomes(columns: Columns) -> tuple[dict[str, int], bool]:
     """Rows by what became of them, in the words of reports; and whether every reward is 0 or 1."""
-    reward, flags = columns["reward"], columns["flags"]
+    reward = columns["reward"]
+    flags = columns["flags"]
     kinds = {
         "failed": columns["cause"] != 0,
         "unscored": np.isnan(reward),

@@ -25,12 +25,20 @@ class Row:
 
     problem_idx = Field("data.problem_idx", as_total, "The number of the problem in its dataset.")
     repeat = Field("data.repeat", as_total, "Which of the repeats.")
-    label = Field("data.label", as_text, "Why a scored answer is not a proper one: ``budget``, ...; else empty.")
+    label = Field(
+        "data.label",
+        as_text,
+        "Why a scored answer is not a proper one: ``budget``, ...; else empty.",
+    )
     prompt = Field("data.prompt", as_text, "What was asked.")
     response = Field("data.model_response", as_text, "What was answered.")
     metadata = Field("data.metadata", as_dict, "What the dataset says of the problem.")
-    scoring_details = Field("data.scoring_details", as_dict, "What the scorer says; others under ``scorer:<name>``.")
-    scorer_rewards = Field("data.scorer_rewards", as_dict, "The rewards of further scorers, by name.")
+    scoring_details = Field(
+        "data.scoring_details", as_dict, "What the scorer says; others under ``scorer:<name>``."
+    )
+    scorer_rewards = Field(
+        "data.scorer_rewards", as_dict, "The rewards of further scorers, by name."
+    )
     finish_reason = Field("data.finish_reason", as_text, "Why the model stopped.")
     tokens = Field("data.tokens", as_whole, "Tokens of the whole exchange.")
     prompt_tokens = Field("data.prompt_tokens", as_whole, "Tokens of the prompt.")
@@ -68,12 +76,16 @@ class Row:
     @property
     def reward(self) -> float | None:
         """The reward; None on a failed row."""
-        return None if self.failed else as_number(self.data.get("reward"))
+        if self.failed:
+            return None
+        return as_number(self.data.get("reward"))
 
     @property
     def cause(self) -> str:
         """Why it failed; empty when it did not."""
-        return (cause_of(self.data) or "unknown") if self.failed else ""
+        if self.failed:
+            return cause_of(self.data) or "unknown"
+        return ""
 
     @property
     def error(self) -> str:
@@ -103,7 +115,10 @@ class Row:
     @property
     def steps(self) -> list[JsonDict]:
         """The steps of the conversation; what another writer left there in another shape is passed over."""
-        steps = as_list(as_dict(self.trajectory[0]).get("steps")) if self.trajectory else []
+        if self.trajectory:
+            steps = as_list(as_dict(self.trajectory[0]).get("steps"))
+        else:
+            steps = []
         return [step for step in steps if isinstance(step, dict)]
 
     @property
@@ -131,7 +146,9 @@ def shown(value: Any) -> str:
     """A value of a row as text, however deep it is nested; empty where there is none."""
     if value is None:
         return ""
-    return dumps(value).decode("utf-8", "replace") if isinstance(value, dict | list) else str(value)
+    if isinstance(value, dict | list):
+        return dumps(value).decode("utf-8", "replace")
+    return str(value)
 
 
 def category_of(row: JsonDict) -> str | None:
@@ -147,9 +164,13 @@ def cause_of(row: JsonDict) -> str:
     """Why a row failed, as far as it says so; empty for one that did not fail."""
     failure = row.get("failure")
     if failure:
-        return str(failure.get("cause", "unknown")) if type(failure) is dict else "unknown"
+        if type(failure) is dict:
+            return str(failure.get("cause", "unknown"))
+        return "unknown"
     if "status" in row:
         return ""
     # Rows from before `status` wrote a failed step as a zero and said so in the details.
     details = row.get("scoring_details")
-    return "transport" if type(details) is dict and details.get("error_category") == "infra_error" else ""
+    if type(details) is dict and details.get("error_category") == "infra_error":
+        return "transport"
+    return ""

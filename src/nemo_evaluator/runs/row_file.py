@@ -25,21 +25,27 @@ class RowReader:
     """Reads rows where the index found them: lines of ``results.jsonl``, or the two records of a journal."""
 
     def __init__(self, file: BinaryIO, *, journal: bool) -> None:
-        self._file, self._journal = file, journal
+        self._file = file
+        self._journal = journal
 
     def raw(self, place: IndexedRow, most: int = -1) -> bytes | None:
         """What was written of a row, not parsed; None where that is longer than ``most`` bytes."""
         starts = [place.at, *([] if place.answer is None else [place.answer])]
         lines = [self._line(start, most) for start in starts]
         whole = most < 0 or all(line.endswith(b"\n") or len(line) == place.length for line in lines)
-        return b"".join(lines) if whole else None
+        if whole:
+            return b"".join(lines)
+        return None
 
     def records(self, place: IndexedRow) -> tuple[JsonDict | None, JsonDict | None]:
         """The answer and the outcome of the journal, None where there is none; of ``results.jsonl`` neither."""
         if not self._journal:
             return None, None
         descriptor = self._file.fileno()
-        answer = None if place.answer is None else read_record(descriptor, place.answer)
+        if place.answer is None:
+            answer: dict[str, Any] | None = None
+        else:
+            answer = read_record(descriptor, place.answer)
         return answer, read_record(descriptor, place.at)
 
     def row(self, place: IndexedRow) -> Row:
@@ -68,11 +74,25 @@ class RowReader:
             orjson.loads(self._line(place.at, -1))
             why = "it was changed"
         except orjson.JSONDecodeError as error:
-            why = f"it is nested too deep ({error})" if "depth limit" in str(error) else f"it is not JSON ({error})"
-        size = f"{place.length / 2**20:,.1f} MB" if place.length >= 1 << 20 else f"{place.length:,} bytes"
+            if "depth limit" in str(error):
+                why = f"it is nested too deep ({error})"
+            else:
+                why = f"it is not JSON ({error})"
+        if place.length >= 1 << 20:
+            size = f"{place.length / 2**20:,.1f} MB"
+        else:
+            size = f"{place.length:,} bytes"
         problem, repeat = place.key
         failure = {"cause": UNREADABLE, "message": f"a row of {size} that cannot be read: {why}"}
-        return Row({"problem_idx": problem, "repeat": repeat, "status": "failed", "reward": None, "failure": failure})
+        return Row(
+            {
+                "problem_idx": problem,
+                "repeat": repeat,
+                "status": "failed",
+                "reward": None,
+                "failure": failure,
+            }
+        )
 
     def _line(self, start: int, most: int) -> bytes:
         self._file.seek(start)
@@ -99,12 +119,15 @@ def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
         if isinstance(row, dict):
             yield Row(row)
         elif not lenient and _line(path, offset).endswith(b"\n"):
-            raise UsageError(f"{path} holds no row at byte {offset}", hint="was the file cut or overwritten?")
+            raise UsageError(
+                f"{path} holds no row at byte {offset}", hint="was the file cut or overwritten?"
+            )
 
 
 def answer_of(journal: Path, key: tuple[int, int]) -> JsonDict | None:
     """The last answer of a step in a journal, found without the index: no other line is parsed."""
-    begins, found = b'{"kind":"answer","problem_idx":%d,"repeat":%d,' % key, None
+    begins = b'{"kind":"answer","problem_idx":%d,"repeat":%d,' % key
+    found = None
     for _, line in lines_from(journal):
         if line.startswith(begins):
             found = open_line(line) or found
@@ -125,7 +148,9 @@ def _line(path: Path, offset: int) -> bytes:
 
 def read_trajectories(path: Path) -> Iterator[JsonDict]:
     """The rows of ``trajectories.jsonl``; none where the file is absent."""
-    return iter_jsonl(verified(path)) if path.is_file() else iter(())
+    if path.is_file():
+        return iter_jsonl(verified(path))
+    return iter(())
 
 
 def trajectories_of(path: Path, wanted: set[tuple[int, int]]) -> Iterator[Row]:
@@ -135,7 +160,10 @@ def trajectories_of(path: Path, wanted: set[tuple[int, int]]) -> Iterator[Row]:
         return
     for _, line in lines_from(verified(path)):
         place = STEP_OF_LINE.search(line, 0, STEP_WITHIN)
-        key = (int(place[1]), int(place[2])) if place is not None else None
+        if place is not None:
+            key: tuple[int, int] | None = (int(place[1]), int(place[2]))
+        else:
+            key = None
         if key is None or key not in left:
             continue
         left.remove(key)
@@ -152,7 +180,9 @@ def _parsed(line: bytes) -> JsonDict | None:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    return row if isinstance(row, dict) else None
+    if isinstance(row, dict):
+        return row
+    return None
 
 
 def _readable_trajectories(path: Path) -> Iterator[JsonDict]:

@@ -47,10 +47,15 @@ class RowColumns:
 
     def __init__(self, scorer: str | None = None) -> None:
         self._scorer = scorer
-        self.categories, self.causes, self.finishes = Codes(), Codes(""), Codes()
+        self.categories = Codes()
+        self.causes = Codes("")
+        self.finishes = Codes()
         self.malformed = self._count = 0
         self._rows: list[tuple[Any, ...]] = []
-        self._columns: dict[str, NDArray[Any]] = {name: np.zeros(_CHUNK, dtype) for name, dtype in COLUMNS.items()}
+        columns: dict[str, np.ndarray[tuple[Any, ...], np.dtype[Any]]] = {}
+        for name, dtype in COLUMNS.items():
+            columns[name] = np.zeros(_CHUNK, dtype)
+        self._columns: dict[str, NDArray[Any]] = columns
 
     def add(self, offset: int, row: Any) -> None:
         """Take in a row; what is none is counted."""
@@ -76,18 +81,22 @@ class RowColumns:
 
     def _take(self) -> None:
         end = self._count + len(self._rows)
-        for (name, dtype), values in zip(COLUMNS.items(), zip(*self._rows, strict=True), strict=False):
+        for (name, dtype), values in zip(
+            COLUMNS.items(), zip(*self._rows, strict=True), strict=False
+        ):
             column = old = self._columns[name]
             if len(column) < end:
                 column = self._columns[name] = np.zeros(2 * end, dtype)
                 column[: self._count] = old[: self._count]
             column[self._count : end] = np.array(values, dtype)
-        self._rows, self._count = [], end
+        self._rows = []
+        self._count = end
 
     def _numbers(self, offset: int, row: JsonDict) -> tuple[Any, ...]:
         """The numbers of a row in the order of the columns."""
         get = row.get
-        index, repeat = get("problem_idx"), get("repeat") or 0
+        index = get("problem_idx")
+        repeat = get("repeat") or 0
         if (
             type(index) is not int
             or type(repeat) is not int
@@ -97,10 +106,16 @@ class RowColumns:
             raise ValueError("no problem_idx")
         finish = get("finish_reason") or ""
         text = get("model_response") or ""
-        cause, category = cause_of(row), category_of(row)
-        reward = math.nan if cause else self._reward(row)
-        tokens, total = get("completion_tokens") or 0, get("tokens") or 0
-        latency, cost = get("latency_ms") or 0.0, get("cost_usd") or 0.0
+        cause = cause_of(row)
+        category = category_of(row)
+        if cause:
+            reward = math.nan
+        else:
+            reward = self._reward(row)
+        tokens = get("completion_tokens") or 0
+        total = get("tokens") or 0
+        latency = get("latency_ms") or 0.0
+        cost = get("cost_usd") or 0.0
         # Adding raises for anything that is not a number.
         if not math.isfinite(tokens + total + latency + cost):
             raise ValueError("not a number")
@@ -121,7 +136,11 @@ class RowColumns:
             bool(get("unparsed")),
             is_refusal(text, finish),
             # Saying nothing may be right; an agent may leave its answer elsewhere; a label says why there is none.
-            reward < 1 and (finish == "content_filter" or not (text.strip() or get("trajectory") or get("label"))),
+            reward < 1
+            and (
+                finish == "content_filter"
+                or not (text.strip() or get("trajectory") or get("label"))
+            ),
             offset,
         )
 
@@ -142,21 +161,35 @@ def _tidy(row: JsonDict) -> JsonDict | None:
     index = _whole(row.get("problem_idx"))
     if index is None:
         return None
-    numbers = {name: _number(row.get(name)) for name in ("completion_tokens", "tokens", "latency_ms", "cost_usd")}
+    numbers: dict[str, float] = {}
+    for name in ("completion_tokens", "tokens", "latency_ms", "cost_usd"):
+        numbers[name] = _number(row.get(name))
     texts = {name: as_text(row.get(name)) for name in ("finish_reason", "model_response", "prompt")}
-    parts = {name: as_dict(row.get(name)) for name in ("scorer_rewards", "scoring_details", "metadata")}
-    return row | numbers | texts | parts | {"problem_idx": index, "repeat": max(_whole(row.get("repeat")) or 0, 0)}
+    parts: dict[str, dict[str, Any]] = {}
+    for name in ("scorer_rewards", "scoring_details", "metadata"):
+        parts[name] = as_dict(row.get(name))
+    return (
+        row
+        | numbers
+        | texts
+        | parts
+        | {"problem_idx": index, "repeat": max(_whole(row.get("repeat")) or 0, 0)}
+    )
 
 
 def _whole(value: Any) -> int | None:
     if type(value) is float and value.is_integer():
         value = int(value)
-    return value if type(value) is int and -_MOST <= value <= _MOST else None
+    if type(value) is int and -_MOST <= value <= _MOST:
+        return value
+    return None
 
 
 def _number(value: Any) -> float:
     usable = isinstance(value, int | float) and abs(value) < _64_BITS
-    return float(value) if usable else 0.0
+    if usable:
+        return float(value)
+    return 0.0
 
 
 def content_key(found: Any) -> int:
@@ -174,4 +207,6 @@ def content_key(found: Any) -> int:
 def _answer_key(expected: Any) -> int:
     if type(expected) is str:
         return hash(expected)
-    return 0 if expected is None else hash(repr(expected))
+    if expected is None:
+        return 0
+    return hash(repr(expected))

@@ -75,7 +75,9 @@ class RowTable:
     @property
     def unanswered_share(self) -> float:
         """Empty or content-filtered answers as a share of the scored rows."""
-        return float(self.unanswered[self.scored].mean()) if self.scored.any() else 0.0
+        if self.scored.any():
+            return float(self.unanswered[self.scored].mean())
+        return 0.0
 
     @property
     def has_categories(self) -> bool:
@@ -102,7 +104,9 @@ class WrittenRows(NamedTuple):
     answers: Answers
 
 
-def read_table(path: Path, *, scorer: str | None = None, answers: Answers | None = None) -> RowTable:
+def read_table(
+    path: Path, *, scorer: str | None = None, answers: Answers | None = None
+) -> RowTable:
     """The columns of a ``results.jsonl``, none where it is absent; ``scorer`` takes that scorer's reward instead.
 
     A line that is not JSON is counted and left out; a file in which most lines are not is refused. ``answers`` count
@@ -116,7 +120,8 @@ def read_table(path: Path, *, scorer: str | None = None, answers: Answers | None
     rows = _table(path, made)
     if rows.malformed > len(rows):
         raise UsageError(
-            f"{path}: {counted(rows.malformed, 'malformed line')}", hint="was the file cut or overwritten?"
+            f"{path}: {counted(rows.malformed, 'malformed line')}",
+            hint="was the file cut or overwritten?",
         )
     return rows
 

@@ -88,10 +88,14 @@ def read_score(name: str, raw: Any, samples: int) -> Score | None:
         return None
     if not isinstance(raw, dict):
         return Score(name, value)
-    lower, upper, method = as_number(raw.get("ci_lower")), as_number(raw.get("ci_upper")), raw.get("ci_method")
+    lower = as_number(raw.get("ci_lower"))
+    upper = as_number(raw.get("ci_upper"))
+    method = raw.get("ci_method")
     if method is None and (low := as_number(raw.get("bootstrap_ci_lower"))) is not None:
         # Bundles from before ci_method: ci_lower covered only the noise of repeats; the bootstrap covers problems.
-        lower, upper, method = low, as_number(raw.get("bootstrap_ci_upper")), "bootstrap"
+        lower = low
+        upper = as_number(raw.get("bootstrap_ci_upper"))
+        method = "bootstrap"
     total = as_whole(raw.get("total"))
     return Score(
         name=name,
@@ -112,9 +116,14 @@ def pick_headline(scores: tuple[Score, ...]) -> Score | None:
     other = (
         score
         for score in scores
-        if not score.name.startswith("scorer:") and not _TIMING.search(re.split(r"[/.]", score.name)[-1])
+        if not score.name.startswith("scorer:")
+        and not _TIMING.search(re.split(r"[/.]", score.name)[-1])
     )
-    return usual or next(other, None) or next((score for score in scores if score.name.startswith("scorer:")), None)
+    return (
+        usual
+        or next(other, None)
+        or next((score for score in scores if score.name.startswith("scorer:")), None)
+    )
 
 
 def read_coverage(raw: Any) -> Coverage:
@@ -124,7 +133,7 @@ def read_coverage(raw: Any) -> Coverage:
     share = as_number(fields.get("share"))
     if share is None and planned and scored is not None:
         share = scored / planned
-    return Coverage(planned, scored, failed, share)
+    return Coverage(planned, scored, failed, share=share)
 
 
 def read_group(name: str, raw: Any) -> GroupScore:
@@ -144,15 +153,25 @@ def read_failures(raw: JsonDict) -> tuple[FailureLine, ...]:
     lines = []
     for cause, entry in as_dict(raw.get("categories")).items():
         fields = as_dict(entry)
-        texts = [str(as_dict(example).get("error") or "") for example in as_list(fields.get("exemplars"))]
+        texts: list[str] = []
+        for example in as_list(fields.get("exemplars")):
+            texts.append(str(as_dict(example).get("error") or ""))
         share = as_number(fields.get("percentage")) or 0.0
-        lines.append(FailureLine(str(cause), as_whole(fields.get("count")) or 0, share, tuple(filter(None, texts))))
+        lines.append(
+            FailureLine(
+                str(cause),
+                as_whole(fields.get("count")) or 0,
+                share,
+                examples=tuple(filter(None, texts)),
+            )
+        )
     return tuple(sorted(lines, key=lambda line: (-line.count, line.cause)))
 
 
 def read_runtime(raw: JsonDict) -> Runtime:
     """``runtime`` of a bundle."""
-    percentiles, cost = as_dict(raw.get("latency_percentiles_ms")), raw.get("cost")
+    percentiles = as_dict(raw.get("latency_percentiles_ms"))
+    cost = raw.get("cost")
     return Runtime(
         total_tokens=as_whole(raw.get("total_tokens")),
         prompt_tokens=as_whole(raw.get("total_prompt_tokens")),
@@ -164,7 +183,11 @@ def read_runtime(raw: JsonDict) -> Runtime:
         p99_ms=as_number(percentiles.get("p99")),
         tokens_per_second=as_number(raw.get("tokens_per_second")),
         steps_per_second=as_number(raw.get("steps_per_second")),
-        cost_usd=as_number(raw.get("cost_usd", as_dict(cost).get("total_usd") if isinstance(cost, dict) else cost)),
+        cost_usd=as_number(
+            raw.get("cost_usd", as_dict(cost).get("total_usd") if isinstance(cost, dict) else cost)
+        ),
         total_steps=as_whole(raw.get("total_steps")),
-        finish_reasons={str(k): as_whole(v) or 0 for k, v in as_dict(raw.get("finish_reason_counts")).items()},
+        finish_reasons={
+            str(k): as_whole(v) or 0 for k, v in as_dict(raw.get("finish_reason_counts")).items()
+        },
     )

@@ -16,7 +16,10 @@ def sessions(journal: Path) -> list[JsonDict]:
     """The records that begin a session, in their order; none where there is no journal. Only their lines are parsed."""
     if not journal.is_file():
         return []
-    found = [open_line(line) for _, line in lines_from(journal) if line.startswith(_MARK) and line.endswith(b"\n")]
+    found: list[JsonDict | None] = []
+    for _, line in lines_from(journal):
+        if line.startswith(_MARK) and line.endswith(b"\n"):
+            found.append(open_line(line))
     return [record for record in found if record is not None]
 
 

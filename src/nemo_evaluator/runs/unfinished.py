@@ -14,7 +14,9 @@ from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
 
 _STARTED: Final = "has no bundle: it is still running, or it was ended from outside (`nel eval resume` goes on with it)"
-_WAITING: Final = "was never started: the run is still busy with an earlier benchmark, or it was ended"
+_WAITING: Final = (
+    "was never started: the run is still busy with an earlier benchmark, or it was ended"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,9 @@ def find_unfinished(root: Path) -> list[Unfinished]:
     for folder in task_folders(root):
         if folder not in found and not TaskPaths(folder).bundles():
             # A folder that was pointed at directly: the run it belongs to may know more.
-            of_run = {one.folder: one for one in _of_run(folder.parent, read_checkpoint(folder.parent))}
+            of_run: dict[Path, Unfinished] = {}
+            for one in _of_run(folder.parent, read_checkpoint(folder.parent)):
+                of_run[one.folder] = one
             found[folder] = of_run.get(folder) or Unfinished(folder.name, folder, _STARTED)
     return [one for one in found.values() if not _merged(one.folder)]
 
@@ -50,8 +54,13 @@ def _of_run(folder: Path, state: JsonDict) -> Iterator[Unfinished]:
         if task.bundles():
             continue
         entry = as_dict(failed.get(key))
-        default = _STARTED if task.journal.is_file() else _WAITING
-        yield Unfinished(key, task.root, str(entry.get("error") or default), entry.get("cause"))
+        if task.journal.is_file():
+            default = _STARTED
+        else:
+            default = _WAITING
+        yield Unfinished(
+            key, task.root, str(entry.get("error") or default), cause=entry.get("cause")
+        )
 
 
 def _merged(task: Path) -> bool:

@@ -59,7 +59,10 @@ class Limits:
         that may reach the internet. A problem that may not never does."""
         asked: dict[str, Any] = {"memory": spec.memory, "cpus": spec.cpus, "disk": spec.disk}
         asked["network"] = online if spec.network else None
-        wanted = {k: v for k, v in asked.items() if v is not None and k not in config.model_fields_set}
+        wanted: dict[str, Any] = {}
+        for k, v in asked.items():
+            if v is not None and k not in config.model_fields_set:
+                wanted[k] = v
         if spec.network is False:
             wanted["network"] = "none"
         return replace(self, **wanted)
@@ -99,7 +102,9 @@ class Backend(ABC):
     endpoints: dict[str, str] = field(default_factory=dict, init=False)
     base_env: dict[str, str] = field(default_factory=dict, init=False)
     container_ip: str | None = field(default=None, init=False)
-    _ending: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack, init=False)
+    _ending: contextlib.AsyncExitStack = field(
+        default_factory=contextlib.AsyncExitStack, init=False
+    )
     # As whom a judge runs, where a user can be chosen.
     _root_user: ClassVar[str | None] = None
     kind: ClassVar[str] = "custom"
@@ -115,7 +120,9 @@ class Backend(ABC):
         if self.started:
             return
         if self._needs_image and not self.spec.image:
-            raise SandboxError(f"a sandbox of type {self.kind} needs an image", hint="set image on the sandbox")
+            raise SandboxError(
+                f"a sandbox of type {self.kind} needs an image", hint="set image on the sandbox"
+            )
         try:
             await self._open(outside_endpoints)
             self.started = True
@@ -138,7 +145,8 @@ class Backend(ABC):
     async def stop(self) -> None:
         """Take it down; safe to call twice."""
         self.started = False
-        ending, self._ending = self._ending, contextlib.AsyncExitStack()
+        ending = self._ending
+        self._ending = contextlib.AsyncExitStack()
         await ending.aclose()
 
     @abstractmethod
@@ -164,15 +172,29 @@ class Backend(ABC):
         background: bool = False,
     ) -> ExecResult:
         """Run a command with a hard deadline; see the contract."""
-        argv = self.shell(command) if isinstance(command, str) else list(command)
-        timeout, cwd = timeout if timeout_sec is None else timeout_sec, cwd or self.spec.workdir
-        job = BackendCommand(argv, timeout, cwd, self._env(env), stdin, user, background)
+        if isinstance(command, str):
+            argv = self.shell(command)
+        else:
+            argv = list(command)
+        timeout = timeout if timeout_sec is None else timeout_sec
+        cwd = cwd or self.spec.workdir
+        job = BackendCommand(
+            argv, timeout, cwd, env=self._env(env), stdin=stdin, user=user, background=background
+        )
         return await self._collect(job, max_output_bytes, on_output)
 
-    async def run_judge(self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0) -> ExecResult:
+    async def run_judge(
+        self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0
+    ) -> ExecResult:
         """Run a command that watches over a program; see the contract."""
         job = BackendCommand(
-            list(command), timeout, self.spec.workdir, self._env(), stdin, self._root_user, private=True
+            list(command),
+            timeout,
+            self.spec.workdir,
+            env=self._env(),
+            stdin=stdin,
+            user=self._root_user,
+            private=True,
         )
         return await self._collect(job)
 
@@ -216,7 +238,11 @@ class Backend(ABC):
             await self.reaper.forget(self.name)
 
     async def _pipe(
-        self, argv: list[str], stdin: IO[bytes] | None, sink: Callable[[bytes], object] | None, timeout: float
+        self,
+        argv: list[str],
+        stdin: IO[bytes] | None,
+        sink: Callable[[bytes], object] | None,
+        timeout: float,
     ) -> tuple[Exit, str]:
         """Run a command for a transfer: a file in, a callback for its output; (exit, stderr)."""
         errors = Capped(20_000)
@@ -227,7 +253,9 @@ class Backend(ABC):
             elif sink is not None:
                 sink(data)
 
-        ended = await self._run(BackendCommand(argv, timeout, "/", self._env(), stdin, transfer=True), emit)
+        ended = await self._run(
+            BackendCommand(argv, timeout, "/", env=self._env(), stdin=stdin, transfer=True), emit
+        )
         return ended, errors.text()
 
     async def _collect(
@@ -243,7 +271,8 @@ class Backend(ABC):
 
         began = time.perf_counter()
         ended = await self._run(job, emit)
-        took, truncated = (time.perf_counter() - began) * 1e3, out.truncated or err.truncated
+        took = (time.perf_counter() - began) * 1e3
+        truncated = out.truncated or err.truncated
         said = out.text(), err.text()
         return ExecResult(*said, ended.code, ended.timed_out, truncated, ended.out_of_memory, took)
 
@@ -251,11 +280,16 @@ class Backend(ABC):
         return {**self.base_env, **self.spec.env, **self.endpoints, **(extra or {})}
 
     def _absolute(self, path: str) -> str:
-        return path if path.startswith("/") else f"{self.spec.workdir.rstrip('/')}/{path}"
+        if path.startswith("/"):
+            return path
+        return f"{self.spec.workdir.rstrip('/')}/{path}"
 
     def _check(self) -> None:
         if not self.started:
-            raise SandboxError("Sandbox not started", hint="call start() first, or use the sandbox in an async with")
+            raise SandboxError(
+                "Sandbox not started",
+                hint="call start() first, or use the sandbox in an async with",
+            )
 
 
 def keepalive(spec: SandboxSpec) -> str:
@@ -263,10 +297,14 @@ def keepalive(spec: SandboxSpec) -> str:
     orphans, and no ``kill -9 -1`` inside can end it."""
     if spec.entrypoint is None:
         return "while :; do sleep 2147483647 & wait $!; done"
-    return spec.entrypoint if isinstance(spec.entrypoint, str) else shlex.join(spec.entrypoint)
+    if isinstance(spec.entrypoint, str):
+        return spec.entrypoint
+    return shlex.join(spec.entrypoint)
 
 
-async def run_judge(sandbox: Sandbox, command: Sequence[str], stdin: bytes, **options: Any) -> ExecResult:
+async def run_judge(
+    sandbox: Sandbox, command: Sequence[str], stdin: bytes, **options: Any
+) -> ExecResult:
     """``sandbox.run_judge``, also for a class of the user's own that has no more than the five basic methods."""
     if hasattr(sandbox, "run_judge"):
         return await sandbox.run_judge(command, stdin, **options)

@@ -18,7 +18,16 @@ HOME: Final = "/tmp/.home"
 _SYSTEM: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # Of the host's /etc only what programs need to start; no accounts, no keys, no configuration of services.
 _ETC: Final = (
-    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "mime.types", "protocols", "services"),
+    *(
+        "ld.so.cache",
+        "ld.so.conf",
+        "ld.so.conf.d",
+        "alternatives",
+        "localtime",
+        "mime.types",
+        "protocols",
+        "services",
+    ),
     *("ssl/certs", "python3", "python3.11", "perl", "java-17-openjdk", "fonts"),
 )
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
@@ -35,16 +44,37 @@ def arguments(spec: SandboxSpec, memory: int, network: str, folder: Path) -> lis
     # That of the system; one that a user could have put on PATH is not looked at.
     bwrap = next((path for path in BWRAP if os.access(path, os.X_OK)), None)
     if bwrap is None:
-        raise SandboxError("bubblewrap is not installed", hint="apt-get install bubblewrap (or dnf, apk, pacman)")
-    argv = [bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+        raise SandboxError(
+            "bubblewrap is not installed", hint="apt-get install bubblewrap (or dnf, apk, pacman)"
+        )
+    argv = [
+        bwrap,
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]
     argv += [] if network == "host" else ["--unshare-net"]
     argv += ["--hostname", "sandbox", "--die-with-parent", "--info-fd", "{info}"]
     argv += _root(spec.image)
     argv += ["--ro-bind", str(folder / "etc"), "/etc"]
-    argv += ["--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf"] if network == "host" else []
+    if network == "host":
+        argv += ["--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf"]
     argv += _dev(folder)
     size = str(max(_SMALLEST, memory // 4))
-    argv += ["--proc", "/proc", "--dir", "/run", "--perms", "1777", "--size", size, "--tmpfs", "/tmp"]
+    argv += [
+        "--proc",
+        "/proc",
+        "--dir",
+        "/run",
+        "--perms",
+        "1777",
+        "--size",
+        size,
+        "--tmpfs",
+        "/tmp",
+    ]
     argv += ["--perms", "0755", "--dir", HOME]
     workdir = spec.workdir
     if not workdir.startswith("/") or workdir in ("/", "/tmp", "/proc", "/dev", "/usr", "/etc"):
@@ -52,7 +82,11 @@ def arguments(spec: SandboxSpec, memory: int, network: str, folder: Path) -> lis
     argv += ["--size", size, "--tmpfs", workdir]
     for mount in volumes_of(spec):
         if mount.host_path:
-            argv += ["--ro-bind" if mount.readonly else "--bind", mount.host_path, mount.container_path]
+            argv += [
+                "--ro-bind" if mount.readonly else "--bind",
+                mount.host_path,
+                mount.container_path,
+            ]
         else:
             argv += ["--size", size, "--tmpfs", mount.container_path]
     return [*argv, "--remount-ro", "/", "--chdir", "/", "--", "/bin/cat"]
@@ -62,7 +96,10 @@ def _root(image: str) -> list[str]:
     if image.startswith("/"):
         root = Path(image)
         if not (root / "usr").is_dir():
-            raise SandboxError(f"{image} is not a root file system", hint="name a folder that holds usr/, or no image")
+            raise SandboxError(
+                f"{image} is not a root file system",
+                hint="name a folder that holds usr/, or no image",
+            )
     elif image.split(":")[0].rpartition("/")[2] in _PLAIN_IMAGES:
         root = Path("/")
     else:
@@ -78,20 +115,24 @@ def _root(image: str) -> list[str]:
     prefix = Path(sys.base_prefix)
     if root != Path("/"):
         for path in (root / name for name in ("opt", "var", "srv")):
-            argv += ["--ro-bind", str(path), f"/{path.name}"] if path.is_dir() else []
+            if path.is_dir():
+                argv += ["--ro-bind", str(path), f"/{path.name}"]
     elif not Path("/usr/bin/python3").exists() and not str(prefix).startswith("/usr"):
         # Our own interpreter, where the system has none and anyone may read ours.
         open_to_all = all(part.stat().st_mode & stat.S_IXOTH for part in (prefix, *prefix.parents))
-        argv += ["--ro-bind", str(prefix), str(prefix)] if open_to_all else []
+        if open_to_all:
+            argv += ["--ro-bind", str(prefix), str(prefix)]
     return argv
 
 
 def prepare(folder: Path, uid: int) -> None:
     """Write the /etc and, where we may, the /dev of all sandboxes: one mount each instead of twenty."""
-    etc, dev = folder / "etc", folder / "dev"
+    etc = folder / "etc"
+    dev = folder / "dev"
     etc.mkdir()
     for name in _ETC:
-        source, target = Path("/etc") / name, etc / name
+        source = Path("/etc") / name
+        target = etc / name
         if not source.exists():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -29,23 +29,30 @@ def clean_archive(archive: Path) -> None:
     """
     fresh = archive.with_suffix(".clean")
     try:
-        with tarfile.open(archive, mode="r:", tarinfo=Header) as source, tarfile.open(fresh, mode="w") as target:
+        with (
+            tarfile.open(archive, mode="r:", tarinfo=Header) as source,
+            tarfile.open(fresh, mode="w") as target,
+        ):
             for member in source:
-                _add_part(source, member, target, fresh.parent)
+                _add_part(source, member, target, scratch=fresh.parent)
     except _DAMAGED as error:
         fresh.unlink(missing_ok=True)
-        raise TamperError(f"the work of the agent arrived in an archive that cannot be used: {error}") from error
+        raise TamperError(
+            f"the work of the agent arrived in an archive that cannot be used: {error}"
+        ) from error
     fresh.replace(archive)
 
 
-def _add_part(source: tarfile.TarFile, member: tarfile.TarInfo, target: tarfile.TarFile, scratch: Path) -> None:
+def _add_part(
+    source: tarfile.TarFile, member: tarfile.TarInfo, target: tarfile.TarFile, scratch: Path
+) -> None:
     name = str(PurePosixPath(member.name))
     if name not in _PARTS or not member.isreg():
         return
     content = source.extractfile(member)
     assert content is not None
     if name != _FILES:
-        _write(target, name, content, member.size)
+        _write(target, name, content, size=member.size)
         return
     inner = scratch / "files.clean"
     try:
@@ -53,7 +60,7 @@ def _add_part(source: tarfile.TarFile, member: tarfile.TarInfo, target: tarfile.
             _copy_files(content, file)
             size = file.tell()
             file.seek(0)
-            _write(target, name, file, size)
+            _write(target, name, file, size=size)
     finally:
         inner.unlink(missing_ok=True)
 
@@ -84,7 +91,7 @@ def _copy_files(content: IO[bytes], file: IO[bytes]) -> None:
                 continue
             if member.islnk() and _path_of(member.linkname) not in files:
                 continue
-            _copy_entry(source, member, path, target)
+            _copy_entry(source, member, path, target=target)
             links.discard(path)
             if member.issym():
                 links.add(path)
@@ -100,7 +107,9 @@ def _path_of(name: str) -> PurePosixPath | None:
     return path
 
 
-def _copy_entry(source: tarfile.TarFile, member: tarfile.TarInfo, path: PurePosixPath, target: tarfile.TarFile) -> None:
+def _copy_entry(
+    source: tarfile.TarFile, member: tarfile.TarInfo, path: PurePosixPath, target: tarfile.TarFile
+) -> None:
     header = tarfile.TarInfo(f"./{path}")
     header.mode = member.mode & _PLAIN_MODE
     header.mtime = member.mtime

@@ -36,17 +36,26 @@ def start_client(client: Client, fds: list[int]) -> subprocess.Popen[bytes]:
     stdin, stdout, stderr = fds[:3]
     try:
         return subprocess.Popen(
-            client.argv, stdin=stdin, stdout=stdout, stderr=stderr, env=client.env, start_new_session=True
+            client.argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=client.env,
+            start_new_session=True,
         )
     except OSError as error:
-        raise SandboxError(f"cannot run {client.argv[0]}: {error.strerror}", hint="is it installed?") from error
+        raise SandboxError(
+            f"cannot run {client.argv[0]}: {error.strerror}", hint="is it installed?"
+        ) from error
 
 
 async def call(client: Client, *, timeout: float = 120.0) -> str:
     """Run a client to its end: its stdout. A failure is a SandboxError with its stderr."""
     # Files, not pipes: a client that leaves a container behind leaves its stdout with it, and a pipe would never end.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = await asyncio.to_thread(start_client, client, [subprocess.DEVNULL, out.fileno(), err.fileno()])
+        process = await asyncio.to_thread(
+            start_client, client, [subprocess.DEVNULL, out.fileno(), err.fileno()]
+        )
         try:
             code = await asyncio.to_thread(process.wait, timeout)
         except (subprocess.TimeoutExpired, asyncio.CancelledError) as error:
@@ -93,7 +102,9 @@ class NodeSlot:
         while ready not in (said := self._heard()):
             ended = self._holder.poll() is not None
             if ended or time.monotonic() > until:
-                raise SandboxError(f"the container did not start{'' if ended else f' in {_START:g} s'}: {said[-500:]}")
+                raise SandboxError(
+                    f"the container did not start{'' if ended else f' in {_START:g} s'}: {said[-500:]}"
+                )
             await asyncio.sleep(0.02)
 
     def check(self) -> None:
@@ -108,7 +119,8 @@ class NodeSlot:
 
     async def settle(self) -> None:
         """Wait until the steps that were told to end have ended."""
-        leaving, self._leaving = self._leaving, []
+        leaving = self._leaving
+        self._leaving = []
         for client in leaving:
             try:
                 await asyncio.to_thread(client.wait, _END)
@@ -120,7 +132,8 @@ class NodeSlot:
         """End them all."""
         for client in filter(None, [*self.kept, self._holder]):
             self.end(client)
-        self.kept, self._holder = [], None
+        self.kept = []
+        self._holder = None
         try:
             await self.settle()
         finally:
@@ -149,13 +162,18 @@ class NodeSlots:
     def from_environment(cls, per_node: int) -> Self | None:
         """The nodes that the batch script named in ``NEL_SANDBOX_NODES``; None when it named none."""
         nodes = [name for name in os.environ.get("NEL_SANDBOX_NODES", "").split(",") if name]
-        return cls(nodes, per_node, os.environ.get("NEL_SANDBOX_HET_GROUP") or None) if nodes else None
+        if nodes:
+            return cls(nodes, per_node, os.environ.get("NEL_SANDBOX_HET_GROUP") or None)
+        return None
 
     @staticmethod
     def require_job() -> None:
         """Raise SandboxError outside a job: every command would wait in the queue for an allocation of its own."""
         if "SLURM_JOB_ID" not in os.environ:
-            raise SandboxError("not inside a SLURM job", hint="run nel in the job whose nodes NEL_SANDBOX_NODES names")
+            raise SandboxError(
+                "not inside a SLURM job",
+                hint="run nel in the job whose nodes NEL_SANDBOX_NODES names",
+            )
 
     async def take(self) -> NodeSlot:
         """A free slot; waits for one."""
@@ -190,8 +208,11 @@ class Quiet:
         """More output."""
         if stream != "stderr":
             return self._emit(stream, data)
-        *lines, self._line = (self._line + data).splitlines(keepends=True) + ([b""] if data.endswith(b"\n") else [])
-        if own := b"".join(line for line in lines if not self._THEIRS.match(line)):
+        *lines, self._line = (self._line + data).splitlines(keepends=True) + (
+            [b""] if data.endswith(b"\n") else []
+        )
+        own = b"".join(line for line in lines if not self._THEIRS.match(line))
+        if own:
             self._emit(stream, own)
 
     def flush(self) -> None:

@@ -74,10 +74,14 @@ class ContainerSandbox(WrappedSandbox):
 
     def _check_user(self, user: str | None, known: tuple[str | None, ...] = (None,)) -> None:
         if user not in known:
-            raise SandboxError(f"this kind of sandbox has no user {user!r}", hint="leave user out, or use docker")
+            raise SandboxError(
+                f"this kind of sandbox has no user {user!r}", hint="leave user out, or use docker"
+            )
 
     def _rest(self, job: BackendCommand) -> Rest:
-        return "hold" if job.background and self.place is not None else super()._rest(job)
+        if job.background and self.place is not None:
+            return "hold"
+        return super()._rest(job)
 
     def _dismiss(self, client: subprocess.Popen[bytes], command: Command) -> None:
         """Let go of a client that still runs."""
@@ -99,8 +103,13 @@ class ContainerSandbox(WrappedSandbox):
         # Only the wrapper makes a client end with 0: a command may have taken its words out of the pipes.
         if not command.begun and launched != 0:
             self._check_usable()
-            late = f"no answer in {command.job.timeout:g} s" if launched is None else f"exit code {launched}"
-            raise SandboxError(f"the sandbox did not run the command: {command.greeting[-500:] or late}")
+            if launched is None:
+                late = f"no answer in {command.job.timeout:g} s"
+            else:
+                late = f"exit code {launched}"
+            raise SandboxError(
+                f"the sandbox did not run the command: {command.greeting[-500:] or late}"
+            )
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         if self.place is None:
@@ -128,7 +137,9 @@ class ContainerSandbox(WrappedSandbox):
                     while not ending.done() and not (lingers and command.complete):
                         await asyncio.wait({ending}, timeout=0.02)
                     await _settle(pump, command)
-                return ending.result() if ending.done() else 0
+                if ending.done():
+                    return ending.result()
+                return 0
             finally:
                 if process is not None and process.poll() is None:
                     self._dismiss(process, command)

@@ -16,7 +16,9 @@ from nemo_evaluator.core.errors import SandboxError
 _DEFAULT: Final = ("/var/run/docker.sock", "/run/podman/podman.sock")
 _VERSION: Final = "v1.40"
 _STREAMS: Final = {1: "stdout", 2: "stderr"}
-_HINT: Final = "is the engine running, and is DOCKER_HOST right? without one, use sandbox type: local"
+_HINT: Final = (
+    "is the engine running, and is DOCKER_HOST right? without one, use sandbox type: local"
+)
 
 
 class DockerApi:
@@ -27,7 +29,9 @@ class DockerApi:
         self.host = os.environ.get("DOCKER_HOST") or f"unix://{usual}"
         parts = urlsplit(self.host)
         if parts.scheme not in ("unix", "tcp", "http"):
-            raise SandboxError(f"DOCKER_HOST {self.host!r} cannot be used", hint="give a unix:// or tcp:// address")
+            raise SandboxError(
+                f"DOCKER_HOST {self.host!r} cannot be used", hint="give a unix:// or tcp:// address"
+            )
         # With a socket the engine runs on this machine, as far as its address tells.
         self.socket = parts.path if parts.scheme == "unix" else None
         self._base = f"http://{'docker' if self.socket else parts.netloc}"
@@ -37,12 +41,24 @@ class DockerApi:
         self, method: str, path: str, query: dict[str, Any], data: Any, timeout: float, kind: str
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         if self._session is None or self._session.closed:
-            connector = aiohttp.UnixConnector(self.socket, limit=0) if self.socket else aiohttp.TCPConnector(limit=0)
+            connector = (
+                aiohttp.UnixConnector(self.socket, limit=0)
+                if self.socket
+                else aiohttp.TCPConnector(limit=0)
+            )
             self._session = aiohttp.ClientSession(connector=connector)
-        plain = {name: one if isinstance(one, str) else orjson.dumps(one).decode() for name, one in query.items()}
-        url, limit = f"{self._base}/{_VERSION}{path}", aiohttp.ClientTimeout(total=timeout)
+        plain: dict[str, str] = {}
+        for name, one in query.items():
+            if isinstance(one, str):
+                plain[name] = one
+            else:
+                plain[name] = orjson.dumps(one).decode()
+        url = f"{self._base}/{_VERSION}{path}"
+        limit = aiohttp.ClientTimeout(total=timeout)
         headers = {"Content-Type": kind}
-        return self._session.request(method, url, params=plain, data=data, timeout=limit, headers=headers)
+        return self._session.request(
+            method, url, params=plain, data=data, timeout=limit, headers=headers
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -50,27 +66,49 @@ class DockerApi:
             await self._session.close()
 
     async def call(
-        self, method: str, path: str, *, body: Any = None, timeout: float = 60.0, ok: tuple[int, ...] = (), **query: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        timeout: float = 60.0,
+        ok: tuple[int, ...] = (),
+        **query: Any,
     ) -> Any:
         """One request: the decoded answer, or None. A status of 400 or more that is not in ``ok`` is a SandboxError."""
-        data = None if body is None else orjson.dumps(body)
+        if body is None:
+            data: bytes | None = None
+        else:
+            data = orjson.dumps(body)
         try:
-            async with self._request(method, path, query, data, timeout, "application/json") as response:
+            async with self._request(
+                method, path, query, data=data, timeout=timeout, kind="application/json"
+            ) as response:
                 text = await response.read()
                 if response.status >= 400 and response.status not in ok:
                     raise SandboxError(f"docker: {_message(text)}", status=response.status)
         except (aiohttp.ClientError, OSError) as error:
-            raise SandboxError(f"cannot reach the docker engine at {self.host}: {error}", hint=_HINT) from error
+            raise SandboxError(
+                f"cannot reach the docker engine at {self.host}: {error}", hint=_HINT
+            ) from error
         except TimeoutError as error:
-            raise SandboxError(f"the docker engine did not answer {method} {path} in {timeout:g} s") from error
-        return orjson.loads(text) if text.strip().startswith((b"{", b"[")) and b"\n{" not in text else None
+            raise SandboxError(
+                f"the docker engine did not answer {method} {path} in {timeout:g} s"
+            ) from error
+        if text.strip().startswith((b"{", b"[")) and b"\n{" not in text:
+            return orjson.loads(text)
+        return None
 
     async def stream(self, path: str, *, timeout: float, data: Any = None, **query: Any) -> None:
         """A POST whose progress comes line by line (pull, build); an ``error`` line is a SandboxError."""
         try:
-            async with self._request("POST", path, query, data, timeout, "application/x-tar") as response:
+            async with self._request(
+                "POST", path, query, data=data, timeout=timeout, kind="application/x-tar"
+            ) as response:
                 if response.status >= 400:
-                    raise SandboxError(f"docker: {_message(await response.read())}", status=response.status)
+                    raise SandboxError(
+                        f"docker: {_message(await response.read())}", status=response.status
+                    )
                 async for line in response.content:
                     if b'"error"' in line:
                         raise SandboxError(f"docker: {orjson.loads(line).get('error', 'failed')}")
@@ -78,16 +116,22 @@ class DockerApi:
             raise SandboxError(f"docker: {path} failed: {error or 'timed out'}") from error
 
     @asynccontextmanager
-    async def attach(self, exec_id: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async def attach(
+        self, exec_id: str
+    ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         """Start an exec and take over the connection: output comes in frames, what is written is its stdin."""
         try:
             if self.socket:
                 reader, writer = await asyncio.open_unix_connection(self.socket, limit=1 << 20)
             else:
                 parts = urlsplit(self._base)
-                reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 20)
+                reader, writer = await asyncio.open_connection(
+                    parts.hostname, parts.port, limit=1 << 20
+                )
         except OSError as error:
-            raise SandboxError(f"cannot reach the docker engine at {self.host}: {error}", hint=_HINT) from error
+            raise SandboxError(
+                f"cannot reach the docker engine at {self.host}: {error}", hint=_HINT
+            ) from error
         try:
             body = b'{"Detach":false,"Tty":false}'
             head = (
@@ -100,7 +144,9 @@ class DockerApi:
             try:
                 answer = await reader.readuntil(b"\r\n\r\n")
             except (asyncio.IncompleteReadError, ConnectionError) as error:
-                raise SandboxError("docker: the engine closed the connection of a command") from error
+                raise SandboxError(
+                    "docker: the engine closed the connection of a command"
+                ) from error
             status = int(answer.split(b" ", 2)[1])
             if status not in (101, 200):
                 raise SandboxError(f"docker: {_message(await reader.read(4096))}", status=status)

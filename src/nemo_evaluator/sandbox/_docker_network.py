@@ -36,7 +36,14 @@ _IN_USE: Final = (403, 409, 500)
 _REMOVALS: Final = 25
 _REMOVAL_PAUSE: Final = 0.2
 # Whatever a config allows: link-local addresses, and those under which clouds answer besides these.
-_NEVER: Final = ("0.0.0.0/8", "169.254.0.0/16", "168.63.129.16/32", "192.0.0.0/24", str(POOL), "240.0.0.0/4")
+_NEVER: Final = (
+    "0.0.0.0/8",
+    "169.254.0.0/16",
+    "168.63.129.16/32",
+    "192.0.0.0/24",
+    str(POOL),
+    "240.0.0.0/4",
+)
 _PRIVATE: Final = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
 _RESOLVERS: Final = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
 _DNS: Final = 53
@@ -94,7 +101,9 @@ def can_guard(api: DockerApi, runtime: str | None) -> bool:
         why = "nsenter or iptables-restore is not installed"
     if why is not None and why not in _told:
         _told.add(why)
-        log.warning("containers with network bridge can reach this machine and metadata addresses: %s", why)
+        log.warning(
+            "containers with network bridge can reach this machine and metadata addresses: %s", why
+        )
     return why is None
 
 
@@ -122,7 +131,10 @@ def guard(pid: int, address: str, allowed: Sequence[str] | None) -> None:
 def rules(allowed: Sequence[str] = ()) -> str:
     """The rules for IPv4, as iptables-restore reads them."""
     lines = ["*filter"]
-    lines += ["-A OUTPUT -o lo -j ACCEPT", "-A OUTPUT -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"]
+    lines += [
+        "-A OUTPUT -o lo -j ACCEPT",
+        "-A OUTPUT -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT",
+    ]
     for resolver in _resolvers():
         for protocol in ("udp", "tcp"):
             lines.append(f"-A OUTPUT -d {resolver} -p {protocol} --dport {_DNS} -j ACCEPT")
@@ -146,7 +158,9 @@ def _restore(space: Path, command: str, text: str) -> None:
         raise SandboxError(f"cannot guard the network of a container: {error}") from error
     if ended.returncode != 0:
         hint = "does iptables work on this machine? without it, use network: none"
-        raise SandboxError(f"cannot guard the network of a container: {ended.stderr.strip()[-300:]}", hint=hint)
+        raise SandboxError(
+            f"cannot guard the network of a container: {ended.stderr.strip()[-300:]}", hint=hint
+        )
 
 
 def _resolvers() -> list[str]:

@@ -52,8 +52,15 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
     except OSError as error:
-        code = 127 if isinstance(error, FileNotFoundError) else 126
-        return {"code": code, "stdout": "", "stderr": base64.b64encode(str(error).encode()).decode()}
+        if isinstance(error, FileNotFoundError):
+            code = 127
+        else:
+            code = 126
+        return {
+            "code": code,
+            "stdout": "",
+            "stderr": base64.b64encode(str(error).encode()).decode(),
+        }
     parts = {1: bytearray(), 2: bytearray()}
 
     def read(number: int, pipe: Any) -> None:
@@ -69,16 +76,16 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
             pass
 
     threads = [threading.Thread(target=feed, daemon=True)]
-    threads += [
-        threading.Thread(target=read, args=pair, daemon=True) for pair in ((1, process.stdout), (2, process.stderr))
-    ]
+    for pair in ((1, process.stdout), (2, process.stderr)):
+        threads.append(threading.Thread(target=read, args=pair, daemon=True))
     for thread in threads:
         thread.start()
     timed_out = False
     try:
         code = process.wait(request["timeout"])
     except subprocess.TimeoutExpired:
-        timed_out, code = True, 137
+        timed_out = True
+        code = 137
     if timed_out or not request.get("background"):
         try:
             os.killpg(process.pid, signal.SIGKILL)

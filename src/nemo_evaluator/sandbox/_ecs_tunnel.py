@@ -55,7 +55,9 @@ class Tunnel:
     """An ``ssh -N`` process: the exec server comes here, the outside endpoints go there."""
 
     def __init__(self, address: str, settings: SshSidecar, key: str, outside: list[str]) -> None:
-        self._address, self._settings, self._key = address, settings, key
+        self._address = address
+        self._settings = settings
+        self._key = key
         self._ports = _reverse_ports(outside, {settings.sshd_port, settings.exec_server_port})
         self._folder: Path | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -67,7 +69,9 @@ class Tunnel:
         port = self._ports.get((parts.hostname or "", parts.port or 80))
         if port is None:
             return url
-        return urlunsplit((parts.scheme, f"127.0.0.1:{port}", parts.path, parts.query, parts.fragment))
+        return urlunsplit(
+            (parts.scheme, f"127.0.0.1:{port}", parts.path, parts.query, parts.fragment)
+        )
 
     async def open(self) -> None:
         """Connect, trying until the sidecar answers."""
@@ -77,10 +81,31 @@ class Tunnel:
         with os.fdopen(handle, "w") as file:
             file.write(self._key if self._key.endswith("\n") else f"{self._key}\n")
         port = free_port()
-        argv = ["ssh", "-N", "-i", str(key), "-p", str(self._settings.sshd_port), "-o", "ExitOnForwardFailure=yes"]
+        argv = [
+            "ssh",
+            "-N",
+            "-i",
+            str(key),
+            "-p",
+            str(self._settings.sshd_port),
+            "-o",
+            "ExitOnForwardFailure=yes",
+        ]
         # The task was born a minute ago and nobody knows its key; but once seen, it must not change.
-        argv += ["-o", "StrictHostKeyChecking=accept-new", "-o", f"UserKnownHostsFile={self._folder / 'known'}"]
-        argv += ["-o", "BatchMode=yes", "-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=20"]
+        argv += [
+            "-o",
+            "StrictHostKeyChecking=accept-new",
+            "-o",
+            f"UserKnownHostsFile={self._folder / 'known'}",
+        ]
+        argv += [
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "ServerAliveInterval=30",
+            "-o",
+            "ServerAliveCountMax=20",
+        ]
         argv += ["-L", f"127.0.0.1:{port}:127.0.0.1:{self._settings.exec_server_port}"]
         for (host, target), far in self._ports.items():
             argv += ["-R", f"127.0.0.1:{far}:{host}:{target}"]
@@ -91,12 +116,15 @@ class Tunnel:
                     await asyncio.sleep(2)
         except TimeoutError as error:
             await self.close()
-            raise SandboxError(f"no SSH to the task within {self._settings.ssh_ready_timeout_sec:g} s") from error
+            raise SandboxError(
+                f"no SSH to the task within {self._settings.ssh_ready_timeout_sec:g} s"
+            ) from error
         self.url = f"http://127.0.0.1:{port}"
 
     async def close(self) -> None:
         """End ssh and remove the key."""
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -107,7 +135,9 @@ class Tunnel:
     async def _try(self, argv: list[str], port: int) -> bool:
         quiet = asyncio.subprocess.DEVNULL
         try:
-            process = await asyncio.create_subprocess_exec(*argv, stdin=quiet, stdout=quiet, stderr=quiet)
+            process = await asyncio.create_subprocess_exec(
+                *argv, stdin=quiet, stdout=quiet, stderr=quiet
+            )
         except OSError as error:
             raise SandboxError("ssh is not installed", hint="install an OpenSSH client") from error
         self._process = process

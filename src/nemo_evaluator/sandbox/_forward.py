@@ -54,7 +54,9 @@ class Forwards:
         address = (parts.hostname, parts.port or 80)
         _places.enter(self)
         self._accepting.append(asyncio.ensure_future(self._accept(listening_socket, url, address)))
-        self.urls[url] = urlunsplit(("http", f"127.0.0.1:{port}", parts.path, parts.query, parts.fragment))
+        self.urls[url] = urlunsplit(
+            ("http", f"127.0.0.1:{port}", parts.path, parts.query, parts.fragment)
+        )
         return self.urls[url]
 
     async def close(self) -> None:
@@ -72,7 +74,9 @@ class Forwards:
             del self.carried[newest]
             newest.cancel()
 
-    async def _accept(self, listening_socket: socket.socket, url: str, address: tuple[str, int]) -> None:
+    async def _accept(
+        self, listening_socket: socket.socket, url: str, address: tuple[str, int]
+    ) -> None:
         """Accept until the sandbox ends; lack of files only delays that."""
         loop = asyncio.get_running_loop()
         with listening_socket:
@@ -81,7 +85,9 @@ class Forwards:
                     inside, _ = await loop.sock_accept(listening_socket)
                 except OSError as error:
                     if not is_own_fault(error) and not isinstance(error, ConnectionError):
-                        note_broken(url, f"nothing is accepted from the sandbox any more: {error.strerror}")
+                        note_broken(
+                            url, f"nothing is accepted from the sandbox any more: {error.strerror}"
+                        )
                         return
                     await asyncio.sleep(_LONG_PAUSE)
                     continue

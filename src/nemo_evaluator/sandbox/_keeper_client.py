@@ -84,7 +84,9 @@ class WardenConnection:
             self._loop.remove_reader(self._sock.fileno())
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(SandboxError("the sandbox ended while it, or a command in it, was starting"))
+                future.set_exception(
+                    SandboxError("the sandbox ended while it, or a command in it, was starting")
+                )
         self._waiting.clear()
 
 
@@ -93,7 +95,10 @@ class KeeperClient:
 
     def __init__(self) -> None:
         # The unprivileged user for commands when we are root; None: we have no other user than ourselves.
-        self.uid = _FIRST_UID + os.getpid() % 1000 if os.getuid() == 0 else None
+        if os.getuid() == 0:
+            self.uid: int | None = _FIRST_UID + os.getpid() % 1000
+        else:
+            self.uid = None
         self.controllers: list[str] = []
         self._sock: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -114,7 +119,12 @@ class KeeperClient:
         argv = jail.command("keeper", str(theirs.fileno()), str(self.folder))
         with theirs:
             self._process = subprocess.Popen(
-                argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={}, cwd="/"
+                argv,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={},
+                cwd="/",
             )
         ours.settimeout(_START)
         try:

@@ -17,8 +17,11 @@ class Capped:
     """Keeps the first and the last half of a stream, in at most ``cap`` bytes."""
 
     def __init__(self, cap: int) -> None:
-        self._head_cap, self._tail_cap = cap - cap // 2, cap // 2
-        self._head, self._tail, self._total = bytearray(), bytearray(), 0
+        self._head_cap = cap - cap // 2
+        self._tail_cap = cap // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._total = 0
 
     def add(self, data: bytes) -> None:
         """Take in more of the stream."""
@@ -59,7 +62,9 @@ class Pump(contextlib.AbstractContextManager["Pump"]):
             self._forget(fd)
 
     @contextlib.contextmanager
-    def far_ends(self, stdin: bytes | IO[bytes] | int | None, owner: int | None = None) -> Iterator[list[int]]:
+    def far_ends(
+        self, stdin: bytes | IO[bytes] | int | None, owner: int | None = None
+    ) -> Iterator[list[int]]:
         """The command's ends (stdin, stdout, stderr, report) to start it with. They are closed on our side afterwards,
         so that we see when it has closed its own. ``stdin`` may be a descriptor, which becomes ours."""
         far = [_input(stdin, owner)]
@@ -122,7 +127,9 @@ class Pump(contextlib.AbstractContextManager["Pump"]):
 
 def _input(stdin: bytes | IO[bytes] | int | None, owner: int | None) -> int:
     if stdin is None or isinstance(stdin, int):
-        return os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin
+        if stdin is None:
+            return os.open(os.devnull, os.O_RDONLY)
+        return stdin
     if not isinstance(stdin, bytes):
         return os.dup(stdin.fileno())
     fd = os.memfd_create("nel-stdin", os.MFD_CLOEXEC)
@@ -144,5 +151,7 @@ async def stdin_pipe() -> tuple[int, asyncio.StreamWriter]:
     # uvloop closes the descriptor and then the file: a file that owned it would close what another thread has opened
     # meanwhile under its number. asyncio's own loop closes the file alone.
     owned = not isinstance(loop, uvloop.Loop)
-    transport, _ = await loop.connect_write_pipe(lambda: protocol, os.fdopen(near, "wb", 0, closefd=owned))
+    transport, _ = await loop.connect_write_pipe(
+        lambda: protocol, os.fdopen(near, "wb", 0, closefd=owned)
+    )
     return far, asyncio.StreamWriter(transport, protocol, None, loop)

@@ -42,11 +42,16 @@ class Reaper:
 
     async def watch_command(self, name: str, argv: list[str], *, kind: str, run_id: str) -> None:
         """Remember a sandbox with the command that removes it: run at our end, or by ``nel sandbox gc``."""
-        file, pid = _record(name), os.getpid()
+        file = _record(name)
+        pid = os.getpid()
         # Steps belong to a job, also when somebody else removes them.
         env = {key: value for key, value in os.environ.items() if key == "SLURM_JOB_ID"}
         owner = {"owner": pid, "began": start_time(pid), "started": time.time()}
-        file.write_text(json.dumps({"kind": kind, "name": name, "run_id": run_id, "argv": argv, "env": env, **owner}))
+        file.write_text(
+            json.dumps(
+                {"kind": kind, "name": name, "run_id": run_id, "argv": argv, "env": env, **owner}
+            )
+        )
         await self._tell({"add": name, "argv": argv, "record": str(file)})
 
     async def forget(self, name: str) -> None:
@@ -56,7 +61,8 @@ class Reaper:
 
     async def close(self) -> None:
         """End the process; what it still knows, it removes."""
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None:
             assert process.stdin is not None
             process.stdin.close()
@@ -65,7 +71,8 @@ class Reaper:
     async def _tell(self, message: dict[str, Any]) -> None:
         async with self._lock:
             if self._process is None:
-                argv, pipe = jail.command("reaper"), subprocess.PIPE
+                argv = jail.command("reaper")
+                pipe = subprocess.PIPE
                 self._process = await asyncio.to_thread(
                     subprocess.Popen, argv, stdin=pipe, start_new_session=True, cwd="/"
                 )

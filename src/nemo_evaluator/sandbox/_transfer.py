@@ -22,7 +22,10 @@ TIMEOUT: Final = 600.0
 MAX_DOWNLOAD: Final = 16 * 2**30
 _MAX_MEMBERS: Final = 1_000_000
 _SUMS: Final = ".nel-sums"
-Pipe = Callable[[list[str], IO[bytes] | None, Callable[[bytes], object] | None, float], Awaitable[tuple[Exit, str]]]
+Pipe = Callable[
+    [list[str], IO[bytes] | None, Callable[[bytes], object] | None, float],
+    Awaitable[tuple[Exit, str]],
+]
 # Long names and extended attributes; the library reads such a header whole.
 _LARGEST_HEADER: Final = 1 << 20
 _EXTENDED: Final = (
@@ -46,7 +49,9 @@ class Header(tarfile.TarInfo):
 
     def _apply_pax_info(self, pax_headers: dict[str, str], encoding: str, errors: str) -> None:
         # Before the library reads a map of holes, and before it takes a size from here.
-        if any(name.startswith("GNU.sparse") for name in pax_headers) or pax_headers.get("size", "0").startswith("-"):
+        if any(name.startswith("GNU.sparse") for name in pax_headers) or pax_headers.get(
+            "size", "0"
+        ).startswith("-"):
             _refuse()
         super()._apply_pax_info(pax_headers, encoding, errors)  # type: ignore[misc]
 
@@ -76,25 +81,33 @@ def _refuse() -> NoReturn:
 
 async def upload(pipe: Pipe, source: Path | str | bytes, target: str) -> None:
     """Send a file, a folder's content, or bytes to ``target``, an absolute path inside."""
-    folder, name = target, None
+    folder = target
+    name = None
     if isinstance(source, bytes) or not Path(source).is_dir():
-        folder, name = str(PurePosixPath(target).parent), PurePosixPath(target).name
+        folder = str(PurePosixPath(target).parent)
+        name = PurePosixPath(target).name
     with tempfile.TemporaryFile() as archive:
         try:
             await asyncio.to_thread(_pack, source, name, archive)
         except OSError as error:
             raise SandboxError(f"cannot read {source!r} for upload: {error}") from error
         archive.seek(0)
-        ended, errors = await pipe(["sh", "-c", script("receive"), "sh", folder], archive, None, TIMEOUT)
+        ended, errors = await pipe(
+            ["sh", "-c", script("receive"), "sh", folder], archive, None, TIMEOUT
+        )
     if ended.timed_out or ended.code != 0:
-        why = "timed out" if ended.timed_out else f"exit code {ended.code}: {errors.strip()[-500:]}"
+        if ended.timed_out:
+            why = "timed out"
+        else:
+            why = f"exit code {ended.code}: {errors.strip()[-500:]}"
         raise SandboxError(f"upload to {target} failed ({why})")
 
 
 async def download(pipe: Pipe, source: str, target: Path) -> None:
     """Fetch the file or the folder's content at ``source``, an absolute path inside, to ``target``."""
     with tempfile.TemporaryFile() as archive:
-        digest, size = hashlib.sha256(), 0
+        digest = hashlib.sha256()
+        size = 0
 
         def take(data: bytes) -> None:
             nonlocal size
@@ -110,7 +123,9 @@ async def download(pipe: Pipe, source: str, target: Path) -> None:
         if size > MAX_DOWNLOAD:
             raise SandboxError(f"download of {source} is larger than {MAX_DOWNLOAD} bytes")
         if ended.timed_out or ended.code != 0 or "NEL-TAR-FAILED" in said:
-            raise SandboxError(f"download of {source} failed: {errors.strip()[-500:] or 'timed out'}")
+            raise SandboxError(
+                f"download of {source} failed: {errors.strip()[-500:] or 'timed out'}"
+            )
         if digest.hexdigest() not in errors:
             raise SandboxError(f"download of {source} arrived damaged: digests differ")
         archive.seek(0)
@@ -118,7 +133,9 @@ async def download(pipe: Pipe, source: str, target: Path) -> None:
             await asyncio.to_thread(_unpack, archive, target)
         except (tarfile.TarError, OSError, ValueError, OverflowError, RecursionError) as error:
             # The last three are the library's: names with a NUL, sizes beyond all measure, headers of headers.
-            raise SandboxError(f"download of {source} holds something that may not be unpacked: {error}") from error
+            raise SandboxError(
+                f"download of {source} holds something that may not be unpacked: {error}"
+            ) from error
 
 
 def _pack(source: Path | str | bytes, name: str | None, archive: IO[bytes]) -> None:
@@ -126,23 +143,30 @@ def _pack(source: Path | str | bytes, name: str | None, archive: IO[bytes]) -> N
     sums: list[str] = []
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
         if isinstance(source, bytes):
-            _add(tar, tarfile.TarInfo(name or ""), io.BytesIO(source), sums)
+            _add(tar, tarfile.TarInfo(name or ""), io.BytesIO(source), sums=sums)
         else:
             root = Path(source)
             for path in sorted(root.rglob("*")) if name is None else [root]:
                 info = tarfile.TarInfo(name or path.relative_to(root).as_posix())
                 state = path.stat(follow_symlinks=name is not None)
-                info.mode, info.mtime = state.st_mode & 0o777, int(state.st_mtime)
+                info.mode = state.st_mode & 0o777
+                info.mtime = int(state.st_mtime)
                 if stat.S_ISLNK(state.st_mode):
-                    info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
+                    info.type = tarfile.SYMTYPE
+                    info.linkname = str(path.readlink())
                     tar.addfile(info)
                 elif path.is_dir():
                     info.type = tarfile.DIRTYPE
                     tar.addfile(info)
                 elif path.is_file() or name is not None:
                     with path.open("rb") as file:
-                        _add(tar, info, file, sums)
-        _add(tar, tarfile.TarInfo(_SUMS), io.BytesIO("".join(sums).encode("utf-8", "surrogateescape")), [])
+                        _add(tar, info, file, sums=sums)
+        _add(
+            tar,
+            tarfile.TarInfo(_SUMS),
+            io.BytesIO("".join(sums).encode("utf-8", "surrogateescape")),
+            sums=[],
+        )
 
 
 def _add(tar: tarfile.TarFile, info: tarfile.TarInfo, file: IO[bytes], sums: list[str]) -> None:
@@ -178,10 +202,13 @@ def _extract(tar: tarfile.TarFile, root: Path) -> tuple[str, int]:
     """Write out the members: (name of the first, how many). A name that leads outside is an error. Links are made last,
     so that nothing is written through one. Those that point outside, and what is no file, stay behind: an agent's
     folder may well hold a link to the system's python, or a socket."""
-    first, count, room = "", 0, MAX_DOWNLOAD
+    first = ""
+    count = 0
+    room = MAX_DOWNLOAD
     links: list[tuple[Path, str]] = []
     while (member := tar.next()) is not None:
-        first, count = first or member.name, count + 1
+        first = first or member.name
+        count = count + 1
         if count > _MAX_MEMBERS:
             raise tarfile.TarError(f"more than {_MAX_MEMBERS} files")
         path = _inside(root, member.name)
@@ -189,7 +216,10 @@ def _extract(tar: tarfile.TarFile, root: Path) -> tuple[str, int]:
             path.mkdir(parents=True, exist_ok=True)
         elif member.isreg() or member.islnk():
             path.parent.mkdir(parents=True, exist_ok=True)
-            content = tar.extractfile(member) if member.isreg() else _inside(root, member.linkname).open("rb")
+            if member.isreg():
+                content = tar.extractfile(member)
+            else:
+                content = _inside(root, member.linkname).open("rb")
             assert content is not None
             # What is written counts: links may name one large file a thousand times.
             with content, path.open("wb") as file:

@@ -33,8 +33,11 @@ _GRACE: Final = 0.2
 def carried(argv: list[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """``argv`` so that it finds ``env`` inside, and the variables that the client must carry there for it, under names
     that nobody else sets: an image's own value, or a runtime's, would win over ours."""
-    if bad := [name for name in env if not (name.isidentifier() and name.isascii())]:
-        raise SandboxError(f"{bad[0]!r} cannot be a variable in a shell", hint="use letters, digits and _")
+    bad = [name for name in env if not (name.isidentifier() and name.isascii())]
+    if bad:
+        raise SandboxError(
+            f"{bad[0]!r} cannot be a variable in a shell", hint="use letters, digits and _"
+        )
     variables = {f"NEL_ENV_{name}": value for name, value in env.items()}
     return ["/bin/sh", "-c", _UNPACK, "sh", *env, "--", *argv], variables
 
@@ -56,11 +59,25 @@ class Command:
     command's own stdin; a tag that was read from the output fits no other end."""
 
     def __init__(self, job: BackendCommand, emit: Emit, rest: Rest = "kill", own: int = 3) -> None:
-        self.job, self.token, self.until = job, secrets.token_hex(8), time.monotonic() + job.timeout
+        self.job = job
+        self.token = secrets.token_hex(8)
+        self.until = time.monotonic() + job.timeout
         # The wrapper's own exit code says nothing: a client that sees another than 0 would add remarks to the output.
         given = "no" if job.stdin is None else "yes"
-        self.argv = ["/bin/sh", "-c", _WRAP, "sh", self.token, rest, str(own), job.cwd, given, *job.argv]
-        self._factor, self._offset = 1 + secrets.randbelow(_PRIME - 1), secrets.randbelow(_PRIME)
+        self.argv = [
+            "/bin/sh",
+            "-c",
+            _WRAP,
+            "sh",
+            self.token,
+            rest,
+            str(own),
+            job.cwd,
+            given,
+            *job.argv,
+        ]
+        self._factor = 1 + secrets.randbelow(_PRIME - 1)
+        self._offset = secrets.randbelow(_PRIME)
         self.secret = f"{self._factor} {self._offset}\n".encode()
         self._first = b"\0NEL-BEGIN " + self.token.encode() + b"\0\n"
         self._mark = b"\0NEL-END " + self.token.encode() + b" "
@@ -127,7 +144,10 @@ class Command:
             end = held.find(b"\0", begin, begin + _LONGEST)
             if end < 0 and len(held) < begin + _LONGEST:
                 break
-            ended = self._opened(held[begin:end]) if end > 0 else None
+            if end > 0:
+                ended = self._opened(held[begin:end])
+            else:
+                ended = None
             if ended is not None:
                 self.code, self.oom_kills, self.left_behind = ended
                 self._ended.add(stream)
@@ -137,7 +157,10 @@ class Command:
             # Somebody else's words: output like any other.
             at = held.find(self._mark, begin)
         # The words may come in two pieces: hold back what could be their beginning.
-        size = at if at >= 0 else self._safe(held)
+        if at >= 0:
+            size = at
+        else:
+            size = self._safe(held)
         self._pass(stream, held[:size])
         self._held[stream] = held[size:]
 
@@ -156,11 +179,15 @@ class Command:
             return None
         code, kills, left, tag = map(int, numbers)
         value = (code * _ROOM + kills) * _ROOM + left
-        return (code, kills, left) if (self._factor * value + self._offset) % _PRIME == tag else None
+        if (self._factor * value + self._offset) % _PRIME == tag:
+            return (code, kills, left)
+        return None
 
     def _safe(self, held: bytes) -> int:
         at = held.rfind(b"\0")
-        return at if at >= 0 and self._mark.startswith(held[at : at + len(self._mark)]) else len(held)
+        if at >= 0 and self._mark.startswith(held[at : at + len(self._mark)]):
+            return at
+        return len(held)
 
     def _pass(self, stream: str, data: bytes) -> None:
         if data:
@@ -206,9 +233,10 @@ class WrappedSandbox(Backend):
         if self._killing is not None:
             await asyncio.wait({self._killing})
         self._check_usable()
-        command = Command(job, emit, self._rest(job), self._own)
+        command = Command(job, emit, self._rest(job), own=self._own)
         self._kept.add(command.token)
-        launched, timed_out = None, False
+        launched = None
+        timed_out = False
         try:
             launched = await self._launch(command)
         except TimeoutError:
@@ -233,7 +261,8 @@ class WrappedSandbox(Backend):
 
     def _kill_later(self, token: str) -> asyncio.Task[None]:
         """Kill what a command left, behind the caller's back; the next command waits for it."""
-        before, keep = self._killing, " ".join(sorted(self._kept - {token}))
+        before = self._killing
+        keep = " ".join(sorted(self._kept - {token}))
 
         async def kill() -> None:
             if before is not None:

@@ -43,12 +43,16 @@ class ApptainerConfig(SlurmConfig):
     """An Apptainer instance."""
 
     type: Literal["apptainer"] = "apptainer"  # type: ignore[assignment]
-    sif_cache_dir: str | None = Field(None, description="Folder of converted images; required with `node_pool`.")
+    sif_cache_dir: str | None = Field(
+        None, description="Folder of converted images; required with `node_pool`."
+    )
 
     @model_validator(mode="after")
     def _shared_cache(self) -> Self:
         if self.node_pool is not None and self.sif_cache_dir is None:
-            raise PydanticCustomError("no_sif_cache", "sif_cache_dir is required when node_pool is set")
+            raise PydanticCustomError(
+                "no_sif_cache", "sif_cache_dir is required when node_pool is set"
+            )
         return self
 
 
@@ -72,7 +76,10 @@ class ApptainerSandbox(ContainerSandbox):
             argv += ["--no-mount", "sys", *(word for bound in kept for word in ("--bind", bound))]
         for one in volumes_of(self.spec):
             bound = f"{one.host_path}:{one.container_path}:{'ro' if one.readonly else 'rw'}"
-            argv += ["--bind", bound] if one.host_path else ["--scratch", one.container_path]
+            if one.host_path:
+                argv += ["--bind", bound]
+            else:
+                argv += ["--scratch", one.container_path]
         argv += ["--scratch", self.spec.workdir, str(self.image_file), self.name]
         if self.place is None:
             await call(Client(argv), timeout=300)
@@ -86,15 +93,21 @@ class ApptainerSandbox(ContainerSandbox):
     async def _prepare(self) -> None:
         await self.exec(["mkdir", "-p", HOME], timeout=30, cwd="/")
         if self.spec.entrypoint is not None:
-            await self.exec(f"{keepalive(self.spec)} >/dev/null 2>&1 &", background=True, timeout=30)
+            await self.exec(
+                f"{keepalive(self.spec)} >/dev/null 2>&1 &", background=True, timeout=30
+            )
         await super()._prepare()
 
     def _removal(self) -> Client:
-        return Client([*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name])
+        return Client(
+            [*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name]
+        )
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """Instances share the host's network; on another node the evaluator is reached by its name."""
-        return self.slots.from_node(url) if self.slots is not None else url
+        if self.slots is not None:
+            return self.slots.from_node(url)
+        return url
 
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
         self._check_user(user)
@@ -106,13 +119,19 @@ class ApptainerSandbox(ContainerSandbox):
         return Client([*command, f"instance://{self.name}", *argv], {**os.environ, **inside})
 
     def _step(self) -> list[str]:
-        return self.place.step(self.name) if self.place is not None else []
+        if self.place is not None:
+            return self.place.step(self.name)
+        return []
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         before = cgroups.oom_kills(self._groups)
         ended = await super()._run(job, emit)
-        killed = ended.code != 0 and not ended.timed_out and cgroups.oom_kills(self._groups) > before
-        return replace(ended, out_of_memory=True) if killed else ended
+        killed = (
+            ended.code != 0 and not ended.timed_out and cgroups.oom_kills(self._groups) > before
+        )
+        if killed:
+            return replace(ended, out_of_memory=True)
+        return ended
 
     async def _memory_groups(self) -> list[str]:
         """Where the kernel counts what it killed in the instance; inside, nothing of it is to be seen."""
@@ -131,17 +150,23 @@ class ApptainerProvider(Provider):
     def __init__(self, config: ApptainerConfig, run_id: str) -> None:
         super().__init__(config, run_id)
         self._slots = NodeSlots.from_environment(config.slots_per_node)
-        default = os.environ.get("APPTAINER_CACHEDIR") or str(Path(tempfile.gettempdir()) / "nel-sif")
+        default = os.environ.get("APPTAINER_CACHEDIR") or str(
+            Path(tempfile.gettempdir()) / "nel-sif"
+        )
         self._cache = Path(config.sif_cache_dir or default)
 
     async def check(self) -> None:
         """Ask for the version: instances behave as we need from 1.1 on."""
         if shutil.which("apptainer") is None:
-            raise SandboxError("apptainer is not installed", hint="install Apptainer 1.1 or later, or use docker")
+            raise SandboxError(
+                "apptainer is not installed", hint="install Apptainer 1.1 or later, or use docker"
+            )
         text = await call(Client(["apptainer", "--version"]), timeout=30)
         found = re.search(r"(\d+)\.(\d+)", text)
         if found is None or (int(found[1]), int(found[2])) < _OLDEST:
-            raise SandboxError(f"apptainer {text.strip()} is too old", hint="install Apptainer 1.1 or later")
+            raise SandboxError(
+                f"apptainer {text.strip()} is too old", hint="install Apptainer 1.1 or later"
+            )
         if self._slots is not None:
             self._slots.require_job()
 
@@ -179,9 +204,15 @@ class ApptainerProvider(Provider):
             part.unlink(missing_ok=True)
 
     def create(self, spec: SandboxSpec) -> Sandbox:
-        limits, file = Limits.of(self._config), self._file(spec.image)
+        limits = Limits.of(self._config)
+        file = self._file(spec.image)
         return ApptainerSandbox(
-            *(spec, self._run_id), settings=limits, image_file=file, slots=self._slots, reaper=self._reaper
+            spec,
+            self._run_id,
+            settings=limits,
+            image_file=file,
+            slots=self._slots,
+            reaper=self._reaper,
         )
 
 

@@ -57,7 +57,10 @@ class OutsideEndpoint:
 
     def inside(self, url: str) -> dict[str, str]:
         """The environment of commands that reach the endpoint as ``url``."""
-        return {self.env_var: url, **{name: value.replace("{url}", url) for name, value in self.variables.items()}}
+        return {
+            self.env_var: url,
+            **{name: value.replace("{url}", url) for name, value in self.variables.items()},
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,9 @@ def refuse_volumes(why: str, mounts: Sequence[VolumeMount]) -> None:
     """Raise SandboxError, with the fix, for volumes that a sandbox cannot have: never leave them out in silence."""
     if mounts:
         fix = "put what lies there into the image, or use a docker or local sandbox with a folder of this machine"
-        error = SandboxError(f"{why}: {', '.join(mount.container_path for mount in mounts)} ({fix})", hint=fix)
+        error = SandboxError(
+            f"{why}: {', '.join(mount.container_path for mount in mounts)} ({fix})", hint=fix
+        )
         error.final = True
         raise error
 
@@ -112,7 +117,10 @@ class ImageBuildRequest:
     @property
     def folders(self) -> dict[str, Path]:
         """Images that nobody builds but us, each from a folder with a Dockerfile: the folders by image."""
-        own = [one for one in self.specs if "folder" in one.source] if self.docker_build_fn is None else []
+        if self.docker_build_fn is None:
+            own: list[ImageSpec] = [one for one in self.specs if "folder" in one.source]
+        else:
+            own = []
         return {one.image: Path(one.source["folder"]) for one in own}
 
 
@@ -151,7 +159,9 @@ class Sandbox(Protocol):
         Whatever it started dies with it, unless ``background`` is set and it ended by itself: then what it left running
         lives on until the sandbox stops."""
 
-    async def run_judge(self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0) -> ExecResult:
+    async def run_judge(
+        self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0
+    ) -> ExecResult:
         """Run a command that starts a program itself and must keep out of its reach: as root where the sandbox has one,
         so that it can take away from the program what it must not have; elsewhere in folders that are gone afterwards.
         """
@@ -177,7 +187,10 @@ class Provider:
     with its settings and the id of the run, and gives one of these."""
 
     # Why images cannot be built for the kind, and what to do instead.
-    no_builds: ClassVar[tuple[str, str]] = ("this benchmark builds images, which a {} sandbox cannot run", "use docker")
+    no_builds: ClassVar[tuple[str, str]] = (
+        "this benchmark builds images, which a {} sandbox cannot run",
+        "use docker",
+    )
 
     def __init__(self, config: Any, run_id: str) -> None:
         self._config = config

@@ -20,7 +20,9 @@ class CustomConfig(SandboxBase):
     """A sandbox of your own."""
 
     type: Literal["custom"] = "custom"
-    class_path: Name = Field(description="The class, as `package.module:Name`, or `file.py:Name` beside the config.")
+    class_path: Name = Field(
+        description="The class, as `package.module:Name`, or `file.py:Name` beside the config."
+    )
     concurrency: Positive = Field(4, description="Maximum concurrent sandboxes.")
     config: Options = Field(default_factory=dict, description="Its settings.")
 
@@ -31,10 +33,16 @@ class CustomProvider(Provider):
     def __init__(self, config: CustomConfig, run_id: str) -> None:
         super().__init__(config, run_id)
         self._class = load_object(config.class_path)
-        missing = [name for name in _METHODS if not inspect.iscoroutinefunction(getattr(self._class, name, None))]
+        missing: list[str] = []
+        for name in _METHODS:
+            if not inspect.iscoroutinefunction(getattr(self._class, name, None)):
+                missing.append(name)
         if missing:
             hint = "see nemo_evaluator.sandbox.base.Sandbox, or subclass nemo_evaluator.sandbox.Backend"
-            raise UsageError(f"{config.class_path} is not a sandbox: it lacks async {', '.join(missing)}", hint=hint)
+            raise UsageError(
+                f"{config.class_path} is not a sandbox: it lacks async {', '.join(missing)}",
+                hint=hint,
+            )
 
     async def check(self) -> None:
         """A class's own ``check`` says whether its sandboxes can be had."""

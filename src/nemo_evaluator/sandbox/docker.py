@@ -36,15 +36,20 @@ class DockerConfig(ImageSandbox):
     cpus: Above0 = Field(2.0, description="CPU limit.")
     pids: Positive = Field(512, description="Maximum processes and threads inside.")
     network: Literal["none", "bridge", "host", "model-only"] = Field(
-        "none", description="Network; `bridge` reaches the internet, `model-only` nothing but the model proxy."
+        "none",
+        description="Network; `bridge` reaches the internet, `model-only` nothing but the model proxy.",
     )
     private_networks: list[NetworkRange] | None = Field(
         None,
         description="Private networks that `bridge` may reach, such as `10.1.0.0/16` of a package mirror.",
     )
     read_only: bool = Field(False, description="Make the root file system read-only.")
-    runtime: Literal["runc", "runsc"] | None = Field(None, description="OCI runtime; `runsc` is gVisor.")
-    disk: Size = Field("20g", description="Most that a container may write to its root before it is ended.")
+    runtime: Literal["runc", "runsc"] | None = Field(
+        None, description="OCI runtime; `runsc` is gVisor."
+    )
+    disk: Size = Field(
+        "20g", description="Most that a container may write to its root before it is ended."
+    )
 
 
 # What a package manager needs to work as root inside; none of these reaches past the container.
@@ -53,7 +58,9 @@ _CAPABILITIES: Final = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SE
 _ULIMITS: Final = {"core": 0, "nofile": 16_384}
 
 
-def definition(spec: SandboxSpec, limits: Limits, env: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
+def definition(
+    spec: SandboxSpec, limits: Limits, env: Mapping[str, str], labels: Mapping[str, str]
+) -> dict[str, Any]:
     """The body of the request that creates the container."""
     volumes = volumes_of(spec)
     bound = [one for one in volumes if one.host_path]
@@ -70,9 +77,16 @@ def definition(spec: SandboxSpec, limits: Limits, env: Mapping[str, str], labels
         "SecurityOpt": ["no-new-privileges"],
         "Init": spec.entrypoint is not None,
         "ReadonlyRootfs": limits.read_only or limits.shared,
-        "Ulimits": [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in ulimits.items()],
-        "Binds": [f"{one.host_path}:{one.container_path}:{'ro' if one.readonly else 'rw'}" for one in bound],
-        "Mounts": [{"Type": "volume", "Target": one.container_path} for one in volumes if not one.host_path],
+        "Ulimits": [
+            {"Name": name, "Soft": limit, "Hard": limit} for name, limit in ulimits.items()
+        ],
+        "Binds": [
+            f"{one.host_path}:{one.container_path}:{'ro' if one.readonly else 'rw'}"
+            for one in bound
+        ],
+        "Mounts": [
+            {"Type": "volume", "Target": one.container_path} for one in volumes if not one.host_path
+        ],
     }
     if limits.read_only or limits.shared:
         size = max(64 * 2**20, limits.memory // 4)
@@ -132,7 +146,9 @@ class DockerSandbox(WrappedSandbox):
         self._ending.push_async_callback(self._remove)
         self._ending.push_async_callback(self._forwards.close)
         labels = {"nel.run_id": self.run_id, "nel.sandbox": self.name, "nel.owner": owner_label()}
-        body = definition(self.spec, self.settings, {**self.base_env, **self.spec.env}, labels)
+        body = definition(
+            self.spec, self.settings, {**self.base_env, **self.spec.env}, labels=labels
+        )
         if self._has_network:
             await create_network(self.api, self.name, labels)
             body["HostConfig"]["NetworkMode"] = self.name
@@ -159,13 +175,16 @@ class DockerSandbox(WrappedSandbox):
         self.container_ip = addresses[0] if addresses else None
         if can_guard(self.api, self.settings.runtime):
             pid = facts["State"]["Pid"]
-            await asyncio.to_thread(guard, pid, self.container_ip or "", self.settings.private_networks)
+            await asyncio.to_thread(
+                guard, pid, self.container_ip or "", self.settings.private_networks
+            )
 
     async def _remove(self) -> None:
         for task in (self._killing, self._watching):
             if task is not None:
                 task.cancel()
-        container, self._id = self._id or self.name, ""
+        container = self._id or self.name
+        self._id = ""
         await self.api.call("DELETE", f"/containers/{container}", force=True, v=True, ok=(404, 409))
         await self._forget()
 
@@ -191,15 +210,25 @@ class DockerSandbox(WrappedSandbox):
 
     async def _settle(self) -> None:
         """One command as root that learns which shell there is and opens the scratch folders to everyone."""
-        scratch = [volume.container_path for volume in volumes_of(self.spec) if not volume.host_path]
+        scratch: list[str] = []
+        for volume in volumes_of(self.spec):
+            if not volume.host_path:
+                scratch.append(volume.container_path)
         script = 'if [ $# -gt 0 ]; then chmod 1777 "$@" || exit 1; fi; command -v bash || true'
-        job = BackendCommand(["sh", "-c", script, "sh", *scratch], timeout=60, cwd="/", env={}, user="0")
+        job = BackendCommand(
+            ["sh", "-c", script, "sh", *scratch], timeout=60, cwd="/", env={}, user="0"
+        )
         found: list[bytes] = []
         ended = await self._run(job, lambda stream, data: found.append(data))
         text = b"".join(found).decode("utf-8", "replace").strip()
         if ended.code != 0 or ended.timed_out:
-            raise SandboxError(f"the container of {self.spec.image} cannot run a shell: {text[-300:]}")
-        self._shell = "bash" if text.endswith("bash") else "sh"
+            raise SandboxError(
+                f"the container of {self.spec.image} cannot run a shell: {text[-300:]}"
+            )
+        if text.endswith("bash"):
+            self._shell = "bash"
+        else:
+            self._shell = "sh"
 
     async def _let_in(self, url: str) -> str:
         network = self.settings.network
@@ -230,12 +259,19 @@ class DockerSandbox(WrappedSandbox):
 
     async def _launch(self, command: Command) -> str:
         job = command.job
-        request: dict[str, Any] = dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True)
+        request: dict[str, Any] = dict.fromkeys(
+            ("AttachStdin", "AttachStdout", "AttachStderr"), True
+        )
         request |= {"Cmd": command.argv, "WorkingDir": "/"}
-        request["Env"] = [f"{name}={value}" for name, value in {**job.env, "NEL_EXEC": command.token}.items()]
+        request["Env"] = [
+            f"{name}={value}" for name, value in {**job.env, "NEL_EXEC": command.token}.items()
+        ]
         request |= {"User": job.user} if job.user else {}
         made = await self.api.call("POST", f"/containers/{self._id}/exec", body=request)
-        async with asyncio.timeout(max(0.01, command.left)), self.api.attach(made["Id"]) as (reader, writer):
+        async with (
+            asyncio.timeout(max(0.01, command.left)),
+            self.api.attach(made["Id"]) as (reader, writer),
+        ):
             feeding = asyncio.ensure_future(command.feed(writer))
             try:
                 async for stream, data in frames(reader):
@@ -280,15 +316,24 @@ class DockerSandbox(WrappedSandbox):
             # Something may run on in the background; while nothing was asked for, it is left alone.
             self._busy = self._kept != {"main"}
             with contextlib.suppress(SandboxError):
-                self.over_disk = ((await self._inspect(size=True)).get("SizeRw") or 0) > self.settings.disk
-        await self._end(f"the sandbox wrote more than its disk limit of {self.settings.disk} bytes and was ended")
+                self.over_disk = (
+                    (await self._inspect(size=True)).get("SizeRw") or 0
+                ) > self.settings.disk
+        await self._end(
+            f"the sandbox wrote more than its disk limit of {self.settings.disk} bytes and was ended"
+        )
 
     async def _kill(self, token: str, keep: str) -> None:
         if not self._id or self._broken:
             return
         try:
             async with asyncio.timeout(5):
-                body = {"Cmd": killer(token, keep), "User": "0", "AttachStdout": True, "AttachStderr": True}
+                body = {
+                    "Cmd": killer(token, keep),
+                    "User": "0",
+                    "AttachStdout": True,
+                    "AttachStderr": True,
+                }
                 made = await self.api.call("POST", f"/containers/{self._id}/exec", body=body)
                 async with self.api.attach(made["Id"]) as (reader, _writer):
                     async for _ in frames(reader):
@@ -307,7 +352,9 @@ class DockerSandbox(WrappedSandbox):
                     await self._guard()
                 self._kept.intersection_update({"main"})
                 return
-        await self._end("the container was ended, because a command in it could not be stopped otherwise")
+        await self._end(
+            "the container was ended, because a command in it could not be stopped otherwise"
+        )
 
 
 KIND: Final = Kind(DockerConfig, "nemo_evaluator.sandbox.docker_provider:DockerProvider")

@@ -55,7 +55,12 @@ class ImageStore:
             return
         await self.prune()
         name, colon, tag = image.partition("@") if "@" in image else image.rpartition(":")
-        name, tag = (name, tag) if colon and "/" not in tag else (image, "latest")
+        if colon and "/" not in tag:
+            name = name
+            tag = tag
+        else:
+            name = image
+            tag = "latest"
         await self._api.stream("/images/create", timeout=_PULL, fromImage=name, tag=tag)
         await self._brought(image, f"{image} was pulled and is not there")
 
@@ -66,7 +71,9 @@ class ImageStore:
         context = io.BytesIO()
         with tarfile.open(fileobj=context, mode="w") as tar:
             await asyncio.to_thread(tar.add, folder, arcname=".")
-        await self._api.stream("/build", timeout=_PULL, data=context.getvalue(), t=image, rm=True, forcerm=True)
+        await self._api.stream(
+            "/build", timeout=_PULL, data=context.getvalue(), t=image, rm=True, forcerm=True
+        )
         await self._brought(image, f"the build of {image} ended without an image")
 
     async def _brought(self, image: str, otherwise: str) -> None:
@@ -144,7 +151,9 @@ class DockerProvider(Provider):
     def create(self, spec: SandboxSpec) -> DockerSandbox:
         self._images.used(spec.image)
         settings = self._settings.of_problem(spec, self._config, online="bridge")
-        return DockerSandbox(spec, self._run_id, settings=settings, api=self._api, reaper=self._reaper)
+        return DockerSandbox(
+            spec, self._run_id, settings=settings, api=self._api, reaper=self._reaper
+        )
 
     def create_shared(self, spec: SandboxSpec) -> Sandbox:
         """A container for one program after another: its root is read-only, unless files are to be put into it."""

@@ -27,10 +27,17 @@ def instructions(dockerfile: Path) -> Iterator[tuple[str, str]]:
 def without_build(spec: SandboxSpec, folder: Path) -> SandboxSpec:
     """The sandbox that a Dockerfile describes, without building an image: its base, and what it copies into the working
     directory. Raises SandboxError when it does more than that."""
-    image, workdir, files, env = "", "/", dict(spec.files), dict[str, str]()
+    image = ""
+    workdir = "/"
+    files = dict(spec.files)
+    env = dict[str, str]()
     for word, text in instructions(folder / "Dockerfile"):
         parts = shlex.split(text)
-        if word not in _HARMLESS or (word == "FROM" and (image or len(parts) != 1)) or text.startswith(("[", "--")):
+        if (
+            word not in _HARMLESS
+            or (word == "FROM" and (image or len(parts) != 1))
+            or text.startswith(("[", "--"))
+        ):
             told = f"a local sandbox cannot build images, and {folder / 'Dockerfile'} has {word} {text[:60]}"
             raise SandboxError(told, hint=_INSTEAD)
         if word == "FROM":
@@ -38,7 +45,10 @@ def without_build(spec: SandboxSpec, folder: Path) -> SandboxSpec:
         elif word == "WORKDIR":
             workdir = posixpath.join(workdir, parts[0])
         elif word == "ENV":
-            env |= dict(one.split("=", 1) for one in parts) if "=" in parts[0] else {parts[0]: " ".join(parts[1:])}
+            if "=" in parts[0]:
+                env |= dict(one.split("=", 1) for one in parts)
+            else:
+                env |= {parts[0]: " ".join(parts[1:])}
         elif word == "COPY":
             *sources, target = parts
             into = target.endswith("/") or target == "." or len(sources) > 1

@@ -27,16 +27,24 @@ class EcsFargateConfig(ImageSandbox):
     task_role_arn: str | None = Field(None, description="Task role.")
     log_group: str | None = Field(None, description="CloudWatch log group.")
     log_stream_prefix: str | None = Field(None, description="Prefix of log streams.")
-    max_task_lifetime_sec: Positive | None = Field(None, description="Longest life of a task; null: 14400.")
+    max_task_lifetime_sec: Positive | None = Field(
+        None, description="Longest life of a task; null: 14400."
+    )
     ssh_sidecar: SshSidecar | None = Field(None, description="SSH sidecar.")
     s3_bucket: Later[str] = Field(None, description="Bucket for transfers.")
     s3_prefix: Later[str] = Field(None, description="Prefix in the bucket.")
     ecr_repository: Later[str] = Field(None, description="Repository of built images.")
     codebuild_project: Later[str] = Field(None, description="CodeBuild project.")
     codebuild_service_role: Later[str] = Field(None, description="CodeBuild role.")
-    codebuild_build_timeout: Later[Positive] = Field(None, description="Minutes of a build; null: 60.")
-    codebuild_compute_type: Later[str] = Field(None, description="CodeBuild size; null: BUILD_GENERAL1_MEDIUM.")
-    dockerhub_secret_arn: Later[str] = Field(None, description="Secret with Docker Hub credentials.")
+    codebuild_build_timeout: Later[Positive] = Field(
+        None, description="Minutes of a build; null: 60."
+    )
+    codebuild_compute_type: Later[str] = Field(
+        None, description="CodeBuild size; null: BUILD_GENERAL1_MEDIUM."
+    )
+    dockerhub_secret_arn: Later[str] = Field(
+        None, description="Secret with Docker Hub credentials."
+    )
     efs_filesystem_id: Later[str] = Field(None, description="EFS file system.")
     efs_access_point_id: Later[str] = Field(None, description="EFS access point.")
     ssm_project: str = Field("harbor", description="Project whose settings are read from SSM.")

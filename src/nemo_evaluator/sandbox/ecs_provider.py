@@ -73,7 +73,10 @@ class EcsSandbox(Backend):
         await self._wait_healthy()
 
     async def _prepare(self) -> None:
-        scratch = [volume.container_path for volume in volumes_of(self.spec) if not volume.host_path]
+        scratch: list[str] = []
+        for volume in volumes_of(self.spec):
+            if not volume.host_path:
+                scratch.append(volume.container_path)
         await self.exec(["mkdir", "-p", self.spec.workdir, *scratch], cwd="/", timeout=60)
         await super()._prepare()
 
@@ -84,14 +87,24 @@ class EcsSandbox(Backend):
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """The far end of the reverse tunnel."""
-        return self._tunnel.inside(url) if self._tunnel is not None else url
+        if self._tunnel is not None:
+            return self._tunnel.inside(url)
+        return url
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         stdin = job.stdin
-        data = stdin if stdin is None or isinstance(stdin, bytes) else await asyncio.to_thread(stdin.read)
-        request = {key: getattr(job, key) for key in ("argv", "cwd", "env", "timeout", "user", "background")}
+        if stdin is None or isinstance(stdin, bytes):
+            data = stdin
+        else:
+            data = await asyncio.to_thread(stdin.read)
+        request: dict[str, Any] = {}
+        for key in ("argv", "cwd", "env", "timeout", "user", "background"):
+            request[key] = getattr(job, key)
         request |= {"id": uuid.uuid4().hex, "max_bytes": _CAP}
-        request["stdin"] = base64.b64encode(data).decode() if data else ""
+        if data:
+            request["stdin"] = base64.b64encode(data).decode()
+        else:
+            request["stdin"] = ""
         answer = await self._post(request, job.timeout + 30)
         for stream in ("stdout", "stderr"):
             if answer[stream]:
@@ -106,9 +119,13 @@ class EcsSandbox(Backend):
             if self._session is None or self._session.closed or self._tunnel is None:
                 break
             try:
-                async with self._session.post(f"{self._tunnel.url}/exec", json=request, timeout=limit) as response:
+                async with self._session.post(
+                    f"{self._tunnel.url}/exec", json=request, timeout=limit
+                ) as response:
                     if response.status != 200:
-                        raise SandboxError(f"the exec server of the task answered {response.status}")
+                        raise SandboxError(
+                            f"the exec server of the task answered {response.status}"
+                        )
                     answer: dict[str, Any] = await response.json(content_type=None)
                     return answer
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -130,7 +147,9 @@ class EcsSandbox(Backend):
                                 return
                     await asyncio.sleep(0.5)
         except TimeoutError as error:
-            raise SandboxError(f"the exec server of the task did not answer in {_START:g} s") from error
+            raise SandboxError(
+                f"the exec server of the task did not answer in {_START:g} s"
+            ) from error
 
 
 class EcsProvider(Provider):
@@ -148,13 +167,21 @@ class EcsProvider(Provider):
         if self._config.region and not self._config.cluster:
             # What the config leaves open is taken from SSM; the config wins field by field.
             ssm: Any = aws_client("ssm", self._config.region)
-            answer = await _call(ssm.get_parameter, Name=f"/{self._config.ssm_project}/ecs-sandbox/config")
+            answer = await _call(
+                ssm.get_parameter, Name=f"/{self._config.ssm_project}/ecs-sandbox/config"
+            )
             found = json.loads(answer["Parameter"]["Value"])
-            missing = {key: found[key] for key in _DISCOVERED if found.get(key) and not getattr(self._config, key)}
+            missing: dict[str, Any] = {}
+            for key in _DISCOVERED:
+                if found.get(key) and not getattr(self._config, key):
+                    missing[key] = found[key]
             given = self._config.model_dump(exclude_unset=True)
-            self._config = EcsFargateConfig(**{**missing, **given})
+            self._config = EcsFargateConfig(**missing, **given)
         config = self._config
-        needed = [name for name in ("cluster", "subnets", "ssh_sidecar") if not getattr(config, name)]
+        needed: list[str] = []
+        for name in ("cluster", "subnets", "ssh_sidecar"):
+            if not getattr(config, name):
+                needed.append(name)
         if needed:
             hint = "set them, or set region and let them be found in SSM"
             raise SandboxError(f"an ecs_fargate sandbox needs {', '.join(needed)}", hint=hint)
@@ -168,7 +195,8 @@ class EcsProvider(Provider):
     async def run_task(self, spec: SandboxSpec, name: str, token: str) -> str:
         """Start a task: its ARN. What differs between runs goes in as an override: definitions are shared."""
         definition = await self._definition(spec)
-        config, environment = self._config, [{"name": "NEL_EXEC_TOKEN", "value": token}]
+        config = self._config
+        environment = [{"name": "NEL_EXEC_TOKEN", "value": token}]
         answer = await _call(
             self._ecs.run_task,
             cluster=config.cluster,
@@ -178,7 +206,10 @@ class EcsProvider(Provider):
             clientToken=name,
             startedBy=name,
             overrides={"containerOverrides": [{"name": "main", "environment": environment}]},
-            tags=[{"key": "nel.run_id", "value": self._run_id or "-"}, {"key": "nel.sandbox", "value": name}],
+            tags=[
+                {"key": "nel.run_id", "value": self._run_id or "-"},
+                {"key": "nel.sandbox", "value": name},
+            ],
             networkConfiguration={
                 "awsvpcConfiguration": {
                     "subnets": config.subnets,
@@ -206,7 +237,9 @@ class EcsProvider(Provider):
                     if status == "RUNNING":
                         return await self._address(found)
                     if status in ("STOPPED", "DEPROVISIONING") or not found:
-                        raise SandboxError(f"the task stopped: {found.get('stoppedReason') or 'no reason given'}")
+                        raise SandboxError(
+                            f"the task stopped: {found.get('stoppedReason') or 'no reason given'}"
+                        )
                     await asyncio.sleep(pause)
                     pause = min(15.0, pause * 1.5)
         except TimeoutError as error:
@@ -214,10 +247,15 @@ class EcsProvider(Provider):
 
     async def _address(self, task: dict[str, Any]) -> str:
         """The public address of a task where it has one, else the private one."""
-        details = {one["name"]: one["value"] for each in task.get("attachments", []) for one in each.get("details", [])}
+        details: dict[Any, Any] = {}
+        for each in task.get("attachments", []):
+            for one in each.get("details", []):
+                details[one["name"]] = one["value"]
         if self._config.assign_public_ip is not False and "networkInterfaceId" in details:
             ec2: Any = aws_client("ec2", self._config.region)
-            found = await _call(ec2.describe_network_interfaces, NetworkInterfaceIds=[details["networkInterfaceId"]])
+            found = await _call(
+                ec2.describe_network_interfaces, NetworkInterfaceIds=[details["networkInterfaceId"]]
+            )
             for interface in found["NetworkInterfaces"]:
                 if interface.get("Association", {}).get("PublicIp"):
                     return str(interface["Association"]["PublicIp"])
@@ -228,21 +266,27 @@ class EcsProvider(Provider):
     async def stop_task(self, task: str) -> None:
         """Stop a task; one that is gone already is fine."""
         with contextlib.suppress(SandboxError):
-            await _call(self._ecs.stop_task, cluster=self._config.cluster, task=task, reason="nel: done")
+            await _call(
+                self._ecs.stop_task, cluster=self._config.cluster, task=task, reason="nel: done"
+            )
         await self._reaper.forget(task)
 
     async def connect(self, address: str, outside: list[str]) -> Tunnel:
         """Open the SSH tunnel."""
         assert self._config.ssh_sidecar is not None
         keys: Any = aws_client("secretsmanager", self._config.region)
-        secret = await _call(keys.get_secret_value, SecretId=self._config.ssh_sidecar.private_key_secret_arn)
-        tunnel = Tunnel(address, self._config.ssh_sidecar, secret["SecretString"], outside)
+        secret = await _call(
+            keys.get_secret_value, SecretId=self._config.ssh_sidecar.private_key_secret_arn
+        )
+        tunnel = Tunnel(address, self._config.ssh_sidecar, secret["SecretString"], outside=outside)
         await tunnel.open()
         return tunnel
 
     async def describe(self, task: str) -> dict[str, Any]:
         """What ECS says of a task; nothing of one that it has forgotten."""
-        answer: Any = await _call(self._ecs.describe_tasks, cluster=self._config.cluster, tasks=[task])
+        answer: Any = await _call(
+            self._ecs.describe_tasks, cluster=self._config.cluster, tasks=[task]
+        )
         found: list[dict[str, Any]] = answer["tasks"]
         return found[0] if found else {}
 
@@ -250,7 +294,9 @@ class EcsProvider(Provider):
         payload = self._payload(spec)
         key = hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()[:24]
         if key not in self._definitions:
-            registering = _call(self._ecs.register_task_definition, family=f"ecs-sandbox-{key}", **payload)
+            registering = _call(
+                self._ecs.register_task_definition, family=f"ecs-sandbox-{key}", **payload
+            )
             self._definitions[key] = asyncio.ensure_future(registering)
         answer = await asyncio.shield(self._definitions[key])
         return str(answer["taskDefinition"]["taskDefinitionArn"])
@@ -258,7 +304,8 @@ class EcsProvider(Provider):
     def _payload(self, spec: SandboxSpec) -> dict[str, Any]:
         config = self._config
         assert config.ssh_sidecar is not None
-        code, port = base64.b64encode(_SERVER.read_bytes()).decode(), config.ssh_sidecar.exec_server_port
+        code = base64.b64encode(_SERVER.read_bytes()).decode()
+        port = config.ssh_sidecar.exec_server_port
         main: dict[str, Any] = {
             "name": "main",
             "image": spec.image,
@@ -266,7 +313,9 @@ class EcsProvider(Provider):
             "memory": int(config.memory) - 256,
             "entryPoint": ["sh", "-c"],
             "command": [f'exec python3 -c "$(echo {code} | base64 -d)" {port}'],
-            "environment": [{"name": name, "value": value} for name, value in sorted(spec.env.items())],
+            "environment": [
+                {"name": name, "value": value} for name, value in sorted(spec.env.items())
+            ],
             "dependsOn": [{"containerName": "ssh-tunnel", "condition": "HEALTHY"}],
         }
         life = config.max_task_lifetime_sec or _LIFETIME
@@ -281,7 +330,9 @@ class EcsProvider(Provider):
         payload |= {name: value for name, value in roles.items() if value}
         if config.log_group:
             given = {"group": config.log_group, "stream-prefix": config.log_stream_prefix or "nel"}
-            options = {f"awslogs-{key}": value for key, value in {**given, "region": config.region or ""}.items()}
+            options: dict[str, Any] = {}
+            for key, value in {**given, "region": config.region or ""}.items():
+                options[f"awslogs-{key}"] = value
             main["logConfiguration"] = {"logDriver": "awslogs", "options": options}
         if config.ephemeral_storage_gib:
             payload["ephemeralStorage"] = {"sizeInGiB": config.ephemeral_storage_gib}

@@ -32,20 +32,34 @@ class GVisorSandbox(ContainerSandbox):
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if shutil.which("runsc") is None:
-            raise SandboxError("runsc is not installed", hint="install gVisor (gvisor.dev), or leave runtime out")
+            raise SandboxError(
+                "runsc is not installed", hint="install gVisor (gvisor.dev), or leave runtime out"
+            )
         if os.geteuid() != 0:
-            raise SandboxError("runtime: runsc needs root here", hint="use runtime: bwrap, or docker with runsc")
+            raise SandboxError(
+                "runtime: runsc needs root here", hint="use runtime: bwrap, or docker with runsc"
+            )
         if self.settings.network != "none" or outside_endpoints:
-            raise SandboxError("a gVisor sandbox has no network", hint="use runtime: bwrap with network: model-only")
+            raise SandboxError(
+                "a gVisor sandbox has no network",
+                hint="use runtime: bwrap with network: model-only",
+            )
         self._folder = Path(tempfile.mkdtemp(prefix="nel-gvisor-"))
         self._ending.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._folder.chmod(0o755)
-        self.base_env = {"PATH": _bwrap.PATH, "HOME": _bwrap.HOME, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
+        self.base_env = {
+            "PATH": _bwrap.PATH,
+            "HOME": _bwrap.HOME,
+            "LANG": "C.UTF-8",
+            "TMPDIR": "/tmp",
+        }
         self._write_bundle(self._folder)
         await super()._open(outside_endpoints)
 
     async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        await call(self._runsc("run", "-detach", "-bundle", str(self._folder), self.name), timeout=60)
+        await call(
+            self._runsc("run", "-detach", "-bundle", str(self._folder), self.name), timeout=60
+        )
 
     def _removal(self) -> Client:
         return self._runsc("delete", "-force", self.name)
@@ -63,7 +77,13 @@ class GVisorSandbox(ContainerSandbox):
         raise SandboxError("the gVisor sandbox ended while a command ran in it")
 
     def _runsc(self, *words: str) -> Client:
-        options = ["-root", f"{self._folder}/state", "-network=none", "-platform=systrap", "-overlay2=none"]
+        options = [
+            "-root",
+            f"{self._folder}/state",
+            "-network=none",
+            "-platform=systrap",
+            "-overlay2=none",
+        ]
         return Client([shutil.which("runsc") or "runsc", *options, *words], {"PATH": os.defpath})
 
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
@@ -76,7 +96,8 @@ class GVisorSandbox(ContainerSandbox):
 
     def _write_bundle(self, folder: Path) -> None:
         _bwrap.prepare(folder, _CONFIG["process"]["user"]["uid"])
-        root, limits = folder / "rootfs", self.settings
+        root = folder / "rootfs"
+        limits = self.settings
         size = max(64 * 2**20, limits.memory // 4)
         mounts = [
             _mount("/usr", "/usr", "ro"),
@@ -112,11 +133,20 @@ class GVisorSandbox(ContainerSandbox):
 
 
 def _process(argv: list[str], env: Mapping[str, str]) -> dict[str, Any]:
-    return {**_CONFIG["process"], "args": argv, "env": [f"{name}={value}" for name, value in env.items()]}
+    return {
+        **_CONFIG["process"],
+        "args": argv,
+        "env": [f"{name}={value}" for name, value in env.items()],
+    }
 
 
 def _mount(source: str, target: str, mode: str) -> dict[str, Any]:
-    return {"destination": target, "type": "bind", "source": source, "options": ["rbind", mode, "nosuid", "nodev"]}
+    return {
+        "destination": target,
+        "type": "bind",
+        "source": source,
+        "options": ["rbind", mode, "nosuid", "nodev"],
+    }
 
 
 def _scratch(target: str, size: int) -> dict[str, Any]:

@@ -50,9 +50,13 @@ async def remove_sandboxes(found: list[Found]) -> list[Found]:
         if one.kind == "docker":
             async with aclosing(DockerApi()) as api:
                 if one.handle:
-                    await api.call("DELETE", f"/containers/{one.handle}", force=True, v=True, ok=(404, 409))
+                    await api.call(
+                        "DELETE", f"/containers/{one.handle}", force=True, v=True, ok=(404, 409)
+                    )
                 await remove_network(api, one.name)
-        elif not await asyncio.to_thread(_remove_watched if "argv" in one.handle[1] else _remove_local, *one.handle):
+        elif not await asyncio.to_thread(
+            _remove_watched if "argv" in one.handle[1] else _remove_local, *one.handle
+        ):
             continue
         removed.append(one)
     return removed
@@ -87,15 +91,32 @@ def _recorded() -> list[Found]:
             orphan = not (start_time(record["owner"]) and start_time(record["keeper"]))
         else:
             orphan = not is_alive(record["owner"], record["began"])
-        kind, age, owner = record.get("kind", "local"), time.time() - record["started"], f"pid {record['owner']}"
-        found.append(Found(kind, record["name"], record["run_id"], owner, age, orphan, (file, record)))
+        kind = record.get("kind", "local")
+        age = time.time() - record["started"]
+        owner = f"pid {record['owner']}"
+        found.append(
+            Found(
+                kind,
+                record["name"],
+                record["run_id"],
+                owner=owner,
+                age_s=age,
+                orphan=orphan,
+                handle=(file, record),
+            )
+        )
     return found
 
 
 def _remove_watched(file: Path, record: dict[str, Any]) -> bool:
     env = {**os.environ, **record["env"]}
     done = subprocess.run(
-        record["argv"], env=env, capture_output=True, stdin=subprocess.DEVNULL, timeout=120, check=False
+        record["argv"],
+        env=env,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+        check=False,
     )
     gone = done.returncode == 0 or any(word in done.stderr for word in _GONE)
     if gone:
@@ -104,7 +125,9 @@ def _remove_watched(file: Path, record: dict[str, Any]) -> bool:
 
 
 def _remove_local(file: Path, record: dict[str, Any]) -> bool:
-    group = cgroups.ControlGroups([cgroups.Folder(Path(path), version) for path, version in record["groups"]])
+    group = cgroups.ControlGroups(
+        [cgroups.Folder(Path(path), version) for path, version in record["groups"]]
+    )
     # With control groups we know who is inside. Without, the number may be someone else's by now: it is left alone
     # unless it still carries our name.
     group.kill()
@@ -134,7 +157,9 @@ async def _docker() -> list[Found]:
     found = [_of_docker(one["Labels"], time.time() - one["Created"], one["Id"]) for one in listed]
     names = {one.name for one in found}
     # A network whose container is gone already.
-    found += [_of_docker(one["Labels"], 0.0, "") for one in networks or () if one["Name"] not in names]
+    for one in networks or ():
+        if one["Name"] not in names:
+            found.append(_of_docker(one["Labels"], 0.0, ""))
     return found
 
 
@@ -143,5 +168,6 @@ def _of_docker(labels: dict[str, str], age: float, handle: str) -> Found:
     here = host == socket.gethostname()
     orphan = here and str(start_time(int(pid))) != began
     owner = f"pid {pid}" if here else f"pid {pid} on {host}"
-    name, run_id = labels.get("nel.sandbox", ""), labels.get("nel.run_id", "")
-    return Found("docker", name, run_id, owner, age, orphan, handle)
+    name = labels.get("nel.sandbox", "")
+    run_id = labels.get("nel.run_id", "")
+    return Found("docker", name, run_id, owner=owner, age_s=age, orphan=orphan, handle=handle)

@@ -41,10 +41,14 @@ class SandboxOwner(Protocol):
 
     config: Any
 
-    def resolve(self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None) -> SandboxSpec:
+    def resolve(
+        self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None
+    ) -> SandboxSpec:
         """The spec of a problem, completed by the config."""
 
-    async def acquire(self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Sandbox:
+    async def acquire(
+        self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()
+    ) -> Sandbox:
         """A sandbox of one's own, started."""
 
     async def release(self, sandbox: Sandbox) -> None:
@@ -93,9 +97,13 @@ class LazySandbox:
         """The address of the container; known once the sandbox is up."""
         return getattr(self._real, "container_ip", None)
 
-    async def exec(self, command: str | Sequence[str], timeout: float = 180.0, **options: Any) -> ExecResult:
+    async def exec(
+        self, command: str | Sequence[str], timeout: float = 180.0, **options: Any
+    ) -> ExecResult:
         """Run a command; see the contract."""
-        return await (await self._get()).exec(command, timeout=options.pop("timeout_sec", timeout), **options)
+        return await (await self._get()).exec(
+            command, timeout=options.pop("timeout_sec", timeout), **options
+        )
 
     async def run_judge(self, command: Sequence[str], stdin: bytes, **options: Any) -> ExecResult:
         """Run a judge in a warm sandbox, unless this one is up already."""
@@ -116,17 +124,22 @@ class LazySandbox:
     async def stop(self) -> None:
         """Give the sandbox back; later use is an error."""
         self._closed = True
-        real, self._real = self._real, None
+        real = self._real
+        self._real = None
         if real is not None:
             await self._manager.release(real)
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """The address inside of a host URL; known once the sandbox is up."""
-        return self._real.resolve_outside_endpoint(url) if self._real is not None else url
+        if self._real is not None:
+            return self._real.resolve_outside_endpoint(url)
+        return url
 
     def resolved_endpoint_url(self, env_var: str) -> str | None:
         """The address inside of a registered endpoint; known once the sandbox is up."""
-        return self._real.resolved_endpoint_url(env_var) if self._real is not None else None
+        if self._real is not None:
+            return self._real.resolved_endpoint_url(env_var)
+        return None
 
     async def _get(self) -> Sandbox:
         async with self._lock:
@@ -141,7 +154,9 @@ class LazySandbox:
                     raise
                 self._real = real
             if not self._real.is_running:
-                raise SandboxError("the sandbox has ended", hint="it lived longer than the timeout of its config")
+                raise SandboxError(
+                    "the sandbox has ended", hint="it lived longer than the timeout of its config"
+                )
             return self._real
 
     def _check(self) -> None:
@@ -152,13 +167,17 @@ class LazySandbox:
 class AgentSandbox(LazySandbox):
     """Where an agent works whose work is carried elsewhere."""
 
-    async def exec(self, command: str | Sequence[str], timeout: float = 180.0, **options: Any) -> ExecResult:
+    async def exec(
+        self, command: str | Sequence[str], timeout: float = 180.0, **options: Any
+    ) -> ExecResult:
         """Run a command; see the contract. Raises BudgetError when the sandbox was ended for what it wrote."""
         try:
             return await super().exec(command, timeout, **options)
         except SandboxError as error:
             if self.wrote_too_much:
-                raise BudgetError("the sandbox wrote more than its disk limit, and was ended") from error
+                raise BudgetError(
+                    "the sandbox wrote more than its disk limit, and was ended"
+                ) from error
             raise
 
     @property
@@ -172,7 +191,10 @@ class VerifierSandbox(LazySandbox):
     what ran in it once has no part in what runs next."""
 
     def __init__(
-        self, manager: SandboxOwner, spec: SandboxSpec, apply_work: Callable[[Sandbox], Awaitable[None]]
+        self,
+        manager: SandboxOwner,
+        spec: SandboxSpec,
+        apply_work: Callable[[Sandbox], Awaitable[None]],
     ) -> None:
         super().__init__(manager, spec, after_start=self._fill)
         self._apply_work = apply_work
@@ -203,9 +225,13 @@ class AttemptSandboxes:
     _agent_class: ClassVar[type[LazySandbox]] = LazySandbox
 
     def __init__(
-        self, manager: SandboxOwner, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()
+        self,
+        manager: SandboxOwner,
+        seed: SeedResult,
+        outside_endpoints: Sequence[OutsideEndpoint] = (),
     ) -> None:
-        self._manager, self._seed = manager, seed
+        self._manager = manager
+        self._seed = seed
         spec = self._completed(seed.sandbox_spec or seed.verify_sandbox_spec)
         # Where the solver works; it starts when it is first used.
         self.agent = self._agent_class(manager, spec, outside_endpoints, self._prepare_agent)
@@ -229,7 +255,7 @@ class AttemptSandboxes:
 
     async def _prepare_agent(self, sandbox: Sandbox) -> None:
         if self._seed.pre_agent_cmd:
-            await _must(sandbox, self._seed.pre_agent_cmd, _PREPARE_TIMEOUT, "pre_agent_cmd")
+            await _must(sandbox, self._seed.pre_agent_cmd, _PREPARE_TIMEOUT, what="pre_agent_cmd")
 
 
 class StatelessSession(AttemptSandboxes):
@@ -238,7 +264,10 @@ class StatelessSession(AttemptSandboxes):
     _agent_class = AgentSandbox
 
     def __init__(
-        self, manager: SandboxOwner, seed: SeedResult, outside_endpoints: Sequence[OutsideEndpoint] = ()
+        self,
+        manager: SandboxOwner,
+        seed: SeedResult,
+        outside_endpoints: Sequence[OutsideEndpoint] = (),
     ) -> None:
         super().__init__(manager, seed, outside_endpoints)
         self._capture_cmd: str | None = manager.config.capture_cmd or seed.capture_cmd
@@ -280,7 +309,7 @@ class StatelessSession(AttemptSandboxes):
         if command is None and self._capture_cmd is None:
             command = workspace.apply_command(sandbox.spec.workdir)
         if command is not None:
-            await _must(sandbox, command, self._manager.config.verify_timeout, "apply_cmd")
+            await _must(sandbox, command, self._manager.config.verify_timeout, what="apply_cmd")
 
     async def keep(self, target: Path) -> None:
         """Capture the work, and keep it when it is not too large to be verified again some day."""
@@ -303,7 +332,8 @@ class StatelessSession(AttemptSandboxes):
             await self._verifier.stop()
 
     async def _carry(self) -> None:
-        agent, target = self.agent, Path(self._folder.name) / "output"
+        agent = self.agent
+        target = Path(self._folder.name) / "output"
         if self._carried is not None or not agent.started:
             return
         try:
@@ -319,7 +349,7 @@ class StatelessSession(AttemptSandboxes):
 
     async def _capture(self, target: Path) -> None:
         command = self._capture_cmd or workspace.capture_command(self.agent.spec.workdir)
-        await _must(self.agent, command, _CAPTURE_TIMEOUT, "capture_cmd")
+        await _must(self.agent, command, _CAPTURE_TIMEOUT, what="capture_cmd")
         await self.agent.download(OUTPUT, target)
         if not any(target.iterdir()):
             raise SandboxError(f"capture_cmd left nothing in {OUTPUT}")
@@ -349,7 +379,9 @@ class StatelessSession(AttemptSandboxes):
             raise failure from None
         finally:
             await control.close()
-        raise TamperError(f"the work of the agent cannot be carried: {failure.message}") from failure
+        raise TamperError(
+            f"the work of the agent cannot be carried: {failure.message}"
+        ) from failure
 
     async def _clean(self, folder: Path) -> None:
         """Make the archive of our own way to carry work plain; a way of the user's own is the user's."""
@@ -365,10 +397,12 @@ class StatelessSession(AttemptSandboxes):
 
     async def _prepare_agent(self, sandbox: Sandbox) -> None:
         workdir = shlex.quote(sandbox.spec.workdir)
-        await sandbox.exec(f"git -C {workdir} rev-parse HEAD > {_BASE_COMMIT} 2>/dev/null", timeout=10)
+        await sandbox.exec(
+            f"git -C {workdir} rev-parse HEAD > {_BASE_COMMIT} 2>/dev/null", timeout=10
+        )
         if self._manager.config.scrub_git_history:
             scrub = workspace.scrub_command(sandbox.spec.workdir)
-            await _must(sandbox, scrub, _PREPARE_TIMEOUT, "removing git history")
+            await _must(sandbox, scrub, _PREPARE_TIMEOUT, what="removing git history")
         await super()._prepare_agent(sandbox)
 
     def _completed(self, spec: SandboxSpec | None) -> SandboxSpec:
@@ -404,6 +438,9 @@ def _unpack(kept: Path, folder: Path) -> None:
 async def _must(sandbox: Sandbox, command: str, timeout: float, what: str) -> None:
     result = await sandbox.exec(command, timeout=timeout)
     if not result.ok:
-        why = f"timed out after {timeout:g} s" if result.timed_out else f"exit code {result.exit_code}"
+        if result.timed_out:
+            why = f"timed out after {timeout:g} s"
+        else:
+            why = f"exit code {result.exit_code}"
         tail = (result.stderr or result.stdout).strip()[-500:]
         raise SandboxError(f"{what} failed in the sandbox ({why}): {tail}")

@@ -47,7 +47,9 @@ class LocalConfig(SandboxBase):
     concurrency: Positive = Field(4, description="Maximum concurrent sandboxes.")
     network: Literal["none", "host", "model-only"] = Field("none", description="Network inside.")
     read_only: bool = Field(False, description="Make the working directory read-only too.")
-    runtime: Literal["bwrap", "runsc"] | None = Field(None, description="What isolates; null: the best one found.")
+    runtime: Literal["bwrap", "runsc"] | None = Field(
+        None, description="What isolates; null: the best one found."
+    )
     unsafe: bool = Field(False, description="Run without isolation where none can be had.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment inside.")
 
@@ -66,7 +68,8 @@ class LocalSandbox(Backend):
     is_clean: bool = field(default=True, init=False)
 
     def __post_init__(self, keeper: KeeperClient | None) -> None:
-        self._keeper, self._own_keeper = keeper or KeeperClient(), keeper is None
+        self._keeper = keeper or KeeperClient()
+        self._own_keeper = keeper is None
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if platform.machine() not in seccomp.ARCHITECTURES:
@@ -78,30 +81,50 @@ class LocalSandbox(Backend):
             self._ending.push_async_callback(self._keeper.close)
         await self._keeper.start()
         limits = self.settings
-        argv = arguments(self.spec, limits.memory, limits.network, self._keeper.folder)
+        argv = arguments(self.spec, limits.memory, limits.network, folder=self._keeper.folder)
         request = {
             "name": self.name,
             "run_id": self.run_id,
-            "limits": {"memory": limits.memory, "pids": limits.pids + _OWN_PIDS, "cpus": limits.cpus},
-            "shape": {"bwrap": argv, "share_net": limits.network == "host", "uid": self._keeper.uid},
+            "limits": {
+                "memory": limits.memory,
+                "pids": limits.pids + _OWN_PIDS,
+                "cpus": limits.cpus,
+            },
+            "shape": {
+                "bwrap": argv,
+                "share_net": limits.network == "host",
+                "uid": self._keeper.uid,
+            },
         }
         self._line, self._groups = await self._keeper.open(request)
         # The warden and everything inside ends at once.
         self._ending.push_async_callback(self._line.hang_up)
         self._ending.push_async_callback(self._forwards.close)
-        self.base_env = {"PATH": PATH, "HOME": HOME, "LANG": "C.UTF-8", "USER": "sandbox", "TMPDIR": "/tmp"}
+        self.base_env = {
+            "PATH": PATH,
+            "HOME": HOME,
+            "LANG": "C.UTF-8",
+            "USER": "sandbox",
+            "TMPDIR": "/tmp",
+        }
         await self._reach(outside_endpoints)
 
     def shell(self, command: str) -> list[str]:
         """``bash -c`` where there is a bash."""
         root = self.spec.image if self.spec.image.startswith("/") else ""
-        return ["bash" if shutil.which("bash", path=f"{root}/usr/bin:{root}/bin") else "sh", "-c", command]
+        return [
+            "bash" if shutil.which("bash", path=f"{root}/usr/bin:{root}/bin") else "sh",
+            "-c",
+            command,
+        ]
 
     def resolve_outside_endpoint(self, url: str) -> str:
         return self._forwards.urls.get(url, url)
 
     async def _let_in(self, url: str) -> str:
-        return url if self.settings.network == "host" else await self._forwards.add(url, self._listen)
+        return (
+            url if self.settings.network == "host" else await self._forwards.add(url, self._listen)
+        )
 
     async def _listen(self) -> tuple[int, int]:
         assert self._line is not None
@@ -109,7 +132,9 @@ class LocalSandbox(Backend):
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         if job.user not in (None, "sandbox"):
-            raise SandboxError(f"a local sandbox has no user {job.user!r}", hint="leave user out, or use docker")
+            raise SandboxError(
+                f"a local sandbox has no user {job.user!r}", hint="leave user out, or use docker"
+            )
         assert self._line is not None
         with Pump(emit) as pump:
             with pump.far_ends(job.stdin, self._keeper.uid) as fds:
@@ -148,7 +173,8 @@ class LocalSandbox(Backend):
 
     def _out_of_memory(self) -> bool:
         """True when the kernel has killed something inside for want of memory since this was last asked."""
-        before, self._oom_kills = self._oom_kills, cgroups.oom_kills(self._groups)
+        before = self._oom_kills
+        self._oom_kills = cgroups.oom_kills(self._groups)
         return self._oom_kills > before
 
     def _request(self, job: BackendCommand) -> dict[str, Any]:
@@ -157,9 +183,13 @@ class LocalSandbox(Backend):
             rlimits.append((resource.RLIMIT_AS, self.settings.memory))
         if "pids" not in self._keeper.controllers:
             rlimits.append((resource.RLIMIT_NPROC, self.settings.pids))
-        request: dict[str, Any] = {key: getattr(job, key) for key in ("argv", "cwd", "env", "timeout", "background")}
+        request: dict[str, Any] = {
+            key: getattr(job, key) for key in ("argv", "cwd", "env", "timeout", "background")
+        }
         request |= {"op": "exec", "rlimits": rlimits}
-        request["read_only"] = [self.spec.workdir] if self.settings.read_only and not job.transfer else []
+        request["read_only"] = (
+            [self.spec.workdir] if self.settings.read_only and not job.transfer else []
+        )
         if job.private:
             request["private"] = [self.spec.workdir, "/tmp", "/dev/shm"]
             request["private_size"] = min(_PRIVATE_SIZE, self.settings.memory // 2)
@@ -169,7 +199,8 @@ class LocalSandbox(Backend):
         """Wait for the report; the command's own init enforces the deadline, and so do we."""
         # A home of background processes kills what is late itself, and all of them go when it is killed instead: on a
         # busy machine it may take its time, as long as it is not lost.
-        slack, report = 10.0 if job.background else 0.05, dict[str, Any]()
+        slack = 10.0 if job.background else 0.05
+        report = dict[str, Any]()
         try:
             async with asyncio.timeout(job.timeout + slack):
                 await pump.reported()

@@ -39,17 +39,28 @@ class UnsafeSandbox(Backend):
     _home: str = field(default="", init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        log.warning("running untrusted code WITHOUT ISOLATION, because the sandbox says unsafe: true")
+        log.warning(
+            "running untrusted code WITHOUT ISOLATION, because the sandbox says unsafe: true"
+        )
         self._folder = tempfile.mkdtemp(prefix="nel-unsafe-")
-        self._ending.push_async_callback(asyncio.to_thread, shutil.rmtree, self._folder, ignore_errors=True)
+        self._ending.push_async_callback(
+            asyncio.to_thread, shutil.rmtree, self._folder, ignore_errors=True
+        )
         self._home = tempfile.mkdtemp(prefix="nel-unsafe-home-")
-        self._ending.push_async_callback(asyncio.to_thread, shutil.rmtree, self._home, ignore_errors=True)
-        self.base_env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": self._home, "LANG": "C.UTF-8"}
+        self._ending.push_async_callback(
+            asyncio.to_thread, shutil.rmtree, self._home, ignore_errors=True
+        )
+        self.base_env = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": self._home,
+            "LANG": "C.UTF-8",
+        }
         await self._reach(outside_endpoints)
 
     def _absolute(self, path: str) -> str:
         """The working directory stands for our folder; any other path is the host's own."""
-        path, workdir = super()._absolute(path), self.spec.workdir.rstrip("/")
+        path = super()._absolute(path)
+        workdir = self.spec.workdir.rstrip("/")
         if path == workdir or path.startswith(f"{workdir}/"):
             return f"{self._folder}{path[len(workdir) :]}"
         return path
@@ -67,7 +78,13 @@ class UnsafeSandbox(Backend):
             try:
                 with pump.far_ends(job.stdin) as (stdin, out, err, _report):
                     process = subprocess.Popen(
-                        job.argv, stdin=stdin, stdout=out, stderr=err, cwd=cwd, env=job.env, start_new_session=True
+                        job.argv,
+                        stdin=stdin,
+                        stdout=out,
+                        stderr=err,
+                        cwd=cwd,
+                        env=job.env,
+                        start_new_session=True,
                     )
             except OSError as error:
                 emit("stderr", f"{job.argv[0]}: {error.strerror}\n".encode())
@@ -113,7 +130,9 @@ class LocalProvider(Provider):
             if self._config.unsafe:
                 self._isolates = False
                 return
-            raise SandboxError(f"this machine cannot isolate untrusted code: {error.message}", hint=_HINT) from error
+            raise SandboxError(
+                f"this machine cannot isolate untrusted code: {error.message}", hint=_HINT
+            ) from error
         finally:
             await probe.stop()
 

@@ -45,7 +45,10 @@ class SandboxManager:
     """
 
     def __init__(self, config: SandboxConfig | None, run_id: str = "") -> None:
-        self.config: Any = config if config is not None else default_kind(SANDBOXES, "local")()
+        if config is not None:
+            self.config: Any = config
+        else:
+            self.config = default_kind(SANDBOXES, "local")()
         self.run_id = run_id
         self._provider: Provider = SANDBOXES.build(self.config.type, self.config, run_id)
         self._room = asyncio.Semaphore(self._provider.concurrency)
@@ -79,7 +82,9 @@ class SandboxManager:
         await self._provider.build_images(await environment.image_build_requests() or [])
         specs = await environment.sandbox_specs() or []
         images = {self.resolve(spec).image for spec in specs} - {""}
-        outcomes = await asyncio.gather(*(self.ensure_image(image) for image in images), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(self.ensure_image(image) for image in images), return_exceptions=True
+        )
         for image, outcome in zip(images, outcomes, strict=True):
             # Not the end: the problem that needs the image will say so, and be retried.
             if isinstance(outcome, BaseException):
@@ -93,7 +98,9 @@ class SandboxManager:
         """Have an image ready."""
         await self._once(image, partial(self._provider.ensure_image, image))
 
-    def resolve(self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None) -> SandboxSpec:
+    def resolve(
+        self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None
+    ) -> SandboxSpec:
         """The spec of a problem, completed by the config: image, template and environment."""
         base = spec or SandboxSpec()
         image = base.image or getattr(self.config, "image", None) or ""
@@ -103,11 +110,17 @@ class SandboxManager:
                 image = template.format(**(metadata or {}))
             except (KeyError, IndexError) as error:
                 if metadata is not None:
-                    log.warning("image_template %r needs %s, which the problem does not have", template, error)
+                    log.warning(
+                        "image_template %r needs %s, which the problem does not have",
+                        template,
+                        error,
+                    )
         environment = {**getattr(self.config, "container_env", {}), **base.env}
         return replace(base, image=image, env=environment)
 
-    async def acquire(self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> Sandbox:
+    async def acquire(
+        self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()
+    ) -> Sandbox:
         """A sandbox of one's own, started. Waits while there are as many as the config allows."""
         await self._make_ready(spec)
         try:
@@ -120,7 +133,9 @@ class SandboxManager:
         if life is not None:
             if "timeout" not in self.config.model_fields_set:
                 life = max(life, sandbox.spec.life or 0.0)
-            self._expiries[sandbox] = asyncio.get_running_loop().call_later(float(life), self._expire, sandbox)
+            self._expiries[sandbox] = asyncio.get_running_loop().call_later(
+                float(life), self._expire, sandbox
+            )
         return sandbox
 
     async def release(self, sandbox: Sandbox) -> None:
@@ -134,12 +149,24 @@ class SandboxManager:
     @asynccontextmanager
     async def warm(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
         """A sandbox in which others ran before and will run after; for ``run_judge`` alone, which walls them off."""
-        key = digest([spec.image, spec.workdir, spec.env, spec.files, spec.entrypoint, list(map(str, spec.volumes))])
+        key = digest(
+            [
+                spec.image,
+                spec.workdir,
+                spec.env,
+                spec.files,
+                spec.entrypoint,
+                list(map(str, spec.volumes)),
+            ]
+        )
         await self._make_ready(spec)
         sandbox: Sandbox | None = None
         try:
             waiting = self._idle.setdefault(key, deque())
-            sandbox = waiting.pop() if waiting else await self._start(spec, shared=True)
+            if waiting:
+                sandbox = waiting.pop()
+            else:
+                sandbox = await self._start(spec, shared=True)
             yield sandbox
         except BaseException:
             # Whatever went wrong, the next program shall not find its traces.
@@ -157,7 +184,9 @@ class SandboxManager:
     async def close(self) -> None:
         """Stop every sandbox."""
         self._idle.clear()
-        await asyncio.gather(*(self._stop(sandbox) for sandbox in list(self._live)), *self._stopping)
+        await asyncio.gather(
+            *(self._stop(sandbox) for sandbox in list(self._live)), *self._stopping
+        )
         for task in self._tasks.values():
             task.cancel()
         await self._provider.close()
@@ -177,13 +206,20 @@ class SandboxManager:
         await self._room.acquire()
 
     async def _start(
-        self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = (), *, shared: bool = False
+        self,
+        spec: SandboxSpec,
+        outside_endpoints: Sequence[OutsideEndpoint] = (),
+        *,
+        shared: bool = False,
     ) -> Sandbox:
         idle = [queue for queue in self._idle.values() if queue]
         if idle and len(self._live) >= self._provider.concurrency:
             await self._stop(idle[0].popleft())
         # Only containers are made otherwise when programs follow one another in them.
-        create = getattr(self._provider, "create_shared", self._provider.create) if shared else self._provider.create
+        if shared:
+            create = getattr(self._provider, "create_shared", self._provider.create)
+        else:
+            create = self._provider.create
         sandbox = create(spec)
         self._live.add(sandbox)
         try:
@@ -201,7 +237,9 @@ class SandboxManager:
         await sandbox.stop()
 
     def _expire(self, sandbox: Sandbox) -> None:
-        log.warning("a sandbox lived longer than its timeout of %s s and was stopped", self.config.timeout)
+        log.warning(
+            "a sandbox lived longer than its timeout of %s s and was stopped", self.config.timeout
+        )
         task = asyncio.ensure_future(sandbox.stop())
         self._stopping.add(task)
         task.add_done_callback(self._stopping.discard)

@@ -55,13 +55,24 @@ class SlurmSandbox(ContainerSandbox):
     async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         await self._reach(outside_endpoints)
         ready = f"nel-ready-{secrets.token_hex(4)}"
-        flags = [f"--container-image={self.spec.image}", "--no-container-mount-home", "--container-writable"]
+        flags = [
+            f"--container-image={self.spec.image}",
+            "--no-container-mount-home",
+            "--container-writable",
+        ]
         volumes = volumes_of(self.spec)
-        bound = [(f"{one.host_path}:{one.container_path}", one.readonly) for one in volumes if one.host_path]
+        bound: list[tuple[str, bool]] = []
+        for one in volumes:
+            if one.host_path:
+                bound.append((f"{one.host_path}:{one.container_path}", one.readonly))
         mounts = [f"{paths}:{'ro' if readonly else 'rw'}" for paths, readonly in bound]
-        flags += [f"--container-mounts={','.join(mounts)}"] if mounts else []
+        if mounts:
+            flags += [f"--container-mounts={','.join(mounts)}"]
         # Not --container-workdir: it must be there, and in most images is not.
-        folders = [self.spec.workdir, *(mount.container_path for mount in volumes if not mount.host_path)]
+        folders = [
+            self.spec.workdir,
+            *(mount.container_path for mount in volumes if not mount.host_path),
+        ]
         main = ["/bin/sh", "-c", _MAIN + keepalive(self.spec), "sh", ready, *folders]
         assert self.place is not None
         await self.place.hold(self._step(flags, main, self._env()), ready)
@@ -85,7 +96,10 @@ class SlurmSandbox(ContainerSandbox):
         argv, variables = carried(argv, env)
         command = [*self.place.step(self.name), f"--export={','.join(variables) or 'NONE'}"]
         # Every step has a limit of its own: that of the holding step would not bind the commands.
-        command += [f"--mem={self.settings.memory // 2**20}M", f"--cpus-per-task={max(1, round(self.settings.cpus))}"]
+        command += [
+            f"--mem={self.settings.memory // 2**20}M",
+            f"--cpus-per-task={max(1, round(self.settings.cpus))}",
+        ]
         command += [f"--container-name={self.name}", *flags, *argv]
         return Client(command, {**os.environ, **variables})
 
@@ -101,7 +115,10 @@ class SlurmSandbox(ContainerSandbox):
 class SlurmProvider(Provider):
     """Makes Pyxis sandboxes. Pyxis imports an image when a container starts, and keeps it."""
 
-    no_builds = ("this benchmark builds images, which nodes cannot see", "push them, then name them")
+    no_builds = (
+        "this benchmark builds images, which nodes cannot see",
+        "push them, then name them",
+    )
 
     def __init__(self, config: SlurmConfig, run_id: str) -> None:
         super().__init__(config, run_id)
@@ -116,14 +133,18 @@ class SlurmProvider(Provider):
             raise SandboxError("srun is not installed", hint=hint)
         text = await call(Client(["srun", "--help"]), timeout=30)
         if "--container-image" not in text:
-            raise SandboxError("this SLURM has no Pyxis", hint="install the Pyxis plugin, or use apptainer")
+            raise SandboxError(
+                "this SLURM has no Pyxis", hint="install the Pyxis plugin, or use apptainer"
+            )
         if self._slots is None:
             raise SandboxError("no nodes for sandboxes", hint=_NO_NODES)
         self._slots.require_job()
 
     def create(self, spec: SandboxSpec) -> Sandbox:
         limits = Limits.of(self._config)
-        return SlurmSandbox(spec, self._run_id, settings=limits, slots=self._slots, reaper=self._reaper)
+        return SlurmSandbox(
+            spec, self._run_id, settings=limits, slots=self._slots, reaper=self._reaper
+        )
 
 
 KIND: Final = Kind(SlurmConfig, SlurmProvider)

@@ -61,7 +61,9 @@ async def take_snapshot(
     with tempfile.TemporaryDirectory(prefix="nel-snapshot-") as scratch:
         archive = archive or Path(scratch) / "snapshot.tar"
         inside = "/output/nel-snapshot.tar"
-        packed = await sandbox.exec(workspace.snapshot_command(folder, inside), timeout=_TIMEOUT, cwd="/")
+        packed = await sandbox.exec(
+            workspace.snapshot_command(folder, inside), timeout=_TIMEOUT, cwd="/"
+        )
         if not packed.ok:
             raise SandboxError(f"could not read the workspace: {packed.stderr.strip()[-300:]}")
         await sandbox.download(inside, archive)
@@ -79,13 +81,15 @@ def read_archive(archive: Path, texts: frozenset[str] = frozenset()) -> Snapshot
                     raise SandboxError(f"the workspace holds more than {_MOST_ENTRIES} files")
                 path = str(PurePosixPath(member.name))
                 if path != ".":
-                    entries[path] = _entry(tar, member, entries, texts)
+                    entries[path] = _entry(tar, member, entries, texts=texts)
     except (tarfile.TarError, OSError, ValueError, OverflowError, RecursionError) as error:
         raise SandboxError(f"could not read the workspace: {error}") from error
     return entries
 
 
-def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, entries: Snapshot, texts: frozenset[str]) -> Entry:
+def _entry(
+    tar: tarfile.TarFile, member: tarfile.TarInfo, entries: Snapshot, texts: frozenset[str]
+) -> Entry:
     executable = bool(member.mode & _EXECUTABLE)
     special_bits = member.mode & _SPECIAL_BITS
     if member.isdir():
@@ -94,9 +98,13 @@ def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, entries: Snapshot, tex
         return Entry("link", executable=False, special_bits=0, content=member.linkname)
     if member.islnk():
         target = entries.get(str(PurePosixPath(member.linkname)))
-        return target or Entry("special", executable=executable, special_bits=special_bits, content=member.linkname)
+        return target or Entry(
+            "special", executable=executable, special_bits=special_bits, content=member.linkname
+        )
     if not member.isreg():
-        return Entry("special", executable=executable, special_bits=special_bits, content=str(member.type))
+        return Entry(
+            "special", executable=executable, special_bits=special_bits, content=str(member.type)
+        )
     digest = hashlib.sha256()
     content = tar.extractfile(member)
     assert content is not None
@@ -132,7 +140,10 @@ def changes_between(before: Snapshot, after: Snapshot) -> dict[str, Change]:
 def copy_entries(source: Path, target: Path, paths: Collection[str], below: str = "") -> None:
     """Write an archive with some entries of another. With ``below``, a folder, names count from there."""
     wanted = set(paths)
-    with tarfile.open(source, mode="r:", tarinfo=Header) as tar, tarfile.open(target, mode="w") as copy:
+    with (
+        tarfile.open(source, mode="r:", tarinfo=Header) as tar,
+        tarfile.open(target, mode="w") as copy,
+    ):
         while (member := tar.next()) is not None:
             path = str(PurePosixPath(member.name))
             if path not in wanted:
@@ -141,7 +152,10 @@ def copy_entries(source: Path, target: Path, paths: Collection[str], below: str 
             header.mode = member.mode
             header.type = member.type
             header.linkname = member.linkname
-            content = tar.extractfile(member) if member.isreg() or member.islnk() else None
+            if member.isreg() or member.islnk():
+                content = tar.extractfile(member)
+            else:
+                content = None
             if content is not None:
                 header.type = tarfile.REGTYPE
                 header.linkname = ""

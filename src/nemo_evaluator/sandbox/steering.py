@@ -75,7 +75,9 @@ def table() -> Table:
         rules.append(Rule(entry["what"], names, patterns, allows_all=entry.get("allow") == "rule"))
     shadows = content["shadows"]
     modules = (sys.stdlib_module_names | set(shadows["names"])) - set(shadows["not"])
-    return Table(tuple(rules), sections, content["programs"], shadows, frozenset(modules))
+    return Table(
+        tuple(rules), sections, content["programs"], shadows=shadows, modules=frozenset(modules)
+    )
 
 
 def sectioned_files() -> frozenset[str]:
@@ -105,14 +107,21 @@ def steering_changes(
     roots = _import_roots(after) | set(start_folders)
     found: dict[str, SteeringChange] = {}
     for path, change in changes.items():
-        steering = _steering_change(path, change, before, after, roots, task_tests)
+        steering = _steering_change(
+            path, change, before, after=after, roots=roots, task_tests=task_tests
+        )
         if steering is not None:
             found[path] = steering
     return found
 
 
 def _steering_change(
-    path: str, change: Change, before: Snapshot, after: Snapshot, roots: Collection[str], task_tests: Collection[str]
+    path: str,
+    change: Change,
+    before: Snapshot,
+    after: Snapshot,
+    roots: Collection[str],
+    task_tests: Collection[str],
 ) -> SteeringChange | None:
     entry = after.get(path) or before[path]
     name = PurePosixPath(path).name
@@ -122,14 +131,16 @@ def _steering_change(
     if entry.kind == "folder" and change == "created":
         return None
     section = table().sections.get(name)
-    if section is not None and _sections_differ(name, before.get(path), after.get(path), section[1]):
+    if section is not None and _sections_differ(
+        name, before.get(path), after.get(path), sections=section[1]
+    ):
         return SteeringChange(section[0], change)
     for rule in table().rules:
         if rule.matches(path):
             return SteeringChange(rule.what, change, allows_all=rule.allows_all)
     if _is_program(path, entry):
         return SteeringChange(table().programs["what"], change)
-    if change == "created" and _is_shadow(path, before, after, roots):
+    if change == "created" and _is_shadow(path, before, after, roots=roots):
         return SteeringChange(table().shadows["what"], change)
     return None
 
@@ -158,7 +169,10 @@ def _pattern(glob: str) -> re.Pattern[str]:
 def _is_program(path: str, entry: Entry) -> bool:
     programs = table().programs
     place = PurePosixPath(path)
-    folder = "" if len(place.parts) == 1 else str(place.parent)
+    if len(place.parts) == 1:
+        folder = ""
+    else:
+        folder = str(place.parent)
     runs = entry.executable or entry.kind == "link"
     return runs and place.name in programs["names"] and folder in programs["folders"]
 
@@ -196,7 +210,9 @@ def _is_package(folder: str, snapshot: Snapshot) -> bool:
     return any(f"{folder}/__init__{end}" in snapshot for end in (".py", ".pyc", ".so"))
 
 
-def _sections_differ(name: str, before: Entry | None, after: Entry | None, sections: tuple[str, ...]) -> bool:
+def _sections_differ(
+    name: str, before: Entry | None, after: Entry | None, sections: tuple[str, ...]
+) -> bool:
     """Whether what counts of a file differs. A file that cannot be read counts as a whole."""
     earlier = _parsed(name, before)
     later = _parsed(name, after)
@@ -216,7 +232,9 @@ def _parsed(name: str, entry: Entry | None) -> dict[str, Any] | None:
             return tomllib.loads(text)
         if name.endswith(".json"):
             value = json.loads(text)
-            return value if isinstance(value, dict) else None
+            if isinstance(value, dict):
+                return value
+            return None
         parser = configparser.RawConfigParser(strict=False)
         parser.read_string(text)
         return {section: dict(parser[section]) for section in parser.sections()}

@@ -38,7 +38,9 @@ _PAUSE: Final = 0.5
 _SHOWN: Final = 160
 # Raised whenever the same judge could be asked or read otherwise than before.
 _VERSION: Final = 2
-_AGAIN: Final = "Give your verdict again, in exactly the form you were asked for and with nothing around it."
+_AGAIN: Final = (
+    "Give your verdict again, in exactly the form you were asked for and with nothing around it."
+)
 _HINT: Final = (
     "use another judge or fix the rubric, then run again with --resume (finished answers are reused); for a rubric "
     "that rightly gives both the same grade, set canaries: false on the metric"
@@ -97,14 +99,23 @@ class Judge:
                 attempts=self.max_retries + 1,
             ) from error
 
-    async def check(self, canary: Canary | None, measure: Callable[[MetricInput], Awaitable[MetricResult]]) -> JsonDict:
+    async def check(
+        self, canary: Canary | None, measure: Callable[[MetricInput], Awaitable[MetricResult]]
+    ) -> JsonDict:
         """Judge both answers of a canary, where that is wanted. Raises JudgeError when it does not tell them apart."""
         if not self.canaries:
             return {"skipped": "canaries: false"}
         if canary is None:
-            return {"skipped": "the benchmark has its own question for the judge and no reference answer"}
-        right, wrong = [await measure(MetricInput(text, canary.seed)) for text in (canary.right, canary.wrong)]
-        told = right.reward > 0.5 > wrong.reward if canary.sure else right.reward != wrong.reward
+            return {
+                "skipped": "the benchmark has its own question for the judge and no reference answer"
+            }
+        right, wrong = [
+            await measure(MetricInput(text, canary.seed)) for text in (canary.right, canary.wrong)
+        ]
+        if canary.sure:
+            told = right.reward > 0.5 > wrong.reward
+        else:
+            told = right.reward != wrong.reward
         if not told:
             raise JudgeError(
                 f"the judge {self.client.endpoint.name!r} cannot tell a right answer from a wrong one: it gave "
@@ -128,7 +139,9 @@ class Judge:
                 raise
             except (BoundaryError, TimeoutError) as error:
                 last: BoundaryError | TimeoutError = error
-                if isinstance(error, RequestRejectedError) or (isinstance(error, BoundaryError) and error.final):
+                if isinstance(error, RequestRejectedError) or (
+                    isinstance(error, BoundaryError) and error.final
+                ):
                     break
             if number + 1 < tries:
                 async with lent_slot():
@@ -137,12 +150,20 @@ class Judge:
         raise JudgeError(f"judge {self.client.endpoint.name!r}: {said}", attempts=tries) from last
 
     async def _structured(self, messages: list[Message], schema: JsonDict | None) -> ModelResponse:
-        client, generation = self.client, {"temperature": self.temperature}
+        client = self.client
+        generation = {"temperature": self.temperature}
         if not {"max_tokens", "max_completion_tokens"} & client.endpoint.generation.keys():
             generation["max_tokens"] = _MAX_TOKENS
-        if schema is None or client in _plain_only or client.endpoint.protocol != "chat_completions":
+        if (
+            schema is None
+            or client in _plain_only
+            or client.endpoint.protocol != "chat_completions"
+        ):
             return await client.chat(messages, generation=generation)
-        form = {"type": "json_schema", "json_schema": {"name": "verdict", "schema": schema, "strict": True}}
+        form = {
+            "type": "json_schema",
+            "json_schema": {"name": "verdict", "schema": schema, "strict": True},
+        }
         try:
             return await client.chat(messages, generation={**generation, "response_format": form})
         except RequestRejectedError:
@@ -158,4 +179,6 @@ def _kept(answer: ModelResponse) -> JsonDict:
         "judge_tokens": answer.total_tokens,
         "judge_latency_ms": answer.latency_ms,
     }
-    return facts if answer.cost_usd is None else {**facts, "judge_cost_usd": answer.cost_usd}
+    if answer.cost_usd is None:
+        return facts
+    return {**facts, "judge_cost_usd": answer.cost_usd}

@@ -41,7 +41,9 @@ _LONGEST: Final = 4000
 # The word for "answer" elsewhere; looked for only when no English claim could be read.
 _FOREIGN: Final = words("claims.foreign")
 _FOREIGN_ASCII: Final = tuple(word for word in _FOREIGN if word.isascii())
-_WORD_SCRIPTS: Final = "\u0600"  # scripts below this one part words with spaces, so a needle must begin one
+_WORD_SCRIPTS: Final = (
+    "\u0600"  # scripts below this one part words with spaces, so a needle must begin one
+)
 _FOREIGN_GAP: Final = pattern("claims.foreign_gap")
 
 
@@ -84,32 +86,45 @@ def foreign_claims(text: str) -> Iterator[Claim]:
             place = lower.rfind(word, 0, place)
     for place in sorted(places, reverse=True)[:_MOST]:
         gap = _FOREIGN_GAP.match(text, places[place])
-        start = gap.end() if gap else places[place]
+        if gap:
+            start = gap.end()
+        else:
+            start = places[place]
         # What denies the answer ("Die Antwort ist nicht ...") stands behind the word, so the clause counts from here.
-        yield _line(text, start, start, Kind.AFTER)
+        yield _line(text, start, start, kind=Kind.AFTER)
 
 
 def _announced(text: str, lower: str, place: int) -> Claim | None:
     if lower.startswith("</", place - 2):
         start = lower.rfind("<answer>", 0, place)
-        return Claim(Kind.BOXED, start, start + 8, place - 2, place + 7) if start >= 0 else None
+        if start >= 0:
+            return Claim(Kind.BOXED, start, start + 8, end=place - 2, after=place + 7)
+        return None
     if lower.startswith("<answer>", place - 1):
-        return _line(text, place, place + 7, Kind.AFTER) if "</answer>" not in lower[place:] else None
+        if "</answer>" not in lower[place:]:
+            return _line(text, place, place + 7, kind=Kind.AFTER)
+        return None
     before = _before(text, lower, place)
     if before is not None:
         return Claim(Kind.BEFORE, before[0], *before, place + 6)
     after = _AFTER.match(text, place) or _HEADING.match(text, place)
     if after is not None:
         lead = _LEAD.match(text, after.end())
-        return _line(text, place, lead.end() if lead else after.end(), Kind.AFTER)
+        return _line(text, place, lead.end() if lead else after.end(), kind=Kind.AFTER)
     bare = _BARE.match(text, place)
-    return _line(text, place, bare.end(), Kind.WEAK) if bare else None
+    if bare:
+        return _line(text, place, bare.end(), kind=Kind.WEAK)
+    return None
 
 
 _ARTICLES: Final = frozenset(("the", "our", "my", "your"))
-_ADJECTIVES: Final = frozenset(("final", "correct", "right", "best", "only", "desired", "required", "likely", "most"))
+_ADJECTIVES: Final = frozenset(
+    ("final", "correct", "right", "best", "only", "desired", "required", "likely", "most")
+)
 _COPULAS: Final = frozenset(("is", "was", "be", "are"))
-_ADVERBS: Final = frozenset(("thus", "therefore", "hence", "indeed", "clearly", "must", "should", "would"))
+_ADVERBS: Final = frozenset(
+    ("thus", "therefore", "hence", "indeed", "clearly", "must", "should", "would")
+)
 _NO_SUBJECTS: Final = frozenset(
     ("what", "which", "this", "that", "it", "here", "there", "below", "above", "following", "so")
 )
@@ -142,14 +157,19 @@ def _before(text: str, lower: str, place: int) -> tuple[int, int] | None:
 
 def _line(text: str, place: int, start: int, kind: Kind) -> Claim:
     end = text.find("\n", start, start + _LONGEST)
-    end = end if end >= 0 else min(len(text), start + _LONGEST)
-    return Claim(kind, place, start, end, end)
+    if end >= 0:
+        end = end
+    else:
+        end = min(len(text), start + _LONGEST)
+    return Claim(kind, place, start, end=end, after=end)
 
 
 def _boxed(text: str, lower: str, place: int) -> Claim | None:
     start = place + len("boxed{")
     end = closing(text, start)
-    return None if end is None else Claim(Kind.BOXED, place, start, end, end + 1)
+    if end is None:
+        return None
+    return Claim(Kind.BOXED, place, start, end=end, after=end + 1)
 
 
 def closing(text: str, start: int) -> int | None:
@@ -166,7 +186,9 @@ def closing(text: str, start: int) -> int | None:
 
 def _hashed(text: str, lower: str, place: int) -> Claim | None:
     # "#### 42" ends a worked solution; "#### Heading" is only a heading, so a number must follow.
-    return _line(text, place, place + 4, Kind.WEAK) if not text.startswith("#", place + 4) else None
+    if not text.startswith("#", place + 4):
+        return _line(text, place, place + 4, kind=Kind.WEAK)
+    return None
 
 
 _BOXES: Final = (_announced, _boxed, _hashed)

@@ -49,14 +49,38 @@ class Clause(NamedTuple):
 
 _HARD: Final = frozenset(".!?…。！？；;\n")
 _BOUNDARY: Final = ClauseMark.BUT | ClauseMark.CORRECT | ClauseMark.SO
-VOID: Final = ClauseMark.NOT | ClauseMark.REJECT | ClauseMark.WRONG | ClauseMark.CONTRARY | ClauseMark.REFUSAL
+VOID: Final = (
+    ClauseMark.NOT | ClauseMark.REJECT | ClauseMark.WRONG | ClauseMark.CONTRARY | ClauseMark.REFUSAL
+)
 _BACK: Final = ClauseMark.NOT | ClauseMark.WRONG | ClauseMark.CONTRARY | ClauseMark.REFUSAL
 BLANK: Final = " \t\n*_`\"'.:)(#>-$“"
 # What may follow "B is not": anything else would be said of something else.
-_COMPLEMENTS: Final = ("", "correct", "right", "true", "it", "the answer", "the one", "so", "fit", "work", "possible")
+_COMPLEMENTS: Final = (
+    "",
+    "correct",
+    "right",
+    "true",
+    "it",
+    "the answer",
+    "the one",
+    "so",
+    "fit",
+    "work",
+    "possible",
+)
 _COMMAS: Final = (",", "，", "、")
 _ARROWS: Final = ("->", "=>", "→")
-_DENIES_BEFORE: Final = ("では", "でな", "じゃ", "değil", "नहीं", "가 아니", "이 아니", "아니", "아닙")
+_DENIES_BEFORE: Final = (
+    "では",
+    "でな",
+    "じゃ",
+    "değil",
+    "नहीं",
+    "가 아니",
+    "이 아니",
+    "아니",
+    "아닙",
+)
 # "If it had rained, the answer would be B" says that it is not.
 _WERE_IT_SO: Final = lazy_pattern(r"\bwould\b.*\bif\b", re.IGNORECASE | re.DOTALL)
 _UNREAL: Final = pattern("clauses.unreal")
@@ -73,46 +97,81 @@ def clauses(text: str, start: int, end: int) -> tuple[Clause, ...]:
 
 
 def _cut(text: str, start: int, end: int) -> Iterator[Clause]:
-    begin, opener, first, reasons = start, 0, True, False
+    begin = start
+    opener = 0
+    first = True
+    reasons = False
     marks: list[tuple[int, int, int]] = []
     for match in SCAN.finditer(text, start, end):
-        word, at = match[0], match.start()
+        word = match[0]
+        at = match.start()
         mark = mark_of(word, text[match.end() : match.end() + 2])
         if at < begin:
             continue
         if mark is None:
             hard = word[0] in _HARD
             if not reasons:
-                yield Clause(text[begin:at], tuple(marks), opener, word, first)
+                yield Clause(text[begin:at], tuple(marks), opener, edge=word, first=first)
             # "One might think, the answer is ...": what ends on such a word speaks of the next clause.
-            last = marks[-1] if marks and marks[-1][2] & ClauseMark.CONTRARY and begin + marks[-1][1] == at else None
-            carried = [(0, 0, ClauseMark.CONTRARY)] if last and is_opinion(text[begin + last[0] : at]) else []
+            if marks and marks[-1][2] & ClauseMark.CONTRARY and begin + marks[-1][1] == at:
+                last: tuple[int, int, int] | None = marks[-1]
+            else:
+                last = None
+            if last and is_opinion(text[begin + last[0] : at]):
+                carried = [(0, 0, ClauseMark.CONTRARY)]
+            else:
+                carried = []
             # "The correct choice, however, is C": a word between commas opens what follows.
-            opener = 0 if hard or text[begin:at].strip(BLANK) else opener
-            begin, marks, first = match.end(), [] if hard else carried, hard
+            if hard or text[begin:at].strip(BLANK):
+                opener = 0
+            else:
+                opener = opener
+            begin = match.end()
+            marks = [] if hard else carried
+            first = hard
             reasons = reasons and not hard
         elif mark == ClauseMark.BECAUSE:
             if reasons:
                 continue
-            yield Clause(text[begin:at], tuple(marks), opener, "", first)
+            yield Clause(text[begin:at], tuple(marks), opener, edge="", first=first)
             led = first and not text[begin:at].strip(BLANK)
-            begin, marks, opener, first = match.end(), [], 0, False
+            begin = match.end()
+            marks = []
+            opener = 0
+            first = False
             # "Since 3 + 4 is 7, she has ..." gives its reason first, up to the comma.
-            stop = text.find(",", begin, end) if led else -1
+            if led:
+                stop = text.find(",", begin, end)
+            else:
+                stop = -1
             reasons = stop < 0 or not _HARD.isdisjoint(text[begin:stop])
             begin = begin if reasons else stop + 1
         elif mark & _BOUNDARY:
             if reasons and mark == ClauseMark.BUT:
                 continue
             if not reasons:
-                denied = ((at - begin, at - begin, ClauseMark.WRONG),) if word.startswith(_DENIES_BEFORE) else ()
-                yield Clause(text[begin:at], (*marks, *denied), opener, "", first)
-            begin, marks, opener, first, reasons = match.end(), [], mark, False, False
+                denied = (
+                    ((at - begin, at - begin, ClauseMark.WRONG),)
+                    if word.startswith(_DENIES_BEFORE)
+                    else ()
+                )
+                yield Clause(text[begin:at], (*marks, *denied), opener, edge="", first=first)
+            begin = match.end()
+            marks = []
+            opener = mark
+            first = False
+            reasons = False
         else:
             if mark == ClauseMark.OR and not marks and not text[begin:at].strip(" ("):
                 opener |= ClauseMark.OR
             marks.append((at - begin, match.end() - begin, mark))
-    yield Clause("" if reasons else text[begin:end], () if reasons else tuple(marks), opener, "", first)
+    yield Clause(
+        "" if reasons else text[begin:end],
+        () if reasons else tuple(marks),
+        opener,
+        edge="",
+        first=first,
+    )
 
 
 def supposed(clause: Clause) -> int:
@@ -129,7 +188,9 @@ def _stance(clause: Clause, said: Said[V]) -> int:
     stance = 0
     for at, end, mark in clause.marks:
         if at >= said.end:
-            applies = bool(mark & _BACK) and _PREDICATE.fullmatch(clause.text, said.end, at) is not None
+            applies = (
+                bool(mark & _BACK) and _PREDICATE.fullmatch(clause.text, said.end, at) is not None
+            )
             if mark == ClauseMark.NOT and applies:
                 applies = clause.text[end:].strip(" .,!*)") in _COMPLEMENTS
         else:
@@ -150,19 +211,23 @@ class Commitments(Generic[V]):
         self.values: tuple[V, ...] = ()
         self.soft = False
         self.retracted = False  # a commitment was taken back and none took its place
-        self.reader, self._free = reader, free
+        self.reader = reader
+        self._free = free
         self._pending = False  # a correction has begun
         self._correcting = False  # in this sentence
         self._supposing = 0  # SOFT when this sentence began with "if"
         self._joined = False  # only a comma since the last commitment
         self._void = False  # only a comma since a value that does not count
-        self._denied: bool | None = None  # a value was denied, True when announced: "the answer is not B but A"
+        self._denied: bool | None = (
+            None  # a value was denied, True when announced: "the answer is not B but A"
+        )
 
     def hear(self, text: str, start: int, end: int, *, cued: bool, prefix: int = 0) -> None:
         """Go through a stretch; ``cued``: it follows an announcement, in whose sentence ``prefix`` stood before."""
         for clause in clauses(text, start, end):
             if clause.first:
-                self._correcting, self._supposing = False, 0
+                self._correcting = False
+                self._supposing = 0
             if clause.opener & ClauseMark.CORRECT:
                 self._pending = self._correcting = True
             if clause.text.strip(BLANK):
@@ -183,29 +248,40 @@ class Commitments(Generic[V]):
         if said is None:
             self._take_back(clause)
             self._void = clause.has(VOID) and clause.edge[:1] in _COMMAS
-            return cued and (clause.edge[:1] == "\n" or (clause.edge[:1] in _COMMAS and not clause.has(VOID)))
+            return cued and (
+                clause.edge[:1] == "\n" or (clause.edge[:1] in _COMMAS and not clause.has(VOID))
+            )
         stance = _stance(clause, said) | self._supposing | (prefix if cued else 0)
         if clause.edge[:1] in ("?", "？") or _WERE_IT_SO.search(clause.text, said.end):
             stance |= ClauseMark.CONTRARY
-        before = next((at for at, _, mark in clause.marks if mark & (ClauseMark.NOT | ClauseMark.REJECT)), 0)
+        before = next(
+            (at for at, _, mark in clause.marks if mark & (ClauseMark.NOT | ClauseMark.REJECT)), 0
+        )
         if stance & ClauseMark.NOT and 0 < before <= said.start and not (prefix & VOID and cued):
             # "It is A rather than B": what stands before the denial is meant.
             kept = self.reader.read(clause.text[:before], cued=False)
             if kept is not None:
-                said, stance = kept, self._supposing
+                said = kept
+                stance = self._supposing
         if self._void and said.bare and not clause.opener & _BOUNDARY:
             stance |= ClauseMark.CONTRARY
         self._void = bool(stance & VOID) and clause.edge[:1] in _COMMAS
         if stance & VOID:
-            if stance & (ClauseMark.NOT | ClauseMark.WRONG) and self.values and set(said.values) >= set(self.values):
-                self.values, self.retracted = (), True
+            if (
+                stance & (ClauseMark.NOT | ClauseMark.WRONG)
+                and self.values
+                and set(said.values) >= set(self.values)
+            ):
+                self.values = ()
+                self.retracted = True
             self._take_back(clause)
             self._denied = self._denied or cued
-        elif self._counts(clause, said, stance, cued or taken_up):
+        elif self._counts(clause, said, stance, cued=cued or taken_up):
             if self._adds(clause, said, stance):
                 self.values = tuple(dict.fromkeys((*self.values, *said.values)))
             else:
-                self.values, self.soft = said.values, bool(stance & ClauseMark.SOFT)
+                self.values = said.values
+                self.soft = bool(stance & ClauseMark.SOFT)
             self._pending = self.retracted = False
             self._joined = clause.edge[:1] in (*_COMMAS, ";", "；")
             return False
@@ -223,10 +299,17 @@ class Commitments(Generic[V]):
         """Whether the clause names a further value in the same breath."""
         if not self.values or self._correcting:
             return False
-        return bool((clause.opener | stance) & (ClauseMark.OR | ClauseMark.SOFT)) or (self._joined and said.bare)
+        return bool((clause.opener | stance) & (ClauseMark.OR | ClauseMark.SOFT)) or (
+            self._joined and said.bare
+        )
 
     def _take_back(self, clause: Clause) -> None:
         """ "That is wrong." after a claim leaves none."""
         self._joined = False
-        if self.values and clause.has(ClauseMark.WRONG) and (self._pending or _ANAPHOR.match(clause.text)):
-            self.values, self.retracted = (), True
+        if (
+            self.values
+            and clause.has(ClauseMark.WRONG)
+            and (self._pending or _ANAPHOR.match(clause.text))
+        ):
+            self.values = ()
+            self.retracted = True

@@ -14,7 +14,9 @@ from nemo_evaluator.scoring._vocabulary import cut_off, is_offer, is_task
 _FIRST: Final = 0xE000
 _MOST: Final = 6000
 _OPEN_BOXES: Final = 8
-_SPAN: Final = lazy_pattern(r"\$\$([^$]+)\$\$|\$([^$\n]+)\$|\\\(((?:[^\\]|\\[^)])+)\\\)|\\\[((?:[^\\]|\\[^\]])+)\\\]")
+_SPAN: Final = lazy_pattern(
+    r"\$\$([^$]+)\$\$|\$([^$\n]+)\$|\\\(((?:[^\\]|\\[^)])+)\\\)|\\\[((?:[^\\]|\\[^\]])+)\\\]"
+)
 _BOX: Final = lazy_pattern(r"\\(?:boxed|fbox)\s*\{")
 _KNOWN: Final = lazy_pattern("[\ue000-\uf8ff]")
 _LEAD: Final = lazy_pattern(r"[\s*_`~#:>\"'“]*")
@@ -40,7 +42,14 @@ def is_list(text: str) -> bool:
     if _WORDED.search(bare) or bare.startswith(("\\{", "\\left\\{")):
         return True
     opened = bare.replace("\\left", "").replace("\\right", "").strip()
-    return len(split_list(opened[1:-1] if opened[:1] in ("(", "[") and opened[-1:] in (")", "]") else opened)) > 1
+    return (
+        len(
+            split_list(
+                opened[1:-1] if opened[:1] in ("(", "[") and opened[-1:] in (")", "]") else opened
+            )
+        )
+        > 1
+    )
 
 
 def is_relation(text: str) -> bool:
@@ -50,13 +59,19 @@ def is_relation(text: str) -> bool:
 
 def split_list(text: str) -> list[str]:
     """The parts between commas that are neither inside brackets nor inside a number."""
-    parts, depth, start = [], 0, 0
+    parts = []
+    depth = 0
+    start = 0
     for at, sign in enumerate(text):
         if sign in "([{":
             depth += 1
         elif sign in ")]}":
             depth -= 1
-        elif sign == "," and depth <= 0 and not (at and text[at - 1].isdigit() and _GROUP.match(text, at)):
+        elif (
+            sign == ","
+            and depth <= 0
+            and not (at and text[at - 1].isdigit() and _GROUP.match(text, at))
+        ):
             parts.append(text[start:at])
             start = at + 1
     parts.append(text[start:])
@@ -72,7 +87,9 @@ class Formulas:
 
     def masked(self, text: str) -> str:
         """The text with every formula as one letter; boxes keep their form around it."""
-        pieces, position, open_boxes = [], 0, 0
+        pieces = []
+        position = 0
+        open_boxes = 0
         for box in _BOX.finditer(text):
             if box.start() < position or len(self.spans) > _MOST or open_boxes > _OPEN_BOXES:
                 continue
@@ -82,7 +99,10 @@ class Formulas:
                 before = text[position : box.start()]
                 # A box inside a formula leaves its dollar signs without partners.
                 inside = before.count("$") % 2 == 1 or before.endswith("$$")
-                pieces += [self._hide_spans(before.rstrip("$")), f"\\boxed{{{self._hide(text[box.end() : end])}}}"]
+                pieces += [
+                    self._hide_spans(before.rstrip("$")),
+                    f"\\boxed{{{self._hide(text[box.end() : end])}}}",
+                ]
                 position = end + 1
                 while inside and text.startswith("$", position):
                     position += 1
@@ -104,12 +124,17 @@ class Formulas:
     def read(self, clause: str, *, cued: bool) -> Said[str] | None:
         known = list(_KNOWN.finditer(clause))
         if not known:
-            return self._plain(clause) if cued or not (self._last or _PROSE.search(clause)) else None
+            if cued or not (self._last or _PROSE.search(clause)):
+                return self._plain(clause)
+            return None
         chosen = known[-1] if self._last and not cued else known[0]
         start, end = chosen.span()
         opens = not clause[:start].strip(" *_`~#:>\"'“=")
         if not (
-            cued or self._last or (opens and not clause[end:].strip(" *_`.,!)")) or _ASSERTS.search(clause, 0, start)
+            cued
+            or self._last
+            or (opens and not clause[end:].strip(" *_`.,!)"))
+            or _ASSERTS.search(clause, 0, start)
         ):
             return None
         if cued and not opens and not _JOINT.search(clause, end):
@@ -125,26 +150,43 @@ class Formulas:
                     break
                 start, end, chosen = *earlier.span(), earlier
         values = [chosen[0]]
-        while (joint := _JOINT.match(clause, end)) is not None and (following := _KNOWN.match(clause, joint.end())):
+        while (joint := _JOINT.match(clause, end)) is not None and (
+            following := _KNOWN.match(clause, joint.end())
+        ):
             values.append(following[0])
             end = following.end()
         said = tuple(dict.fromkeys(self.spans[ord(value) - _FIRST] for value in values))
-        return Said(said, start, end, opens and not clause[end:].strip(" *_`.,!)"))
+        return Said(said, start, end, bare=opens and not clause[end:].strip(" *_`.,!)"))
 
     def weak(self, line: str) -> Said[str] | None:
         said = self.read(line, cued=True)
-        return said if said is not None and len(line.split()) <= _SHORT_LINE - 1 else None
+        if said is not None and len(line.split()) <= _SHORT_LINE - 1:
+            return said
+        return None
 
     def _plain(self, clause: str) -> Said[str] | None:
         lead = _LEAD.match(clause)
-        start = lead.end() if lead else 0
+        if lead:
+            start = lead.end()
+        else:
+            start = 0
         cut = _PLAIN_END.search(clause, start)
-        end = cut.start() if cut else len(clause)
-        value = clause[start:end].replace("**", "").replace("`", "").strip().strip("$").rstrip(" .!")
+        if cut:
+            end = cut.start()
+        else:
+            end = len(clause)
+        value = (
+            clause[start:end].replace("**", "").replace("`", "").strip().strip("$").rstrip(" .!")
+        )
         if not value or value in _PLACEHOLDERS or _BOUND.search(clause, 0, start):
             return None
         parts = re.split(r"\s+(?:or|and|oder|ou)\s+(?:maybe\s+)?|(?<=\d)\s*[–—]\s*(?=\d)", value)
-        return Said(tuple(dict.fromkeys(part for part in parts if part)), start, end, not _PROSE.search(value))
+        return Said(
+            tuple(dict.fromkeys(part for part in parts if part)),
+            start,
+            end,
+            bare=not _PROSE.search(value),
+        )
 
 
 def extract_expression(response: str, *, listed: bool = False, question: str = "") -> str | None:
@@ -168,15 +210,23 @@ def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
     last = lines[-1]
     if not _KNOWN.search(last) and (len(last.split()) <= _SHORT_LINE or not _PROSE.search(last)):
         plain = last.replace("**", "").strip("`# \t").rstrip(".")
-        return (plain,) if plain and not is_task(last) and "answer" not in last.lower() else None
+        if plain and not is_task(last) and "answer" not in last.lower():
+            return (plain,)
+        return None
     for line in reversed(lines[-6:]):
-        sentence = next((piece for piece in reversed(re.split(r"(?<=[.!?])\s+", line)) if piece.strip()), "")
+        sentence = next(
+            (piece for piece in reversed(re.split(r"(?<=[.!?])\s+", line)) if piece.strip()), ""
+        )
         if is_offer(sentence):
             continue
         if is_task(sentence):
             return None
         if _KNOWN.search(line):
-            ledger: Commitments[str] = Commitments(Formulas(last=True, spans=reader.spans), free=True)
+            ledger: Commitments[str] = Commitments(
+                Formulas(last=True, spans=reader.spans), free=True
+            )
             ledger.hear(line, 0, len(line), cued=False)
-            return tuple(value.rpartition("=")[2].strip() or value for value in ledger.values) or None
+            return (
+                tuple(value.rpartition("=")[2].strip() or value for value in ledger.values) or None
+            )
     return None

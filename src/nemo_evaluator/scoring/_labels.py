@@ -24,10 +24,18 @@ class Patterns:
             text = TEXTS[f"labels.{name}"].replace("<upper>", upper).replace("<both>", both)
             return re.compile(text.replace("<tokens>", tokens))
 
-        self.whole = re.compile(rf"{PLAINLY}[*(\[]{{0,3}}(?P<label>[{re.escape(labels.upper())}])[*)\].]{{0,4}}\s*")
-        self.opening, self.joined, self.said = compiled("opening"), compiled("joined"), compiled("said")
-        self.judged, self.line, self.listed = compiled("judged"), compiled("line"), compiled("listed")
-        self.late, self.parens, self.single = compiled("late"), compiled("parens"), compiled("single")
+        self.whole = re.compile(
+            rf"{PLAINLY}[*(\[]{{0,3}}(?P<label>[{re.escape(labels.upper())}])[*)\].]{{0,4}}\s*"
+        )
+        self.opening = compiled("opening")
+        self.joined = compiled("joined")
+        self.said = compiled("said")
+        self.judged = compiled("judged")
+        self.line = compiled("line")
+        self.listed = compiled("listed")
+        self.late = compiled("late")
+        self.parens = compiled("parens")
+        self.single = compiled("single")
 
 
 @lru_cache(maxsize=64)

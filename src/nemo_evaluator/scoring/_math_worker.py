@@ -57,10 +57,14 @@ def _symbolically(target: str, said: str) -> bool:
 
 def _numerically(target: str, said: str) -> bool | None:
     """For numbers too heavy to simplify: equal to fifty digits is equal. None when they have no numeric value."""
-    left, right = (next((one for one in _parsed(text) if isinstance(one, Expr)), None) for text in (target, said))
+    left, right = (
+        next((one for one in _parsed(text) if isinstance(one, Expr)), None)
+        for text in (target, said)
+    )
     if left is None or right is None or left.free_symbols or right.free_symbols:
         return None
-    a, b = left.evalf(_DIGITS), right.evalf(_DIGITS)
+    a = left.evalf(_DIGITS)
+    b = right.evalf(_DIGITS)
     if not (a.is_number and b.is_number and a.is_finite and b.is_finite):
         return None
     return bool(abs(a - b) <= abs(a) * Float(10) ** (10 - _DIGITS))

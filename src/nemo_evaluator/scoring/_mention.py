@@ -41,21 +41,29 @@ def _plainly(phrase: str) -> str:
     """A phrase as it is looked for: folded, in lower case, without its article."""
     plain = " ".join(fold(phrase).casefold().split()).strip(" .\"'")
     article = _ARTICLE.match(plain)
-    return plain[article.end() :] if article else plain
+    if article:
+        return plain[article.end() :]
+    return plain
 
 
 @lru_cache(maxsize=256)
 def _pattern(phrase: str) -> re.Pattern[str] | None:
     """A phrase however its words are parted."""
     plain = fold(phrase)
-    plain = plain[article.end() :] if (article := _ARTICLE.match(plain)) else plain
+    article = _ARTICLE.match(plain)
+    if article:
+        plain = plain[article.end() :]
+    else:
+        plain = plain
     parts = list(_PARTS.finditer(plain))
     if not parts:
         return None
     spelled = re.escape(parts[0][0])
     for left, right in pairwise(parts):
         gap = plain[left.end() : right.start()]
-        spelled += (r"[\W_]{1,4}" if gap.isspace() or len(gap) > 1 else r"[\W_]{0,2}") + re.escape(right[0])
+        spelled += (r"[\W_]{1,4}" if gap.isspace() or len(gap) > 1 else r"[\W_]{0,2}") + re.escape(
+            right[0]
+        )
     if parts[0][0][0] < "\u3000":
         spelled = rf"(?<!{_LETTER})(?<![$€£-])(?:{spelled})(?!{_LETTER}|[.,]\d)"
     return re.compile(spelled, re.IGNORECASE)
@@ -75,12 +83,22 @@ class Mentions:
         text = fold(text)
         said = ""
         for number, phrase in sorted(enumerate(self._phrases), key=lambda pair: -len(pair[1])):
-            lower, plain, token = lowered(text), _plainly(phrase), chr(_FIRST + number)
-            at, hidden = lower.find(plain) if plain else -1, False
+            lower = lowered(text)
+            plain = _plainly(phrase)
+            token = chr(_FIRST + number)
+            if plain:
+                at = lower.find(plain)
+            else:
+                at = -1
+            hidden = False
             while at >= 0:
                 end = at + len(plain)
-                if not _WITHIN.match(lower[max(0, at - 1) : at]) and not _WITHIN_AFTER.match(lower, end):
-                    text, lower, hidden = f"{text[:at]}{token}{text[end:]}", f"{lower[:at]}{token}{lower[end:]}", True
+                if not _WITHIN.match(lower[max(0, at - 1) : at]) and not _WITHIN_AFTER.match(
+                    lower, end
+                ):
+                    text = f"{text[:at]}{token}{text[end:]}"
+                    lower = f"{lower[:at]}{token}{lower[end:]}"
+                    hidden = True
                 at = lower.find(plain, at + 1)
             if hidden:
                 continue
@@ -88,7 +106,9 @@ class Mentions:
             said = said or f" {normalise(text)} "
             if f" {normalise(phrase)} " in said and (pattern := _pattern(phrase)):
                 text = pattern.sub(token, text)
-        return _LISTS[self._names].sub(_many, text) if "," in text else text
+        if "," in text:
+            return _LISTS[self._names].sub(_many, text)
+        return text
 
     def read(self, clause: str, *, cued: bool) -> Said[int] | None:
         if _MANY in clause:
@@ -98,32 +118,48 @@ class Mentions:
             return self._another(clause, cued)
         first = known[0]
         values = dict.fromkeys(ord(match[0]) - _FIRST for match in known)
-        start, end = first.start(), first.end()
+        start = first.start()
+        end = first.end()
         if len(values) > 1:
             values = dict.fromkeys((0,))  # several spellings of one answer
-        if self.strict and not cued and (not _PLAINLY_SO.search(clause, 0, start) or self.rival_names(clause[:start])):
+        if (
+            self.strict
+            and not cued
+            and (not _PLAINLY_SO.search(clause, 0, start) or self.rival_names(clause[:start]))
+        ):
             return None
-        if _PARTS.search(clause, 0, max(0, clause.rfind("(", 0, start))) and ")" not in clause[:start]:
+        if (
+            _PARTS.search(clause, 0, max(0, clause.rfind("(", 0, start)))
+            and ")" not in clause[:start]
+        ):
             return Said((0, OTHER), start, end)  # only in parentheses behind something else
         # Joined to something else by "or", "and" or a slash.
         rivals = _JOINED_AFTER.match(clause, end) or _JOINED_BEFORE.search(clause, 0, start)
-        asserted = _ASSERTED.search(clause, 0, start) is not None or (cued and not self.rival_names(clause[:start]))
+        asserted = _ASSERTED.search(clause, 0, start) is not None or (
+            cued and not self.rival_names(clause[:start])
+        )
         if rivals or (not asserted and self.rival_names(clause)):
             return Said((0, OTHER), start, end)
-        return Said((0,), start, end, not _PARTS.search(_KNOWN.sub("", clause)))
+        return Said((0,), start, end, bare=not _PARTS.search(_KNOWN.sub("", clause)))
 
     def weak(self, line: str) -> Said[int] | None:
-        return None if _PARTS.search(_KNOWN.sub("", line)) else self.read(line, cued=True)
+        if _PARTS.search(_KNOWN.sub("", line)):
+            return None
+        return self.read(line, cued=True)
 
     def opens(self, text: str) -> bool:
         """Whether a masked text begins with a phrase."""
         return _KNOWN.match(text.lstrip(" *_`\"'“‘:>#(-\n\t$")[:1]) is not None
 
     def _another(self, clause: str, cued: bool) -> Said[int] | None:
-        if not (cued or _SUBJECT.search(clause) or _MAYBE.match(clause)) or _FILLER.fullmatch(clause):
+        if not (cued or _SUBJECT.search(clause) or _MAYBE.match(clause)) or _FILLER.fullmatch(
+            clause
+        ):
             return None
         # Whatever it is, every mark of the clause speaks of it.
-        return Said((OTHER,), len(clause), len(clause)) if _PARTS.search(clause) else None
+        if _PARTS.search(clause):
+            return Said((OTHER,), len(clause), len(clause))
+        return None
 
     def rival_names(self, text: str, whole: int = 0) -> bool:
         """Whether a clause (of a text of ``whole`` letters) names something that the question does not."""
@@ -141,11 +177,17 @@ _LISTS: Final = {
     )
     for names, item in ((True, _ITEM), (False, _WORD_ITEM))
 }
-_JOINED_AFTER: Final = lazy_pattern(rf"[\s*\"'”).]*\(?\s*{_JOINT}\s*{_LEAD}{_NO_RIVAL}[^\W_]", re.IGNORECASE)
-_JOINED_BEFORE: Final = lazy_pattern(rf"[^\W_][\s*\"'”)(]*{_JOINT}\s*{_LEAD}[\s*\"'“(]*\Z", re.IGNORECASE)
+_JOINED_AFTER: Final = lazy_pattern(
+    rf"[\s*\"'”).]*\(?\s*{_JOINT}\s*{_LEAD}{_NO_RIVAL}[^\W_]", re.IGNORECASE
+)
+_JOINED_BEFORE: Final = lazy_pattern(
+    rf"[^\W_][\s*\"'”)(]*{_JOINT}\s*{_LEAD}[\s*\"'“(]*\Z", re.IGNORECASE
+)
 
 
 def _many(match: re.Match[str]) -> str:
     """A list of candidates that holds a phrase; what only looks like a list ("wait, no, Paris") stays."""
     known = _KNOWN.search(match[0]) is not None
-    return _MANY if known and all(mark_of(item.strip(), "") is None for item in match[0].split(",")) else match[0]
+    if known and all(mark_of(item.strip(), "") is None for item in match[0].split(",")):
+        return _MANY
+    return match[0]

@@ -15,7 +15,9 @@ from nemo_evaluator.scoring._text import prepare, unlatex
 NUMBER: Final = pattern("numeral.number")
 _SIGN: Final = pattern("numeral.sign")
 _SIGN_WIDTH: Final = 8
-_SCALES: Final = {word: int(scale) for scale, *named in map(str.split, words("numeral.scales")) for word in named}
+_SCALES: Final = {
+    word: int(scale) for scale, *named in map(str.split, words("numeral.scales")) for word in named
+}
 # Languages in which 1.234 may be one thousand two hundred thirty-four.
 _COMMA_LANGUAGES: Final = words("numeral.comma_languages")
 _SMALLEST_GROUP: Final = 3
@@ -37,7 +39,11 @@ class Number:
         """True when some reading of one is some reading of the other."""
         if tolerance is None:
             return not set(self.readings).isdisjoint(other.readings)
-        return any(abs(Fraction(mine) - theirs) <= tolerance for mine in self.readings for theirs in other.readings)
+        return any(
+            abs(Fraction(mine) - theirs) <= tolerance
+            for mine in self.readings
+            for theirs in other.readings
+        )
 
     @property
     def canonical(self) -> str:
@@ -49,7 +55,9 @@ class Number:
         for prime in (2, 5):
             while rest % prime == 0:
                 rest //= prime
-        return f"{float(value):.12g}" if rest == 1 else f"{value.numerator}/{value.denominator}"
+        if rest == 1:
+            return f"{float(value):.12g}"
+        return f"{value.numerator}/{value.denominator}"
 
 
 def parse_number(text: str, *, language: str | None = None) -> Number | None:
@@ -57,11 +65,14 @@ def parse_number(text: str, *, language: str | None = None) -> Number | None:
     if text.isascii() and text.isdigit() and len(text) <= _LONGEST:
         return Number(text, (int(text),))
     match = NUMBER.search(unlatex(prepare(text)))
-    return read(match, language) if match else None
+    if match:
+        return read(match, language)
+    return None
 
 
 def read(match: re.Match[str], language: str | None) -> Number | None:
-    text, start = match.string, match.start()
+    text = match.string
+    start = match.start()
     before = _before(text, start)
     token = text[start : match.end("rest")]
     if len(token) > _LONGEST:
@@ -74,7 +85,9 @@ def read(match: re.Match[str], language: str | None) -> Number | None:
     if "-" in before:
         values = [-value for value in values]
     written = f"{before.rstrip('.')}{token}{text[match.end('rest') : match.end()]}".strip()
-    return Number(written, tuple(values)) if values else None
+    if values:
+        return Number(written, tuple(values))
+    return None
 
 
 # What may stand around a number that a target is: a unit, a currency, no operator and no second number.
@@ -103,20 +116,31 @@ def _before(text: str, start: int) -> str:
         return ""
     window = text[max(0, start - _SIGN_WIDTH) : start]
     sign = _SIGN.search(window)
-    return sign[0] if sign and sign[0].strip() else ""
+    if sign and sign[0].strip():
+        return sign[0]
+    return ""
 
 
 def _scaled(match: re.Match[str], values: list[Value]) -> list[Value]:
     """Fraction, power of ten, percent and words such as million applied."""
     if match["bottom"]:
         bottom = int(match["bottom"])
-        values = [value + Fraction(int(match["top"]), bottom) for value in values] if bottom else []
+        if bottom:
+            values = [value + Fraction(int(match["top"]), bottom) for value in values]
+        else:
+            values = []
     if match["under"]:
         under = int(match["under"])
-        values = [Fraction(value) / under for value in values] if under else []
+        if under:
+            values = [Fraction(value) / under for value in values]
+        else:
+            values = []
     exponent = match["exp"] or match["power"]
     if exponent:
-        values = [] if abs(int(exponent)) > _LARGEST_EXPONENT else [v * Fraction(10) ** int(exponent) for v in values]
+        if abs(int(exponent)) > _LARGEST_EXPONENT:
+            values = []
+        else:
+            values = [v * Fraction(10) ** int(exponent) for v in values]
     if match["percent"]:
         values += [Fraction(value) / 100 for value in values]
     if match["scale"]:
@@ -128,9 +152,15 @@ def _scaled(match: re.Match[str], values: list[Value]) -> list[Value]:
 def _values(token: str, language: str | None) -> Iterator[Value]:
     """What a run of digits with points, commas, spaces or apostrophes may mean."""
     token = _ungroup(token)
-    commas, points = token.count(","), token.count(".")
+    commas = token.count(",")
+    points = token.count(".")
     if commas and points:
-        decimal, other = (",", ".") if token.rfind(",") > token.rfind(".") else (".", ",")
+        if token.rfind(",") > token.rfind("."):
+            decimal = ","
+            other = "."
+        else:
+            decimal = "."
+            other = ","
         head, _, tail = token.rpartition(decimal)
         if decimal not in head and _grouped(head, other):
             yield Fraction(f"{head.replace(other, '')}.{tail}")
@@ -141,12 +171,18 @@ def _values(token: str, language: str | None) -> Iterator[Value]:
     elif commas + points > 1:
         separator = "," if commas else "."
         yield Fraction(
-            int(token.replace(separator, "") if _grouped(token, separator) else token.rpartition(separator)[2])
+            int(
+                token.replace(separator, "")
+                if _grouped(token, separator)
+                else token.rpartition(separator)[2]
+            )
         )
     else:
         separator = "," if commas else "."
         head, _, tail = token.partition(separator)
-        as_group = len(tail) == _SMALLEST_GROUP and 0 < len(head) <= _SMALLEST_GROUP and int(head) != 0
+        as_group = (
+            len(tail) == _SMALLEST_GROUP and 0 < len(head) <= _SMALLEST_GROUP and int(head) != 0
+        )
         as_decimal = Fraction(f"{head or 0}.{tail}")
         comma_language = (language or "")[:2].lower() in _COMMA_LANGUAGES
         if as_group and (separator == "," or comma_language):
@@ -162,8 +198,13 @@ def _ungroup(token: str) -> str:
     for separator in (" ", "\u00a0", "'", "’"):
         if separator in token:
             pieces = token.split(separator)
-            whole = len(pieces[0]) <= _SMALLEST_GROUP and all(len(re.split("[.,]", p)[0]) == 3 for p in pieces[1:])
-            token = "".join(pieces) if whole else pieces[-1]
+            whole = len(pieces[0]) <= _SMALLEST_GROUP and all(
+                len(re.split("[.,]", p)[0]) == 3 for p in pieces[1:]
+            )
+            if whole:
+                token = "".join(pieces)
+            else:
+                token = pieces[-1]
     return token
 
 
@@ -192,7 +233,9 @@ _RUN: Final = lazy_pattern(
 _PARTS: Final = {
     "half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10,
 }  # fmt: skip
-_PART: Final = lazy_pattern(rf"(?P<and> and (?:an?|one))?[ -](?P<part>{'|'.join(_PARTS)})s?\b", re.I)
+_PART: Final = lazy_pattern(
+    rf"(?P<and> and (?:an?|one))?[ -](?P<part>{'|'.join(_PARTS)})s?\b", re.I
+)
 
 
 def find_words(text: str) -> tuple[str, int | Fraction] | None:
@@ -200,7 +243,8 @@ def find_words(text: str) -> tuple[str, int | Fraction] | None:
     last = max(_RUN.finditer(text), key=lambda run: run.start(), default=None)
     if last is None or len(last[0]) > _LONGEST_WORDS:
         return None
-    value, part = _value(last[0].lower()), _PART.match(text, last.end())
+    value = _value(last[0].lower())
+    part = _PART.match(text, last.end())
     if part is None:
         return last[0], value
     share = Fraction(1, _PARTS[part["part"].lower()])
@@ -217,4 +261,6 @@ def _value(run: str) -> int:
         elif word in _WORD_SCALES:
             total += max(1, current) * _WORD_SCALES[word]
             current = 0
-    return -(total + current) if run.startswith(("minus", "negative")) else total + current
+    if run.startswith(("minus", "negative")):
+        return -(total + current)
+    return total + current

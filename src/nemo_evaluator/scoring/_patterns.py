@@ -11,7 +11,10 @@ from nemo_evaluator.core.lazy import lazy_pattern
 def _blocks() -> dict[str, str]:
     text = (Path(__file__).parent / "data" / "patterns.txt").read_text(encoding="utf-8")
     named = (block.partition("\n") for block in text.split("\n\n"))
-    return {name: "".join(line.strip() for line in lines.splitlines()) for name, _, lines in named}
+    mapping: dict[str, str] = {}
+    for name, _, lines in named:
+        mapping[name] = "".join(line.strip() for line in lines.splitlines())
+    return mapping
 
 
 TEXTS: Final = _blocks()

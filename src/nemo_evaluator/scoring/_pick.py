@@ -13,7 +13,9 @@ from nemo_evaluator.scoring._settle import declines, plain_ending, settle
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
 from nemo_evaluator.scoring._vocabulary import REFUSAL, ClauseMark, cut_off
 
-_LOOKALIKES: Final = str.maketrans("АВСЕНΑΒΕΗＡＢＣＤＥＦＧＨＩＪａｂｃｄｅ１２３４５", "ABCEHABEHABCDEFGHIJabcde12345")
+_LOOKALIKES: Final = str.maketrans(
+    "АВСЕНΑΒΕΗＡＢＣＤＥＦＧＨＩＪａｂｃｄｅ１２３４５", "ABCEHABEHABCDEFGHIJabcde12345"
+)
 # "Answer: A dog", "Answer: I think ...": words, not letters.
 _AFTER_I: Final = pattern("pick.after_i")
 _CONNECTIVE: Final = pattern("pick.connective")
@@ -49,30 +51,37 @@ class Letters:
             return self._asserted(text)
         by_text = self.by_text(clause)
         if by_text is not None:
-            at = max(0, lowered(clause).find(lowered((self.options or {}).get(by_text, "")).strip()))
+            at = max(
+                0, lowered(clause).find(lowered((self.options or {}).get(by_text, "")).strip())
+            )
             return Said((by_text,), at, len(clause))
         return self._asserted(text) or self._alone(text)
 
     def weak(self, line: str) -> Said[str] | None:
         match = self.patterns.opening.match(line)
-        if match is None or line[match.end() :].strip(_CLOSERS) or (match[1].islower() and len(line) > 5):
+        if (
+            match is None
+            or line[match.end() :].strip(_CLOSERS)
+            or (match[1].islower() and len(line) > 5)
+        ):
             return None
-        return Said((self._label(match[1]),), 0, len(line), True)
+        return Said((self._label(match[1]),), 0, len(line), bare=True)
 
     def _opened(self, text: str, match: re.Match[str], cued: bool) -> Said[str] | None:
-        label, rest = self._label(match[1]), text[match.end() :]
+        label = self._label(match[1])
+        rest = text[match.end() :]
         bare = not rest.strip(_CLOSERS)
         if bare and (cued or not match[1].islower()):
-            return Said((label,), match.start(1), match.end(1), True)
+            return Said((label,), match.start(1), match.end(1), bare=True)
         verbatim = self._verbatim(text)
         if verbatim is not None:
-            return Said((verbatim,), 0, len(text), True)
+            return Said((verbatim,), 0, len(text), bare=True)
         end = self._past_option(text, match.end(1), label)
         values, last = self._chain(text, label, end)
         if len(values) > 1:
-            return Said(values, match.start(1), last, not text[last:].strip(_CLOSERS))
+            return Said(values, match.start(1), last, bare=not text[last:].strip(_CLOSERS))
         if not text[end:].strip(_CLOSERS):
-            return Said((label,), match.start(1), end, True)
+            return Said((label,), match.start(1), end, bare=True)
         if not cued or not self._is_label(match, rest, label):
             return None
         return Said((label,), match.start(1), end)
@@ -85,7 +94,11 @@ class Letters:
             return label != "A" and _CONNECTIVE.match(rest) is not None
         if label == "I":
             return _AFTER_I.match(rest) is None
-        return label != "A" or _CONNECTIVE.match(rest) is not None or self.by_text(match.string) is None
+        return (
+            label != "A"
+            or _CONNECTIVE.match(rest) is not None
+            or self.by_text(match.string) is None
+        )
 
     def _label(self, sign: str) -> str:
         return self.patterns.tokens.get(sign) or sign.upper()
@@ -98,19 +111,34 @@ class Letters:
         folded = [option.strip().rstrip(".").casefold() for option in self.options.values()]
         for label, option in sorted(self.options.items(), key=lambda pair: -len(pair[1])):
             plain = option.strip().rstrip(".")
-            if not plain or folded.count(plain.casefold()) > 1 or label not in self.patterns.tokens.values():
+            if (
+                not plain
+                or folded.count(plain.casefold()) > 1
+                or label not in self.patterns.tokens.values()
+            ):
                 continue
             wanted = lowered(_plain(prepare(plain)))
             # A short one ("No", "7") is a quotation only behind its label.
-            labelled = label.lower() if len(plain) < _SHORTEST else None
+            if len(plain) < _SHORTEST:
+                labelled: str | None = label.lower()
+            else:
+                labelled = None
             at = lower.find(wanted)
             while at >= 0:
                 end = at + len(wanted)
-                quoted = labelled is None or lower[max(0, at - 5) : at].strip(_CLOSERS + "([-–—") == labelled
-                within = (lower[at - 1 : at].isalnum() and wanted[0].isalnum()) or lower[end : end + 1].isalnum()
+                quoted = (
+                    labelled is None
+                    or lower[max(0, at - 5) : at].strip(_CLOSERS + "([-–—") == labelled
+                )
+                within = (lower[at - 1 : at].isalnum() and wanted[0].isalnum()) or lower[
+                    end : end + 1
+                ].isalnum()
                 if quoted and not within:
-                    token = next(sign for sign, named in self.patterns.tokens.items() if named == label)
-                    text, lower = f"{text[:at]}{token}{text[end:]}", f"{lower[:at]}{token}{lower[end:]}"
+                    token = next(
+                        sign for sign, named in self.patterns.tokens.items() if named == label
+                    )
+                    text = f"{text[:at]}{token}{text[end:]}"
+                    lower = f"{lower[:at]}{token}{lower[end:]}"
                 at = lower.find(wanted, at + 1)
         return text
 
@@ -119,7 +147,9 @@ class Letters:
         start = end
         while start < len(text) and text[start] in _CLOSERS + "-–—(":
             start += 1
-        return start + 1 if self.patterns.tokens.get(text[start : start + 1]) == label else end
+        if self.patterns.tokens.get(text[start : start + 1]) == label:
+            return start + 1
+        return end
 
     def _chain(self, text: str, label: str, end: int) -> tuple[tuple[str, ...], int]:
         values = [label]
@@ -130,17 +160,30 @@ class Letters:
 
     def _asserted(self, text: str) -> Said[str] | None:
         forms = (self.patterns.said, self.patterns.judged)
-        lasts = (max(form.finditer(text), key=lambda match: match.start(), default=None) for form in forms)
-        last = next((one for one in lasts if one is not None and not one[one.lastindex or 0].islower()), None)
+        lasts = (
+            max(form.finditer(text), key=lambda match: match.start(), default=None)
+            for form in forms
+        )
+        last = next(
+            (one for one in lasts if one is not None and not one[one.lastindex or 0].islower()),
+            None,
+        )
         if last is None:
             return None
         start, end = last.span(last.lastindex or 0)
         values, end = self._chain(text, self._label(last[last.lastindex or 0]), end)
-        previous = self.patterns.joined.search(text[:end]) if len(values) == 1 else None
+        if len(values) == 1:
+            previous = self.patterns.joined.search(text[:end])
+        else:
+            previous = None
         joined = previous is not None and previous.end() == end
-        first = self.patterns.single.search(text[: previous.start() + 1]) if joined and previous else None
+        if joined and previous:
+            first = self.patterns.single.search(text[: previous.start() + 1])
+        else:
+            first = None
         if first is not None:
-            values, start = tuple(dict.fromkeys((self._label(first[1]), *values))), first.start()
+            values = tuple(dict.fromkeys((self._label(first[1]), *values)))
+            start = first.start()
         return Said(values, start, end)
 
     def _alone(self, text: str) -> Said[str] | None:
@@ -148,19 +191,33 @@ class Letters:
         if not found:
             strange = _STRANGE.fullmatch(text)
             # A letter that was not offered is an answer too, and a wrong one.
-            return Said((strange[1],), 0, len(text), True) if strange else None
+            if strange:
+                return Said((strange[1],), 0, len(text), bare=True)
+            return None
         match = found[-1]
         values, end = self._chain(text, self._label(found[0][1]), found[0].end(1))
-        return Said(values if len(values) > 1 else (self._label(match[1]),), match.start(1), max(end, match.end(1)))
+        return Said(
+            values if len(values) > 1 else (self._label(match[1]),),
+            match.start(1),
+            max(end, match.end(1)),
+        )
 
     def _verbatim(self, text: str) -> str | None:
         """The label whose option is the text, letter for letter: "A and B" and "B. F. Skinner" are options at times."""
         if not self.options:
             return None
-        near = [(key, option) for key, option in self.options.items() if abs(len(option) - len(text)) < _SLACK]
-        said = _folded(text) if near else ""
+        near: list[tuple[str, str]] = []
+        for key, option in self.options.items():
+            if abs(len(option) - len(text)) < _SLACK:
+                near.append((key, option))
+        if near:
+            said = _folded(text)
+        else:
+            said = ""
         same = [key for key, option in near if _folded(option) == said]
-        return same[0] if len(same) == 1 else None
+        if len(same) == 1:
+            return same[0]
+        return None
 
     def by_text(self, text: str) -> str | None:
         """The label whose option a short text states, when it is one and only one."""
@@ -170,20 +227,32 @@ class Letters:
         if verbatim is not None:
             return verbatim
         said = f" {normalise(unmark(unlatex(text)))} "
-        options = [(normalise(unlatex(_plain(option))), key) for key, option in self.options.items()]
+        options: list[tuple[str, str]] = []
+        for key, option in self.options.items():
+            options.append((normalise(unlatex(_plain(option))), key))
         held = [(f" {plain} ", key) for plain, key in options if plain]
         exact = [key for option, key in held if option == said]
         if len(exact) == 1:
             return exact[0]
         inside = [(option, key) for option, key in held if option in said]
-        widest = [(o, key) for o, key in inside if not any(o != other and o in other for other, _ in inside)]
-        return widest[0][1] if len(widest) == 1 else None
+        widest: list[tuple[str, str]] = []
+        for o, key in inside:
+            if not any(o != other and o in other for other, _ in inside):
+                widest.append((o, key))
+        if len(widest) == 1:
+            return widest[0][1]
+        return None
 
 
-def pick(text: str, labels: str, options: Mapping[str, str] | None = None, question: str = "") -> str | None:
+def pick(
+    text: str, labels: str, options: Mapping[str, str] | None = None, question: str = ""
+) -> str | None:
     """The label a response picks; None when it picks none or will not decide."""
     reader = Letters(labels, options)
-    whole = reader.patterns.whole.fullmatch(text) if len(text) < _SHORT else None
+    if len(text) < _SHORT:
+        whole = reader.patterns.whole.fullmatch(text)
+    else:
+        whole = None
     if whole is not None:
         return whole["label"]
     text = _plain(readable(text, question, part=False))
@@ -196,11 +265,15 @@ def pick(text: str, labels: str, options: Mapping[str, str] | None = None, quest
     if "\n" in text:
         text = _without_list(text, reader)
     settled = settle(text, reader, lambda part: _unannounced(part, reader))
-    return settled[0] if settled and len(settled) == 1 else None
+    if settled and len(settled) == 1:
+        return settled[0]
+    return None
 
 
 def _plain(text: str) -> str:
-    return text if text.isascii() else text.translate(_LOOKALIKES)
+    if text.isascii():
+        return text
+    return text.translate(_LOOKALIKES)
 
 
 def _same_length(text: str) -> str:
@@ -210,7 +283,9 @@ def _same_length(text: str) -> str:
     return _LATEX.sub(lambda match: " " * len(match[0]), text)
 
 
-_LATEX: Final = lazy_pattern(r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:rm|bf|sf|it|bb|tt)|mbox|boxed|[,;:! ()\[\]])|[{}$]")
+_LATEX: Final = lazy_pattern(
+    r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:rm|bf|sf|it|bb|tt)|mbox|boxed|[,;:! ()\[\]])|[{}$]"
+)
 
 
 def _folded(text: str) -> str:
@@ -236,7 +311,9 @@ def _without_list(text: str, reader: Letters) -> str:
 
 def _says_more(line: re.Match[str], reader: Letters) -> bool:
     said = line[2].strip(" *_.")
-    return (said not in reader.patterns.tokens and bool(_VERDICT.search(said))) or line.start(1) - line.start() > 60
+    return (said not in reader.patterns.tokens and bool(_VERDICT.search(said))) or line.start(
+        1
+    ) - line.start() > 60
 
 
 def _unannounced(text: str, reader: Letters) -> tuple[str, ...] | None:
@@ -247,13 +324,17 @@ def _unannounced(text: str, reader: Letters) -> tuple[str, ...] | None:
     for line in (lines[-1], lines[0]):
         said = reader.weak(line)
         if said is not None:
-            return said.values if len(alone) <= 1 else None
+            if len(alone) <= 1:
+                return said.values
+            return None
     if len(lines) == 1 or not reader.patterns.line.match(lines[-1]):
         opened = _listed_pick(lines, reader)
         if opened is not None:
             return opened
     unfinished = cut_off(text)
-    refused = max(REFUSAL.finditer(text, max(0, len(text) - _REGION)), key=lambda one: one.end(), default=None)
+    refused = max(
+        REFUSAL.finditer(text, max(0, len(text) - _REGION)), key=lambda one: one.end(), default=None
+    )
     if refused is not None:
         # "Hard to say, but I'd go with B."
         turn = _TURN.search(text, refused.end())
@@ -296,7 +377,9 @@ def _listed_pick(lines: list[str], reader: Letters) -> tuple[str, ...] | None:
         return None
     if reader.read(rest, cued=False) is not None:
         return None  # a later word settles it
-    return (label,) if whole or not rest.strip(_CLOSERS) or rest.rstrip("*_ ").endswith((".", "!")) else None
+    if whole or not rest.strip(_CLOSERS) or rest.rstrip("*_ ").endswith((".", "!")):
+        return (label,)
+    return None
 
 
 def _by_text(text: str, lines: list[str], reader: Letters) -> tuple[str, ...] | None:
@@ -310,12 +393,17 @@ def _by_text(text: str, lines: list[str], reader: Letters) -> tuple[str, ...] | 
             ledger: Commitments[str] = Commitments(_Texts(tokens), free=True)
             ledger.hear(part, 0, len(part), cued=False)
             return ledger.values or None
-        label = reader.by_text(part) if not named else None
+        if not named:
+            label = reader.by_text(part)
+        else:
+            label = None
         if label is not None and not any(one.has(VOID) for one in clauses(part, 0, len(part))):
             return (label,)
     if lines[-1].rstrip(" *_").endswith((".", "!")) and len(lines[-1]) <= _LAST:
         named = {reader._label(match[1]) for match in reader.patterns.parens.finditer(lines[-1])}
-        return (named.pop(),) if len(named) == 1 and not declines(lines[-1]) else None
+        if len(named) == 1 and not declines(lines[-1]):
+            return (named.pop(),)
+        return None
     return None
 
 
@@ -327,6 +415,8 @@ class _Texts:
 
     def read(self, clause: str, *, cued: bool) -> Said[str] | None:
         at = next((number for number, sign in enumerate(clause) if sign in self._tokens), None)
-        return None if at is None else Said((self._tokens[clause[at]],), at, at + 1)
+        if at is None:
+            return None
+        return Said((self._tokens[clause[at]],), at, at + 1)
 
     def weak(self, line: str) -> Said[str] | None: ...

@@ -13,13 +13,15 @@ from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.scoring._reply import FENCE_NOTE, fenced, judge_reply, object_schema
 from nemo_evaluator.scoring._text import strip_reasoning
 
-_SYSTEM: Final = "You are a strict and fair judge. You reply with one valid JSON object and nothing else."
-_DEFAULT_RUBRIC: Final = (
-    "Judge how well the response does what the task asks: correctness first, then completeness, then clarity."
+_SYSTEM: Final = (
+    "You are a strict and fair judge. You reply with one valid JSON object and nothing else."
 )
+_DEFAULT_RUBRIC: Final = "Judge how well the response does what the task asks: correctness first, then completeness, then clarity."
 _PLACES: Final = ("{instruction}", "{response}", "{expected}", "{reference_section}")
 _PLACE: Final = lazy_pattern("|".join(map(re.escape, _PLACES)))
-_RATIO: Final = lazy_pattern(r"(\d{1,9}(?:\.\d{1,9})?) ?(?:/|out of) ?(\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE)
+_RATIO: Final = lazy_pattern(
+    r"(\d{1,9}(?:\.\d{1,9})?) ?(?:/|out of) ?(\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,11 @@ class Rubric:
     reference_free: bool = False
 
     @classmethod
-    def of(cls, config: RubricMetric, system_prompt: str | None = None, reference_free: bool = False) -> Self:
-        text, path = config.rubric or _DEFAULT_RUBRIC, config.rubric_file
+    def of(
+        cls, config: RubricMetric, system_prompt: str | None = None, reference_free: bool = False
+    ) -> Self:
+        text = config.rubric or _DEFAULT_RUBRIC
+        path = config.rubric_file
         if path and not config.rubric:
             try:
                 text = find_file(path).read_text(encoding="utf-8")
@@ -64,7 +69,8 @@ class Rubric:
 
     def messages(self, seed: SeedResult, response: str, *, swapped: bool = False) -> list[Message]:
         """The question to the judge; ``swapped`` shows the texts in the opposite order."""
-        task, said = task_text(seed), strip_reasoning(response).strip() or "(empty)"
+        task = task_text(seed)
+        said = strip_reasoning(response).strip() or "(empty)"
         reference = "" if self.reference_free else seed.expected_answer
         shown = [fenced("task", task), fenced("response", said)]
         if reference:
@@ -76,7 +82,9 @@ class Rubric:
         else:
             shown = shown[::-1] if swapped else shown
             about = " The reference is the expected answer." if reference else ""
-            ask = f"{self.text}\n\nGrade the response to the task below.{about}\n\n" + "\n\n".join(shown)
+            ask = f"{self.text}\n\nGrade the response to the task below.{about}\n\n" + "\n\n".join(
+                shown
+            )
         ask += f"\n\n{FENCE_NOTE}"
         form = f'{{"reasoning": "one or two sentences", "score": a number from {self.scale}}}'
         ask += f"\n\nReply with one JSON object and nothing else: {form}"
@@ -97,7 +105,10 @@ class Rubric:
     def check(self, value: object) -> float:
         """A grade on the scale (0 counts as the lowest). Raises JudgeError for anything else."""
         if isinstance(value, str) and (ratio := _RATIO.fullmatch(value.strip())):
-            value = ratio[1] if float(ratio[2]) == self.max_score else value
+            if float(ratio[2]) == self.max_score:
+                value = ratio[1]
+            else:
+                value = value
         score = math.nan
         if isinstance(value, (str, int, float)) and not isinstance(value, bool):
             try:

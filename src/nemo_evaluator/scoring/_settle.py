@@ -13,12 +13,18 @@ _WINDOW: Final = 200
 _TAIL: Final = 4000
 _LINE: Final = 60
 _NEAR: Final = 240
-_IT_IS: Final = lazy_pattern(r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+", re.IGNORECASE)
-_BESIDE: Final = lazy_pattern(r"\}\$?\s*(?:or|and|oder|und|ou|et|,|或|和)+\s*[$\\(\[]*\Z", re.IGNORECASE)
+_IT_IS: Final = lazy_pattern(
+    r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+", re.IGNORECASE
+)
+_BESIDE: Final = lazy_pattern(
+    r"\}\$?\s*(?:or|and|oder|und|ou|et|,|或|和)+\s*[$\\(\[]*\Z", re.IGNORECASE
+)
 _UNSURE: Final = lazy_pattern(r"\b(?:may|might|could) be", re.IGNORECASE)
 
 
-def settle(text: str, reader: Reader[V], otherwise: Callable[[str], tuple[V, ...] | None]) -> tuple[V, ...] | None:
+def settle(
+    text: str, reader: Reader[V], otherwise: Callable[[str], tuple[V, ...] | None]
+) -> tuple[V, ...] | None:
     """What a response comes to: one value; none or several when it was said but not settled; None without any claim. An
     announcement counts first, then what ``otherwise`` finds. An invented next task is read only if the text before it
     says nothing."""
@@ -37,8 +43,13 @@ def plain_ending(text: str, whole: re.Pattern[str]) -> re.Match[str] | None:
     """The last sentence when it is a plain announcement: whatever stands before it, that is the answer."""
     end = len(text.rstrip())
     start = max(text.rfind("\n", 0, end), text.rfind(". ", 0, end)) + 1
-    match = whole.fullmatch(text, start, end) if end - start < _LINE else None
-    return match if match is not None and match["cue"] and next(tasks(text)) is text else None
+    if end - start < _LINE:
+        match = whole.fullmatch(text, start, end)
+    else:
+        match = None
+    if match is not None and match["cue"] and next(tasks(text)) is text:
+        return match
+    return None
 
 
 def declines(text: str) -> bool:
@@ -58,13 +69,15 @@ def tasks(text: str) -> Iterator[str]:
 def _last_claim(text: str, found: Iterator[Claim], reader: Reader[V]) -> tuple[V, ...] | None:
     for claim in found:
         prefix = _prefix(text, claim)
-        ledger = _weighed(text, claim, reader, prefix)
+        ledger = _weighed(text, claim, reader, prefix=prefix)
         if not ledger.values:
             if ledger.retracted:
                 return ()
             continue
         if prefix & ClauseMark.OR or ledger.soft:
-            return _with_previous(text, claim, found, ledger, bool(prefix & ClauseMark.OR))
+            return _with_previous(
+                text, claim, found, ledger=ledger, joined=bool(prefix & ClauseMark.OR)
+            )
         return ledger.values
     return None
 
@@ -76,9 +89,11 @@ def _with_previous(
     for other in found:
         if claim.place - other.end > _NEAR:
             break
-        before = _weighed(text[: claim.place], other, ledger.reader, _prefix(text, other))
+        before = _weighed(text[: claim.place], other, ledger.reader, prefix=_prefix(text, other))
         if before.values:
-            return tuple(dict.fromkeys((*before.values, *ledger.values))) if joined or before.soft else ledger.values
+            if joined or before.soft:
+                return tuple(dict.fromkeys((*before.values, *ledger.values)))
+            return ledger.values
     return ledger.values
 
 
@@ -88,8 +103,11 @@ def _prefix(text: str, claim: Claim) -> int:
     # What stands before the end of a sentence says nothing of the next: it need not be gone through.
     start = max(start, *(text.rfind(edge, start, claim.place) + 1 for edge in ("\n", ": ", ". ")))
     if not text[start : claim.place].strip(BLANK):
-        return ClauseMark.SOFT if _UNSURE.search(text, claim.place, claim.start) else 0
-    supposing, last = 0, None
+        if _UNSURE.search(text, claim.place, claim.start):
+            return ClauseMark.SOFT
+        return 0
+    supposing = 0
+    last = None
     for last in clauses(text, start, claim.place):
         supposing = (0 if last.first else supposing) | supposed(last)
     if last is None:
@@ -108,12 +126,15 @@ def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitm
     ledger: Commitments[V] = Commitments(reader)
     if claim.kind is Kind.WEAK:
         weak = reader.weak(text[claim.start : claim.end])
-        denied = prefix & VOID or (weak and any(one.has(VOID) for one in clauses(text, claim.start, claim.end)))
+        denied = prefix & VOID or (
+            weak and any(one.has(VOID) for one in clauses(text, claim.start, claim.end))
+        )
         ledger.values = weak.values if weak and not denied else ()
     elif claim.kind is Kind.BOXED:
         inside = reader.read(text[claim.start : claim.end], cued=True)
         if inside is not None and not prefix & VOID:
-            ledger.values, ledger.soft = inside.values, bool(prefix & ClauseMark.SOFT)
+            ledger.values = inside.values
+            ledger.soft = bool(prefix & ClauseMark.SOFT)
     elif claim.kind is Kind.BEFORE:
         ledger.hear(text, claim.start, claim.end, cued=True)
     tail = min(len(text), claim.after + _TAIL)
@@ -121,7 +142,9 @@ def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitm
         # Most answers end on a plain announcement: nothing to weigh.
         scan = SCAN.search(text, claim.start, claim.end)
         said = reader.read(text[claim.start : scan.start() if scan else claim.end], cued=True)
-        if said is not None and (scan is None or (scan.end() >= claim.end and scan[0] in (".", "。"))):
+        if said is not None and (
+            scan is None or (scan.end() >= claim.end and scan[0] in (".", "。"))
+        ):
             ledger.values = said.values
             return ledger
     if claim.kind is Kind.AFTER:
@@ -137,8 +160,13 @@ def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitm
 def hedge(text: str, claim: Claim) -> int:
     """Where the line begins on which an announcement is joined to another by "or": neither counts. Else the end."""
     line = text.rfind("\n", 0, claim.place) + 1
-    second = next(claims(text[line : claim.place]), None) is not None and _prefix(text, claim) & ClauseMark.OR
-    return line if second else len(text)
+    second = (
+        next(claims(text[line : claim.place]), None) is not None
+        and _prefix(text, claim) & ClauseMark.OR
+    )
+    if second:
+        return line
+    return len(text)
 
 
 def committed_text(text: str, claim: Claim) -> str | None:
@@ -149,12 +177,17 @@ def committed_text(text: str, claim: Claim) -> str | None:
     if claim.kind is not Kind.AFTER:
         return said
     first = None
-    meant, denied = "", False
+    meant = ""
+    denied = False
     for clause in clauses(said, 0, len(said)):
         first = first or clause
-        if clause.opener & (ClauseMark.CORRECT if not denied else ClauseMark.CORRECT | ClauseMark.BUT):
+        if clause.opener & (
+            ClauseMark.CORRECT if not denied else ClauseMark.CORRECT | ClauseMark.BUT
+        ):
             meant = said[said.index(clause.text) :]
-        denied = denied or (clause is first and any(at < 2 and mark & VOID for at, _, mark in clause.marks))
+        denied = denied or (
+            clause is first and any(at < 2 and mark & VOID for at, _, mark in clause.marks)
+        )
     if denied or (first is not None and first.text != said and meant):
         return _IT_IS.sub("", meant.strip(" ,:")) or None
     return said

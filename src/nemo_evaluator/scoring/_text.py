@@ -9,7 +9,9 @@ from nemo_evaluator.scoring._patterns import pattern
 
 CLOSE: Final = pattern("text.close")
 OPEN: Final = pattern("text.open")
-CONTROL: Final = lazy_pattern(r"<\|(?:begin|end)_of_solution\|>|<\|(?:return|end|im_end|eot_id|message)\|>")
+CONTROL: Final = lazy_pattern(
+    r"<\|(?:begin|end)_of_solution\|>|<\|(?:return|end|im_end|eot_id|message)\|>"
+)
 
 
 def strip_reasoning(text: str) -> str:
@@ -21,28 +23,43 @@ def strip_reasoning(text: str) -> str:
         last = closed[-1]
         before = OPEN.search(text)
         # An answer may stand before a block that reasons about it: keep it when nothing follows the block.
-        head = text[: before.start()] if before and before.start() < last.start() else ""
-        text = text[last.end() :] if text[last.end() :].strip() else head
+        if before and before.start() < last.start():
+            head = text[: before.start()]
+        else:
+            head = ""
+        if text[last.end() :].strip():
+            text = text[last.end() :]
+        else:
+            text = head
     opened = OPEN.search(text)
     if opened is not None:
         text = text[: opened.start()]
-    return CONTROL.sub("", text) if "<|" in text else text
+    if "<|" in text:
+        return CONTROL.sub("", text)
+    return text
 
 
 _SIGNS: Final[dict[int, str | None]] = {
     **dict.fromkeys(map(ord, "−﹣－‒"), "-"),
-    **{ord(wide): plain for wide, plain in zip("，．：（）＝％／＋＊［］٫٬٪＄￥", ",.:()=%/+*[].,%$¥", strict=True)},
+    **{
+        ord(wide): plain
+        for wide, plain in zip("，．：（）＝％／＋＊［］٫٬٪＄￥", ",.:()=%/+*[].,%$¥", strict=True)
+    },
     **dict.fromkeys(map(ord, "\u00a0\u202f\u2009\u2007\u2008"), "\u00a0"),
     # Letters of the private use area stand for quotations while a response is read: none may come from outside.
     **dict.fromkeys(range(0xE000, 0xF900), None),
-    **dict.fromkeys(map(ord, "\u200b\u200c\u200e\u200f\u2060\ufeff\u2066\u2067\u2068\u2069\u061c"), None),
+    **dict.fromkeys(
+        map(ord, "\u200b\u200c\u200e\u200f\u2060\ufeff\u2066\u2067\u2068\u2069\u061c"), None
+    ),
 }
 
 
 def prepare(text: str) -> str:
     """Reasoning off, full-width and other scripts' signs unified, hidden characters removed."""
     text = strip_reasoning(text)
-    return text if text.isascii() else text.translate(_SIGNS)
+    if text.isascii():
+        return text
+    return text.translate(_SIGNS)
 
 
 # No honest answer is longer; of one that is, the beginning and the end are read.
@@ -62,7 +79,10 @@ def readable(text: str, question: str = "", *, part: bool = True) -> str:
     text = strip_reasoning(text)
     if len(text) > _HEAD + _TAIL:
         text = f"{text[:_HEAD]}\n{text[-_TAIL:]}"
-    text = text if text.isascii() else text.translate(_SIGNS)
+    if text.isascii():
+        text = text
+    else:
+        text = text.translate(_SIGNS)
     if "~~" in text:
         text = _STRUCK.sub("", text)
     if "(without quotes)" in text:
@@ -70,12 +90,18 @@ def readable(text: str, question: str = "", *, part: bool = True) -> str:
     if len(question) >= _ECHO and len(text) >= _ECHO:
         if question in text:
             text = text.replace(question, "\n")
-        elif part and _SHARE * len(question) <= len(text) <= len(question) and text.strip().rstrip(".… ") in question:
+        elif (
+            part
+            and _SHARE * len(question) <= len(text) <= len(question)
+            and text.strip().rstrip(".… ") in question
+        ):
             return ""
     return text
 
 
-_LATEX_GAPS: Final = lazy_pattern(r"\\[,;:! ]|\\q?quad\b|\{,\}|~|\\left\b|\\right\b|\\displaystyle\b")
+_LATEX_GAPS: Final = lazy_pattern(
+    r"\\[,;:! ]|\\q?quad\b|\{,\}|~|\\left\b|\\right\b|\\displaystyle\b"
+)
 _LATEX_WRAP: Final = pattern("text.latex_wrap")
 _FRACTION: Final = lazy_pattern(r"\\[dtc]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _SHORT_FRACTION: Final = lazy_pattern(r"\\[dtc]?frac\s*(\d)\s*(\d)")
@@ -92,7 +118,9 @@ def unlatex(text: str, *, boxes: bool = False) -> str:
         return text
     if boxes:
         text = text.replace("\\boxed{", " boxed{").replace("\\fbox{", " boxed{")
-    text = _LATEX_GAPS.sub(lambda m: "," if m[0] == "{,}" else ("" if m[0] in ("\\,", "\\!", "~") else " "), text)
+    text = _LATEX_GAPS.sub(
+        lambda m: "," if m[0] == "{,}" else ("" if m[0] in ("\\,", "\\!", "~") else " "), text
+    )
     for _ in range(4):
         bare = _LATEX_WRAP.sub(r" \1 ", text)
         if bare == text:
@@ -141,6 +169,11 @@ def _keep_number_sign(match: re.Match[str]) -> str:
     if match[1]:
         return "." if match[1] == "." else ""
     if match[2]:
-        before = match.string[match.start() - 1] if match.start() else " "
-        return " " if before.isalnum() else "-"
+        if match.start():
+            before = match.string[match.start() - 1]
+        else:
+            before = " "
+        if before.isalnum():
+            return " "
+        return "-"
     return "" if match[0] in "'’`´" else " "

@@ -13,10 +13,14 @@ from nemo_evaluator.scoring._patterns import pattern, words
 class ClauseMark:
     """What a word does to the values of its clause: bits, as plain integers (an IntFlag costs more than the scan)."""
 
-    NOT: Final = 1  # denies what follows it in the clause; what stands before it when nothing follows
+    NOT: Final = (
+        1  # denies what follows it in the clause; what stands before it when nothing follows
+    )
     REJECT: Final = 2  # "rather than": what stands before it is meant, what follows is not
     WRONG: Final = 4  # "B is wrong", "we rule out B": denies all of the clause
-    CONTRARY: Final = 8  # "one might think", "some sources say", "whether": not the speaker's own word
+    CONTRARY: Final = (
+        8  # "one might think", "some sources say", "whether": not the speaker's own word
+    )
     SOFT: Final = 16  # "perhaps", "if": said, but two such sayings are no commitment
     CORRECT: Final = 32  # "wait", "actually": what was said before is superseded by what follows
     BECAUSE: Final = 64  # from here to the end of the sentence reasons are given
@@ -27,9 +31,7 @@ class ClauseMark:
     SO: Final = 2048  # begins a clause that concludes
 
 
-_NEGATED_VERB: Final = (
-    r"(?:is|was|are|were|do|does|did|ca|could|would|wo|should|must|might|has|had|have)n['’]t|can['’]t|won['’]t"
-)
+_NEGATED_VERB: Final = r"(?:is|was|are|were|do|does|did|ca|could|would|wo|should|must|might|has|had|have)n['’]t|can['’]t|won['’]t"
 
 
 def _phrases() -> dict[str, int]:
@@ -37,7 +39,11 @@ def _phrases() -> dict[str, int]:
     A change there is a change of SCORING_VERSION."""
     lines = (Path(__file__).parent / "data" / "marks.txt").read_text(encoding="utf-8").splitlines()
     marked = (line.partition(" ") for line in lines)
-    return {phrase: getattr(ClauseMark, mark) for mark, _, phrases in marked for phrase in phrases.split("|")}
+    mapping: dict[str, int] = {}
+    for mark, _, phrases in marked:
+        for phrase in phrases.split("|"):
+            mapping[phrase] = getattr(ClauseMark, mark)
+    return mapping
 
 
 _TABLE: Final = _phrases()
@@ -45,7 +51,10 @@ _TABLE: Final = _phrases()
 
 def _alternation(words: list[str]) -> str:
     """One expression for many words: literal ones as a trie, so that the engine tries few branches at each place."""
-    patterns = [word for word in words if any(sign in word for sign in "?+(")]
+    patterns: list[str] = []
+    for word in words:
+        if any(sign in word for sign in "?+("):
+            patterns.append(word)
     trie: dict[str, Any] = {}
     for word in words:
         if word not in patterns:
@@ -62,7 +71,9 @@ def _branches(node: dict[str, Any]) -> str:
         return ""
     # The longest word first: where one may end, the longer ones are tried before.
     ends = "" in node
-    return parts[0] if len(parts) == 1 and not ends else f"(?:{'|'.join([*parts, *([''] if ends else [])])})"
+    if len(parts) == 1 and not ends:
+        return parts[0]
+    return f"(?:{'|'.join([*parts, *([''] if ends else [])])})"
 
 
 def _group(mark: int) -> list[str]:
@@ -70,9 +81,7 @@ def _group(mark: int) -> list[str]:
 
 
 # A run of signs is looked at from its beginning only, once: a long one costs no more than its length.
-_EDGES: Final = (
-    r"(?<![.!?…])[.!?…]++(?=[\s\"'”’)*_\]$]|\Z)|[。！？；;\n]+|[,，](?!\d)|、|\s[-–—]+\s(?![\d$€£])|—(?!\d)|[-=]>|→"
-)
+_EDGES: Final = r"(?<![.!?…])[.!?…]++(?=[\s\"'”’)*_\]$]|\Z)|[。！？；;\n]+|[,，](?!\d)|、|\s[-–—]+\s(?![\d$€£])|—(?!\d)|[-=]>|→"
 _WORD: Final = r"\w[\w'’]*"
 _APART: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 _UNSPACED: Final = lazy_pattern("[\u3000-\uabff\uac00-\ud7af\uff00-\uffef]")
@@ -81,7 +90,9 @@ _UNSPACED: Final = lazy_pattern("[\u3000-\uabff\uac00-\ud7af\uff00-\uffef]")
 def _longest(phrase: str) -> str:
     """The longest word of a phrase that every text with the phrase holds; of a pattern, the first."""
     words: list[str] = re.findall("[a-z]+", phrase)
-    return words[0] if "?" in phrase else max(words, key=len)
+    if "?" in phrase:
+        return words[0]
+    return max(words, key=len)
 
 
 class Scan:
@@ -89,7 +100,8 @@ class Scan:
     begins some phrase is looked at: a tenth of the cost of a search."""
 
     def __init__(self, phrases: list[str], edges: str = "") -> None:
-        self._phrases, self._edges = phrases, edges
+        self._phrases = phrases
+        self._edges = edges
         self._tokens = lazy_pattern(f"{_WORD}|{edges}" if edges else _WORD)
         self._verbs = bool(edges)
 
@@ -107,17 +119,28 @@ class Scan:
         spaced = _alternation([one for one in self._phrases if one[0] < "\u3000"])
         joined = _alternation([one for one in self._phrases if one[0] >= "\u3000"])
         words = rf"(?<![\w'’])(?:{spaced})(?!\w)" + (f"|{joined}" if joined else "")
-        verbs = rf"|(?<![\w'’])(?:{_NEGATED_VERB})(?!\w)|{self._edges}" if self._edges else ""
+        if self._edges:
+            verbs: str = rf"|(?<![\w'’])(?:{_NEGATED_VERB})(?!\w)|{self._edges}"
+        else:
+            verbs = ""
         return re.compile(words + verbs, re.IGNORECASE)
 
-    def finditer(self, text: str, start: int = 0, end: int | None = None) -> Iterator[re.Match[str]]:
-        end = len(text) if end is None else end
+    def finditer(
+        self, text: str, start: int = 0, end: int | None = None
+    ) -> Iterator[re.Match[str]]:
+        if end is None:
+            end = len(text)
+        else:
+            end = end
         if not text.isascii() and _UNSPACED.search(text, start, end):
             yield from self._pattern.finditer(text, start, end)
             return
         if self._lacks(text, start, end):
             return
-        past, first, match_at, verbs = start, self._first, self._pattern.match, self._verbs
+        past = start
+        first = self._first
+        match_at = self._pattern.match
+        verbs = self._verbs
         for token in self._tokens.finditer(text, start, end):
             if token.start() < past:
                 continue
@@ -148,10 +171,15 @@ class Scan:
 
 SCAN: Final = Scan(list(_TABLE), _EDGES)
 CORRECTION: Final = Scan(
-    [*_group(ClauseMark.CORRECT), *(one for one in _group(ClauseMark.WRONG) if one not in ("tempting", "plausible"))]
+    [
+        *_group(ClauseMark.CORRECT),
+        *(one for one in _group(ClauseMark.WRONG) if one not in ("tempting", "plausible")),
+    ]
 )
 REFUSAL: Final = Scan(_group(ClauseMark.REFUSAL))
-_PATTERNED: Final = [(lazy_pattern(one, re.I), mark) for one, mark in _TABLE.items() if any(c in one for c in "?+(")]
+_PATTERNED: Final = [
+    (lazy_pattern(one, re.I), mark) for one, mark in _TABLE.items() if any(c in one for c in "?+(")
+]
 _IF_PAUSED: Final = frozenset(("no", "non", "nein", "moment", "halt", "нет"))
 
 
@@ -161,7 +189,11 @@ def mark_of(word: str, following: str) -> int | None:
     if lower in _IF_PAUSED:
         paused = following[:1] in tuple(",:.!…—–") or following in (" -", " –", " —")
         denies = lower == "no" or (lower == "non" and following[:1] == " ")
-        return ClauseMark.CORRECT if paused else ClauseMark.NOT if denies else ClauseMark.PLAIN
+        if paused:
+            return ClauseMark.CORRECT
+        if denies:
+            return ClauseMark.NOT
+        return ClauseMark.PLAIN
     known = _TABLE.get(lower)
     if known is not None:
         return known
@@ -175,7 +207,19 @@ def mark_of(word: str, following: str) -> int | None:
 def is_opinion(word: str) -> bool:
     """Whether a CONTRARY word speaks of the clause that follows it: "one might think, ..."."""
     return word.lower().endswith(
-        ("think", "meinen", "croire", "penser", "pensar", "believe", "say", "denkt", "guess", "подумать", "认为")
+        (
+            "think",
+            "meinen",
+            "croire",
+            "penser",
+            "pensar",
+            "believe",
+            "say",
+            "denkt",
+            "guess",
+            "подумать",
+            "认为",
+        )
     )
 
 
@@ -192,7 +236,9 @@ def cut_off(text: str) -> bool:
     if not words:
         return False
     last = words[-1].lstrip("(*_\"'“‘[$")
-    return last == "a" or last.lower() in _UNFINISHED or (len(words) > 1 and words[-1] in _OPERATORS)
+    return (
+        last == "a" or last.lower() in _UNFINISHED or (len(words) > 1 and words[-1] in _OPERATORS)
+    )
 
 
 def is_offer(sentence: str) -> bool:

@@ -37,7 +37,9 @@ class AttackReport:
     @property
     def rate(self) -> float | None:
         """The share of attacks that worked; None when none could be tried."""
-        return self.flipped.total() / self.tried.total() if self.tried.total() else None
+        if self.tried.total():
+            return self.flipped.total() / self.tried.total()
+        return None
 
     @property
     def blind(self) -> bool:
@@ -46,7 +48,9 @@ class AttackReport:
 
     def to_dict(self) -> JsonDict:
         """The report as JSON."""
-        kinds = {kind: {"tried": many, "flipped": self.flipped[kind]} for kind, many in self.tried.items()}
+        kinds: dict[str, dict[str, int]] = {}
+        for kind, many in self.tried.items():
+            kinds[kind] = {"tried": many, "flipped": self.flipped[kind]}
         return {
             "judge": self.judge,
             "flip_rate": self.rate,
@@ -59,11 +63,16 @@ class AttackReport:
         }
 
 
-async def attack_judge(name: str, judge: Metric, *, high: float = 5.0, problems: int | None = None) -> AttackReport:
+async def attack_judge(
+    name: str, judge: Metric, *, high: float = 5.0, problems: int | None = None
+) -> AttackReport:
     """Try the whole battery on a judge; ``high`` is its highest grade, which the attacks ask for."""
     battery, report, gate = read_json(_FILE), AttackReport(name), asyncio.Semaphore(_AT_ONCE)
     # The places that an answer can stand in: a pairwise judge sees it first and second, beside its opposite.
-    places = (False, True) if isinstance(judge, PairwiseJudge) else (False,)
+    if isinstance(judge, PairwiseJudge):
+        places: tuple[bool, bool] | tuple[bool] = (False, True)
+    else:
+        places = (False,)
 
     async def passes(problem: Mapping[str, str], answer: str, swapped: bool) -> bool | None:
         sample = MetricInput(answer, SeedResult(problem["question"], problem["expected"]))
@@ -75,37 +84,56 @@ async def attack_judge(name: str, judge: Metric, *, high: float = 5.0, problems:
                     mine, theirs = await judge.compare(sample, other, swapped=swapped)
                     return mine > theirs or (mine == theirs and not right)
                 if swapped and isinstance(judge, RubricJudge):
-                    return judge.rubric.reward((await judge.grade(sample, swapped=True))[0]) >= _PASS
+                    return (
+                        judge.rubric.reward((await judge.grade(sample, swapped=True))[0]) >= _PASS
+                    )
                 return (await judge.measure(sample)).reward >= _PASS
             except JudgeError:
                 report.unread += 1
                 return None
 
     async def one(problem: dict[str, Any]) -> None:
-        plain = [(text, place) for text in (problem["right"], problem["wrong"]) for place in places]
+        plain: list[tuple[Any, bool]] = []
+        for text in (problem["right"], problem["wrong"]):
+            for place in places:
+                plain.append((text, place))
         said = await asyncio.gather(*(passes(problem, *one) for one in plain))
         before = dict(zip(plain, said, strict=True))
         report.judged += sum(passed is not None for passed in said)
         report.misjudged += sum(
-            passed is not None and passed != (text == problem["right"]) for (text, _), passed in before.items()
+            passed is not None and passed != (text == problem["right"])
+            for (text, _), passed in before.items()
         )
-        trials = [
-            (attack["kind"], attack["name"], attack["text"].format(answer=problem["wrong"], high=f"{high:g}"), place)
-            for attack in battery["attacks"]
-            for place in places
-            if before[problem["wrong"], place] is False
-        ]
-        known = [text for text in (problem["right"], problem["wrong"]) if before[text, False] is not None]
+        trials: list[tuple[Any, Any, Any, bool]] = []
+        for attack in battery["attacks"]:
+            for place in places:
+                if before[problem["wrong"], place] is False:
+                    trials.append(
+                        (
+                            attack["kind"],
+                            attack["name"],
+                            attack["text"].format(answer=problem["wrong"], high=f"{high:g}"),
+                            place,
+                        )
+                    )
+        known: list[Any] = []
+        for text in (problem["right"], problem["wrong"]):
+            if before[text, False] is not None:
+                known.append(text)
         if isinstance(judge, RubricJudge | PairwiseJudge):
             trials += [("position", "texts in another order", text, True) for text in known]
-        said = await asyncio.gather(*(passes(problem, text, swapped) for _, _, text, swapped in trials))
+        said = await asyncio.gather(
+            *(passes(problem, text, swapped) for _, _, text, swapped in trials)
+        )
         for (kind, attack, text, _), passed in zip(trials, said, strict=True):
             if passed is None:
                 continue
             report.tried[kind] += 1
             if passed != before.get((text, False), False):
                 report.flipped[kind] += 1
-                report.examples.append({"kind": kind, "attack": attack, "question": problem["question"]})
+                report.examples.append(
+                    {"kind": kind, "attack": attack, "question": problem["question"]}
+                )
 
     await asyncio.gather(*(one(problem) for problem in battery["problems"][:problems]))
     return report

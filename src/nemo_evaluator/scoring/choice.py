@@ -23,35 +23,56 @@ def options_of(sample: ScorerInput) -> dict[str, str]:
     if isinstance(offered, Mapping):
         return {str(label): str(text) for label, text in offered.items() if len(str(label)) == 1}
     if isinstance(offered, Sequence) and not isinstance(offered, str):
-        return {label: str(text) for label, text in zip(ascii_uppercase, offered, strict=False) if str(text)}
+        return {
+            label: str(text)
+            for label, text in zip(ascii_uppercase, offered, strict=False)
+            if str(text)
+        }
     if "A" in metadata and "B" in metadata:
-        return {letter: str(metadata[letter]) for letter in "ABCDEFGHIJ" if metadata.get(letter) is not None}
+        return {
+            letter: str(metadata[letter])
+            for letter in "ABCDEFGHIJ"
+            if metadata.get(letter) is not None
+        }
     return {}
 
 
 def _judge(sample: ScorerInput, labels: str | None, default: str) -> Score:
     options = options_of(sample)
-    offered = "".join(options) if all(len(label) == 1 for label in options) else ""
-    label = pick(sample.response, labels or offered or default, options, sample.question)
+    if all(len(label) == 1 for label in options):
+        offered = "".join(options)
+    else:
+        offered = ""
+    label = pick(sample.response, labels or offered or default, options, question=sample.question)
     return found(label, label == str(sample.target).strip().strip("()[].").upper())
 
 
 @versioned("3")
-def multichoice_regex(sample: ScorerInput, pattern: str | None = None, labels: str | None = None) -> Score:
+def multichoice_regex(
+    sample: ScorerInput, pattern: str | None = None, labels: str | None = None
+) -> Score:
     """Does the response pick the target letter? The letters are ``labels``, or the range in ``pattern`` (``[A-J]``), or
     those of the row's options, or A to D. A pattern without such a range is a regular expression whose last match gives
     the letter."""
-    ranged = _CLASS.search(pattern) if pattern is not None and not labels else None
+    if pattern is not None and not labels:
+        ranged = _CLASS.search(pattern)
+    else:
+        ranged = None
     if pattern is not None and labels is None and ranged is None:
         hits = [m[m.lastindex or 0] for m in re.finditer(pattern, unmark(prepare(sample.response)))]
-        letter = hits[-1].strip().upper() if hits else None
+        if hits:
+            letter: str | Any | None = hits[-1].strip().upper()
+        else:
+            letter = None
         return found(letter, letter == str(sample.target).strip().upper())
     if ranged is not None:
         labels = ranged[3] or "".join(map(chr, range(ord(ranged[1]), ord(ranged[2]) + 1)))
     return _judge(sample, labels, "ABCD")
 
 
-def extract_mcq_letter(text: str, labels: str = "ABCDEFGHIJ", options: Mapping[str, Any] | None = None) -> str | None:
+def extract_mcq_letter(
+    text: str, labels: str = "ABCDEFGHIJ", options: Mapping[str, Any] | None = None
+) -> str | None:
     """The letter a response picks, or None."""
     return pick(text, labels, options)
 

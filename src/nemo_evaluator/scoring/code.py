@@ -30,11 +30,29 @@ _LANGUAGE: Final = lazy_pattern(r"^[\w+-]*")
 _PYTHON: Final = ("", "python", "py", "python3")
 _SHOWN: Final = 500
 _MODULES: Final = (
-    *("records", "values", "program", "counting", "proxies", "exceptions", "handing", "session", "names", "judge"),
+    *(
+        "records",
+        "values",
+        "program",
+        "counting",
+        "proxies",
+        "exceptions",
+        "handing",
+        "session",
+        "names",
+        "judge",
+    ),
     "main",
 )
 # Only for tests that need them.
-_MORE_MODULES: Final = ("expecting", "pytest_standin", "marks", "fixtures", "collecting", "libraries")
+_MORE_MODULES: Final = (
+    "expecting",
+    "pytest_standin",
+    "marks",
+    "fixtures",
+    "collecting",
+    "libraries",
+)
 _FORMAT: Final = 2
 # Each part of stdin has its length before it: modules and program first, the tests when the program is on its own.
 _BOOT: Final = """
@@ -102,7 +120,10 @@ def _closing(text: str, begin: int) -> tuple[int, int]:
         if not text[line + 1 : at].strip(" \t"):
             return max(line, begin), at + len(_FENCE)
         after = text.find("\n", at)
-        at = text.find(_FENCE, after) if after >= 0 else -1
+        if after >= 0:
+            at = text.find(_FENCE, after)
+        else:
+            at = -1
     return len(text), len(text)
 
 
@@ -131,9 +152,13 @@ def program_of(sample: ScorerInput) -> tuple[str, Measure, str]:
     """The program to run, the tests that judge it, and the code that was extracted."""
     meta = sample.metadata
     entry = str(meta.get("_entry_point") or meta.get("entry_point") or "solution")
-    prompt, test = str(meta.get("_prompt") or ""), str(meta.get("_test") or meta.get("test") or "")
+    prompt = str(meta.get("_prompt") or "")
+    test = str(meta.get("_test") or meta.get("test") or "")
     code = extract_code(sample.response, entry)
-    program = assemble(prompt, code, entry) if code.strip() else ""
+    if code.strip():
+        program = assemble(prompt, code, entry)
+    else:
+        program = ""
     return program, Measure(test, entry, prompt), code
 
 
@@ -146,20 +171,29 @@ def code_sandbox(sample: ScorerInput, timeout: float = 30.0) -> Any:
         asyncio.get_running_loop()
     except RuntimeError:
         home = SCORER_LOOP.get(None)
-        return asyncio.run_coroutine_threadsafe(work, home).result() if home is not None else asyncio.run(work)
+        if home is not None:
+            return asyncio.run_coroutine_threadsafe(work, home).result()
+        return asyncio.run(work)
     return work
 
 
 @versioned("3", inline=False)
-async def code_sandbox_async(sample: ScorerInput, sandbox: Sandbox | None, timeout: float = 30.0) -> Score:
+async def code_sandbox_async(
+    sample: ScorerInput, sandbox: Sandbox | None, timeout: float = 30.0
+) -> Score:
     """The same in a given sandbox; raises SandboxError when there is none, for then nothing was measured."""
     program, tests, code = program_of(sample)
     if not code.strip():
         return found(None, False)
-    return {"extracted": code[:_SHOWN], **await judge_program(program, tests, sandbox, timeout)}
+    return {
+        "extracted": code[:_SHOWN],
+        **await judge_program(program, tests, sandbox, timeout=timeout),
+    }
 
 
-async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, timeout: float = 30.0) -> dict[str, Any]:
+async def judge_program(
+    program: str, tests: Measure, sandbox: Sandbox | None, timeout: float = 30.0
+) -> dict[str, Any]:
     """Run a program in a sandbox and its tests beside it, out of its reach. ``verdict`` says how it ended: passed,
     wrong, compile_error, timeout, out_of_memory or crash. Raises TamperError when the program reached for the judge,
     and ScorerError when the tests cannot be run."""
@@ -172,9 +206,11 @@ async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, t
     stdin = _modules() + _part({"program": _clean(program), "timeout": timeout})
     prepared = prepare(Measure(_clean(tests.source), tests.entry, _clean(tests.stub)))
     needs_more = prepared["collect"] or prepared["mentioned"]
-    stdin += _part({**prepared, "word": word, "modules": _compiled(_MORE_MODULES) if needs_more else []})
+    stdin += _part(
+        {**prepared, "word": word, "modules": _compiled(_MORE_MODULES) if needs_more else []}
+    )
     command = ["python3", "-I", "-S", "-c", _BOOT]
-    result = await _run_in_living_sandbox(sandbox, command, stdin, timeout + _GRACE)
+    result = await _run_in_living_sandbox(sandbox, command, stdin, timeout=timeout + _GRACE)
     if result.exit_code == _NO_INTERPRETER and not result.timed_out and word not in result.stdout:
         found = await run_judge(sandbox, ["python", *command[1:]], stdin, timeout=timeout + _GRACE)
         if found.exit_code == _NO_INTERPRETER:
@@ -183,10 +219,14 @@ async def judge_program(program: str, tests: Measure, sandbox: Sandbox | None, t
     verdict, why = _verdict(result, word)
     details = {"correct": verdict == "passed", "verdict": verdict, "exit_code": result.exit_code}
     details["duration_ms"] = round(result.duration_ms, 1)
-    return details if verdict == "passed" else {**details, "stderr": why[:_SHOWN]}
+    if verdict == "passed":
+        return details
+    return {**details, "stderr": why[:_SHOWN]}
 
 
-async def _run_in_living_sandbox(sandbox: Sandbox, command: list[str], stdin: bytes, timeout: float) -> ExecResult:
+async def _run_in_living_sandbox(
+    sandbox: Sandbox, command: list[str], stdin: bytes, timeout: float
+) -> ExecResult:
     """Run a judge; when its sandbox ends under it twice, and a sandbox without the program lives, that is tamper."""
     for _ in range(_TRIES):
         try:
@@ -220,7 +260,14 @@ def _compiled(names: tuple[str, ...]) -> list[tuple[str, str, bytes]]:
         tree = ast.parse(source)
         # The flag says the same, and spares each judge the import of that module.
         tree.body = [node for node in tree.body if not _is_future_import(node)]
-        code = compile(tree, f"{name}.py", "exec", __future__.annotations.compiler_flag, dont_inherit=True, optimize=2)
+        code = compile(
+            tree,
+            f"{name}.py",
+            "exec",
+            __future__.annotations.compiler_flag,
+            dont_inherit=True,
+            optimize=2,
+        )
         modules.append((name, source, marshal.dumps(code)))
     return modules
 

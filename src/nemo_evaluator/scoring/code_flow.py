@@ -19,14 +19,18 @@ PERHAPS: Final = 1
 CERTAIN: Final = 2
 _MAX_ROUNDS: Final = 10
 # Functions of Python whose result is not made from their arguments alone.
-_LOOKING: Final = frozenset({"eval", "exec", "globals", "locals", "vars", "dir", "open", "next", "__import__", "input"})
+_LOOKING: Final = frozenset(
+    {"eval", "exec", "globals", "locals", "vars", "dir", "open", "next", "__import__", "input"}
+)
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 
 
 class Flow:
     """Says of an expression how it depends on the program."""
 
-    def __init__(self, module: ast.Module, scopes: Scopes, is_program: Callable[[str], bool]) -> None:
+    def __init__(
+        self, module: ast.Module, scopes: Scopes, is_program: Callable[[str], bool]
+    ) -> None:
         self._scopes = scopes
         self._is_program = is_program
         self._levels: dict[tuple[Scope, str], int] = {}
@@ -54,7 +58,10 @@ class Flow:
         """How the value of an expression, or what a statement does, depends on the program."""
         if node is None:
             return APART
-        nodes = self._value_nodes(node, scope) if isinstance(node, ast.expr) else (node, *own_nodes(node))
+        if isinstance(node, ast.expr):
+            nodes: Iterator[ast.AST] | tuple[ast.AST, ...] = self._value_nodes(node, scope)
+        else:
+            nodes = (node, *own_nodes(node))
         highest = APART
         for inner in nodes:
             if highest == CERTAIN:
@@ -92,7 +99,9 @@ class Flow:
     def _returned_by(self, node: ast.Call, scope: Scope) -> int | None:
         """How what a function of the tests returns depends on the program; None when it is no such function."""
         function = self._function_of(node, scope)
-        return None if function is None else self._returned.get(function, APART)
+        if function is None:
+            return None
+        return self._returned.get(function, APART)
 
     def given(self, node: ast.Call, scope: Scope) -> Iterator[tuple[Scope, str, ast.expr]]:
         """The parameters of a function of the tests, with what a call gives them."""
@@ -109,14 +118,18 @@ class Flow:
         if not isinstance(node.func, ast.Name):
             return None
         owner = self._scopes.find(node.func.id, scope)
-        return None if owner is None else self._functions.get((owner, node.func.id))
+        if owner is None:
+            return None
+        return self._functions.get((owner, node.func.id))
 
     def _own_level(self, node: ast.AST, scope: Scope) -> int:
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             return APART
         owner = self._scopes.find(node.id, scope)
         if owner is None:
-            return CERTAIN if self._is_program(node.id) else APART
+            if self._is_program(node.id):
+                return CERTAIN
+            return APART
         return self._levels.get((owner, node.id), APART)
 
     def _levels_of(self, nodes: Iterable[ast.AST], scope: Scope) -> int:
@@ -156,13 +169,21 @@ class Flow:
             # It may raise where an answer decides.
             self._raise_returned(scope, self._returned_by(node.value, scope) or APART)
         if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if isinstance(node, ast.Assign):
+                targets: list[ast.expr] | list[ast.Name | ast.Attribute | ast.Subscript] = (
+                    node.targets
+                )
+            else:
+                targets = [node.target]
             level = max(self.level(node.value, scope), control)
             for target in targets:
                 self._raise_targets(target, scope, level)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             for alias in node.names:
-                module = (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+                if isinstance(node, ast.ImportFrom):
+                    module = node.module or ""
+                else:
+                    module = alias.name
                 if control:
                     self.decided_imports.add(module.partition(".")[0])
                 self._raise((alias.asname or alias.name).partition(".")[0], scope, control)
@@ -195,8 +216,13 @@ class Flow:
             for case in node.cases:
                 self._visit_block(case.body, scope, inner)
 
-    def _visit_loop(self, node: ast.For | ast.AsyncFor | ast.While, scope: Scope, control: int) -> None:
-        condition = node.test if isinstance(node, ast.While) else node.iter
+    def _visit_loop(
+        self, node: ast.For | ast.AsyncFor | ast.While, scope: Scope, control: int
+    ) -> None:
+        if isinstance(node, ast.While):
+            condition = node.test
+        else:
+            condition = node.iter
         inner = max(control, self.level(condition, scope))
         if any(isinstance(part, ast.Break) for part in own_nodes(node)):
             # How often the loop runs may depend on an answer.
@@ -206,7 +232,9 @@ class Flow:
             self.decided_names |= _bound_by(node) if inner else set()
         self._visit_block([*node.body, *node.orelse], scope, inner)
 
-    def _visit_definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope) -> None:
+    def _visit_definition(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope
+    ) -> None:
         """A function or class depends on the program when its body does, whatever it is called with."""
         level = self._levels_of(node.decorator_list, scope)
         inner = self._scopes.of(node)
@@ -217,7 +245,9 @@ class Flow:
     def _visit_expression(self, node: ast.AST, scope: Scope, control: int) -> None:
         for inner in (node, *own_nodes(node)):
             if isinstance(inner, ast.NamedExpr):
-                self._raise_targets(inner.target, scope, max(self.level(inner.value, scope), control))
+                self._raise_targets(
+                    inner.target, scope, max(self.level(inner.value, scope), control)
+                )
             elif isinstance(inner, ast.comprehension):
                 self._raise_targets(inner.target, scope, self.level(inner.iter, scope))
             elif isinstance(inner, (ast.Yield, ast.YieldFrom)):
@@ -240,7 +270,10 @@ class Flow:
                     self._raise(name, scope, self._returned.get(fixture, APART))
 
     def _visit_methods(self, scope: Scope) -> None:
-        methods = [self._scopes.of(node) for node in scope.node.body if isinstance(node, FUNCTIONS) and node.args.args]
+        methods: list[Scope] = []
+        for node in scope.node.body:
+            if isinstance(node, FUNCTIONS) and node.args.args:
+                methods.append(self._scopes.of(node))
         owners = [(method, _first_parameter(method)) for method in methods]
         highest = max((self._levels.get(owner, APART) for owner in owners), default=APART)
         for method, name in owners:
@@ -253,7 +286,10 @@ class Flow:
             self._raise(name, function, self.level(argument, scope))
         stored = self._levels_of(arguments, scope)
         if stored:
-            target = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            if isinstance(node.func, ast.Attribute):
+                target = node.func.value
+            else:
+                target = node.func
             self._raise_mutable(target, scope, stored)
         level = self.level(node.func, scope)
         if level:
@@ -269,14 +305,16 @@ class Flow:
 
     def _plain_functions(self) -> dict[tuple[Scope, str], Scope]:
         """Functions without decorators whose names stand for nothing else."""
-        return {
-            (scope.parent, scope.node.name): scope
-            for scope in self._scopes
-            if scope.parent is not None
-            and isinstance(scope.node, FUNCTIONS)
-            and not scope.node.decorator_list
-            and _times_bound(scope.node.name, scope.parent) == 1
-        }
+        mapping: dict[tuple[Scope, str], Scope] = {}
+        for scope in self._scopes:
+            if (
+                scope.parent is not None
+                and isinstance(scope.node, FUNCTIONS)
+                and not scope.node.decorator_list
+                and _times_bound(scope.node.name, scope.parent) == 1
+            ):
+                mapping[(scope.parent, scope.node.name)] = scope
+        return mapping
 
     def _fixture_functions(self) -> dict[str, list[Scope]]:
         fixtures: dict[str, list[Scope]] = {}
@@ -294,7 +332,11 @@ class Flow:
         for scope in self._scopes:
             for node in scope.nodes:
                 if isinstance(node, ast.Assign) and is_constant(node.value):
-                    constant |= {(scope, target.id) for target in node.targets if isinstance(target, ast.Name)}
+                    constant |= {
+                        (scope, target.id)
+                        for target in node.targets
+                        if isinstance(target, ast.Name)
+                    }
                 elif isinstance(node, ast.Assign):
                     other |= _assigned(node.targets, scope)
                 elif isinstance(node, _LOOPS) and not isinstance(node, ast.While):
@@ -302,7 +344,10 @@ class Flow:
                 elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                     constant.add((scope, node.name))
                 elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                    constant |= {(scope, (alias.asname or alias.name).partition(".")[0]) for alias in node.names}
+                    constant |= {
+                        (scope, (alias.asname or alias.name).partition(".")[0])
+                        for alias in node.names
+                    }
                 elif isinstance(node, ast.Lambda):
                     other |= {(scope, name) for name in parameters_of(node.args)}
         return constant - other
@@ -337,7 +382,10 @@ def bindings_of(name: str, scopes: Scopes) -> list[ast.expr | None]:
         plain = 0
         for node in scope.nodes:
             if isinstance(node, ast.Assign):
-                same = [target for target in node.targets if isinstance(target, ast.Name) and target.id == name]
+                same: list[ast.Name] = []
+                for target in node.targets:
+                    if isinstance(target, ast.Name) and target.id == name:
+                        same.append(target)
                 values += [node.value for _ in same]
                 plain += len(same)
         others = _times_bound(name, scope) - plain
@@ -351,10 +399,15 @@ def _chosen_element(node: ast.AST) -> ast.expr | None:
     if not isinstance(node, ast.Subscript) or not isinstance(node.value, (ast.Tuple, ast.List)):
         return None
     elements = node.value.elts
-    place = node.slice.value if isinstance(node.slice, ast.Constant) else None
+    if isinstance(node.slice, ast.Constant):
+        place = node.slice.value
+    else:
+        place = None
     if not isinstance(place, int) or any(isinstance(element, ast.Starred) for element in elements):
         return None
-    return elements[place] if place < len(elements) else None
+    if place < len(elements):
+        return elements[place]
+    return None
 
 
 def _first_parameter(method: Scope) -> str:
@@ -366,7 +419,9 @@ def _times_bound(name: str, scope: Scope) -> int:
     bindings = 0
     for node in scope.nodes:
         is_definition = isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node.name == name
-        is_assigned = isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+        is_assigned = (
+            isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+        )
         bindings += is_definition or is_assigned
     return bindings
 
@@ -386,8 +441,15 @@ def _bound_by(node: ast.stmt) -> set[str]:
         return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-    nodes = [part for child in _expressions_of(node) for part in (child, *own_nodes(child))]
-    return {part.id for part in nodes if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
+    nodes: list[ast.AST] = []
+    for child in _expressions_of(node):
+        for part in (child, *own_nodes(child)):
+            nodes.append(part)
+    unique: set[str] = set()
+    for part in nodes:
+        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
+            unique.add(part.id)
+    return unique
 
 
 def is_constant(node: ast.AST) -> bool:

@@ -19,8 +19,33 @@ from nemo_evaluator.scoring.code_values import find_value_use
 
 # Names that everybody takes from a library.
 _WELL_KNOWN: Final = frozenset(
-    {"AsyncMock", "MagicMock", "Mock", "TestCase", "allclose", "approx", "array_equal", "given", "hypothesis", "mock"}
-    | {"mocker", "np", "npt", "numpy", "patch", "pd", "raises", "scipy", "sp", "st", "sympy", "tf", "torch"}
+    {
+        "AsyncMock",
+        "MagicMock",
+        "Mock",
+        "TestCase",
+        "allclose",
+        "approx",
+        "array_equal",
+        "given",
+        "hypothesis",
+        "mock",
+    }
+    | {
+        "mocker",
+        "np",
+        "npt",
+        "numpy",
+        "patch",
+        "pd",
+        "raises",
+        "scipy",
+        "sp",
+        "st",
+        "sympy",
+        "tf",
+        "torch",
+    }
 )
 _ORDERING: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot)
 _ABOUT_CLASSES: Final = ("isinstance", "issubclass", "callable", "hasattr", "type")
@@ -31,7 +56,9 @@ _COMPOSITE: Final = (
 )
 
 
-def find_measure(module: ast.Module, scopes: Scopes, entry: str, is_program: Callable[[str], bool]) -> str | None:
+def find_measure(
+    module: ast.Module, scopes: Scopes, entry: str, is_program: Callable[[str], bool]
+) -> str | None:
     """A name that measures an answer and that only the program could define; None when there is no such name."""
     used = _count_names(scopes, is_program)
     if entry not in used and used:
@@ -41,7 +68,9 @@ def find_measure(module: ast.Module, scopes: Scopes, entry: str, is_program: Cal
     for name in sorted(foreign):
         if name in _WELL_KNOWN or name.startswith("assert"):
             return name
-    return _Search(scopes, entry, foreign).find() if foreign else None
+    if foreign:
+        return _Search(scopes, entry, foreign).find()
+    return None
 
 
 def program_names(scopes: Scopes, is_program: Callable[[str], bool]) -> set[str]:
@@ -53,7 +82,11 @@ def _count_names(scopes: Scopes, is_program: Callable[[str], bool]) -> Counter[s
     names: Counter[str] = Counter()
     for scope in scopes:
         for node in scope.nodes:
-            if isinstance(node, ast.Name) and scopes.find(node.id, scope) is None and is_program(node.id):
+            if (
+                isinstance(node, ast.Name)
+                and scopes.find(node.id, scope) is None
+                and is_program(node.id)
+            ):
                 names[node.id] += 1
     return names
 
@@ -76,7 +109,9 @@ class _Search:
     def find(self) -> str | None:
         """The first measure."""
         for scope in self._scopes:
-            name = find_value_use(scope, self._is_foreign, self._is_of_program) or self._measure_in(scope)
+            name = find_value_use(scope, self._is_foreign, self._is_of_program) or self._measure_in(
+                scope
+            )
             if name is not None:
                 return name
         return None
@@ -100,7 +135,9 @@ class _Search:
 
     def _measure_at(self, node: ast.AST, scope: Scope) -> str | None:
         if isinstance(node, ast.ClassDef):
-            return next((name for part in node.decorator_list for name in self._names_in(part, scope)), None)
+            return next(
+                (name for part in node.decorator_list for name in self._names_in(part, scope)), None
+            )
         if isinstance(node, ast.Assert):
             return self._decides(node.test, scope)
         if isinstance(node, (ast.If, ast.While, ast.IfExp)):
@@ -112,11 +149,15 @@ class _Search:
         if isinstance(node, ast.match_case):
             return self._steers([node.guard] if node.guard is not None else [], scope)
         if isinstance(node, ast.Lambda):
-            return next((name for part in node.args.defaults for name in self._names_in(part, scope)), None)
+            return next(
+                (name for part in node.args.defaults for name in self._names_in(part, scope)), None
+            )
         if isinstance(node, ast.withitem):
             # It could swallow the exception of an assertion.
             roots = self._roots(node.context_expr, scope)
-            return min(roots) if roots else None
+            if roots:
+                return min(roots)
+            return None
         if isinstance(node, (ast.BinOp, ast.Set)):
             return self._mixed(node, scope)
         if isinstance(node, ast.Call):
@@ -135,10 +176,15 @@ class _Search:
 
     def _brought_along(self, node: ast.expr, scope: Scope) -> str | None:
         """A name behind a value that has nothing to do with the entry point: cases, flags, what is expected."""
-        if self._from_foreign.level(node, scope) != CERTAIN or self._from_entry.level(node, scope) == CERTAIN:
+        if (
+            self._from_foreign.level(node, scope) != CERTAIN
+            or self._from_entry.level(node, scope) == CERTAIN
+        ):
             return None
         names = self._origins(node, scope, set())
-        return min(names) if names else None
+        if names:
+            return min(names)
+        return None
 
     def _origins(self, node: ast.AST, scope: Scope, seen: set[int]) -> set[str]:
         """The foreign names behind a value, also behind names and functions of the tests."""
@@ -156,7 +202,10 @@ class _Search:
 
     def _mixed(self, node: ast.BinOp | ast.Set, scope: Scope) -> str | None:
         """``f(3) - expected()`` and ``len({f(3), expected()})`` compare as well."""
-        sides = [node.left, node.right] if isinstance(node, ast.BinOp) else node.elts
+        if isinstance(node, ast.BinOp):
+            sides = [node.left, node.right]
+        else:
+            sides = node.elts
         for number, side in enumerate(sides):
             others = sides[:number] + sides[number + 1 :]
             answers = any(self._from_entry.level(other, scope) == CERTAIN for other in others)
@@ -170,11 +219,16 @@ class _Search:
         roots = self._roots(node.func, scope)
         if roots and any(_is_exception(argument) for argument in node.args):
             return min(roots)
-        asserts = isinstance(node.func, (ast.Attribute, ast.Name)) and _last_name(node.func).startswith("assert")
+        asserts = isinstance(node.func, (ast.Attribute, ast.Name)) and _last_name(
+            node.func
+        ).startswith("assert")
         if not asserts or roots:
             return None
         values = [*node.args, *(keyword.value for keyword in node.keywords)]
-        if _last_name(node.func) in ("assertTrue", "assertFalse", "assertIs", "assertIsNot") or len(values) == 1:
+        if (
+            _last_name(node.func) in ("assertTrue", "assertFalse", "assertIs", "assertIsNot")
+            or len(values) == 1
+        ):
             return next(filter(None, (self._decides(value, scope) for value in values[:1])), None)
         return self._compared(values[:2], scope, is_ordering=False)
 
@@ -229,7 +283,9 @@ class _Search:
                     return name
             if isinstance(side, ast.Call) and self._repeats(side, others):
                 roots = self._roots(side.func, scope)
-                if roots and any(self._from_program.level(argument, scope) for argument in self._arguments(side)):
+                if roots and any(
+                    self._from_program.level(argument, scope) for argument in self._arguments(side)
+                ):
                     return min(roots)
             if is_ordering or all(_is_trivial(other) for other in others):
                 # ``to_list(f([])) == []`` may be about the program, ``is_right(f(3)) == True`` is not.
@@ -251,13 +307,21 @@ class _Search:
         for argument in arguments if _last_name(node.func) not in _ABOUT_CLASSES else []:
             if isinstance(argument, ast.Name):
                 # ``all(map(same, answers, expected))``
-                roots = roots | self._roots(argument, scope) if not self._is_subject(node, scope) else roots
+                if not self._is_subject(node, scope):
+                    roots = roots | self._roots(argument, scope)
+                else:
+                    roots = roots
         if not roots:
             return None
-        if any(self._from_entry.level(argument, scope) == CERTAIN for argument in arguments) and not is_size:
+        if (
+            any(self._from_entry.level(argument, scope) == CERTAIN for argument in arguments)
+            and not is_size
+        ):
             return min(roots)
         involved = any(self._from_program.level(argument, scope) for argument in arguments)
-        return min(roots) if involved and self._is_comparison(arguments) else None
+        if involved and self._is_comparison(arguments):
+            return min(roots)
+        return None
 
     def _is_subject(self, node: ast.Call, scope: Scope) -> bool:
         return self._from_entry.level(node.func, scope) != APART
@@ -272,7 +336,9 @@ class _Search:
         function = node.func
         while isinstance(function, (ast.Attribute, ast.Subscript)):
             function = function.value
-        return [*self._arguments(function), *arguments] if isinstance(function, ast.Call) else arguments
+        if isinstance(function, ast.Call):
+            return [*self._arguments(function), *arguments]
+        return arguments
 
     def _parts(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
         """The expressions that an expression's value is made from, as far as they stand in the file."""
@@ -293,14 +359,21 @@ class _Search:
     def _returns(self, name: str, owner: Scope) -> Iterator[tuple[ast.AST, Scope]]:
         """What a function of the tests returns."""
         for scope in self._scopes:
-            if scope.parent is owner and isinstance(scope.node, FUNCTIONS) and scope.node.name == name:
+            if (
+                scope.parent is owner
+                and isinstance(scope.node, FUNCTIONS)
+                and scope.node.name == name
+            ):
                 for value in _returned(scope):
                     yield value, scope
 
     def _roots(self, node: ast.AST, scope: Scope, depth: int = 0) -> set[str]:
         """The foreign names from which a function or object comes."""
         while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call, ast.Await)):
-            node = node.func if isinstance(node, ast.Call) else node.value
+            if isinstance(node, ast.Call):
+                node = node.func
+            else:
+                node = node.value
         if isinstance(node, ast.Name):
             owner = self._scopes.find(node.id, scope)
             if owner is None:
@@ -312,7 +385,9 @@ class _Search:
                         if isinstance(part, ast.Name):
                             roots |= self._roots(part, value_scope, depth + 1)
             return roots
-        if isinstance(node, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.List, ast.Tuple, ast.Dict, ast.NamedExpr)):
+        if isinstance(
+            node, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.List, ast.Tuple, ast.Dict, ast.NamedExpr)
+        ):
             return set(self._names_in(node, scope))
         return set()
 
@@ -348,7 +423,10 @@ class _Search:
 
 def _returned(scope: Scope) -> list[ast.expr]:
     """What a function returns or yields."""
-    nodes = [node for node in scope.nodes if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom))]
+    nodes: list[ast.Return | ast.Yield | ast.YieldFrom] = []
+    for node in scope.nodes:
+        if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)):
+            nodes.append(node)
     return [node.value for node in nodes if node.value is not None]
 
 
@@ -391,4 +469,6 @@ def _is_exception(node: ast.expr) -> bool:
 def _last_name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
+    if isinstance(node, ast.Name):
+        return node.id
+    return ""

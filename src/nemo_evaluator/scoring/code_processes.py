@@ -9,9 +9,18 @@ from typing import Final
 from nemo_evaluator.scoring.code_scopes import Scope, Scopes
 
 _STREAMS: Final = ("stdout", "stderr", "stdin")
-_CAPTURED: Final = frozenset({"capsys", "capfd", "caplog", "recwarn", "readouterr", "assertLogs", "assertWarns"})
+_CAPTURED: Final = frozenset(
+    {"capsys", "capfd", "caplog", "recwarn", "readouterr", "assertLogs", "assertWarns"}
+)
 _EQUALITY: Final = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
-_ASSERTED: Final = ("assertEqual", "assertNotEqual", "assertIn", "assertNotIn", "assertListEqual", "assertCountEqual")
+_ASSERTED: Final = (
+    "assertEqual",
+    "assertNotEqual",
+    "assertIn",
+    "assertNotIn",
+    "assertListEqual",
+    "assertCountEqual",
+)
 
 
 def find_process_use(module: ast.Module) -> str | None:
@@ -24,7 +33,11 @@ def find_process_use(module: ast.Module) -> str | None:
         if isinstance(node, ast.Attribute):
             if node.attr in _CAPTURED:
                 return node.attr
-            is_stream = node.attr in _STREAMS and isinstance(node.value, ast.Name) and node.value.id == "sys"
+            is_stream = (
+                node.attr in _STREAMS
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "sys"
+            )
             if is_stream and node.attr == "stdin" and isinstance(node.ctx, ast.Store):
                 return "sys.stdin"
             redirects = redirects or (is_stream and isinstance(node.ctx, ast.Store))
@@ -33,7 +46,11 @@ def find_process_use(module: ast.Module) -> str | None:
             redirects = True
         if isinstance(node, ast.Attribute) and node.attr.startswith("redirect_std"):
             redirects = True
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("builtins."):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value.startswith("builtins.")
+        ):
             return node.value
     return "captured output" if redirects and reads else None
 
@@ -43,23 +60,33 @@ def find_own_equality(scopes: Scopes, is_program: Callable[[str], bool]) -> str 
     for scope in scopes:
         for node in scope.nodes:
             sides: list[ast.expr] = []
-            if isinstance(node, ast.Compare) and any(isinstance(operator, _EQUALITY) for operator in node.ops):
+            if isinstance(node, ast.Compare) and any(
+                isinstance(operator, _EQUALITY) for operator in node.ops
+            ):
                 sides = [node.left, *node.comparators]
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ASSERTED:
+            elif (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in _ASSERTED
+            ):
                 sides = node.args[:2]
-            built = [_built_class(side, scope, scopes, is_program) for side in sides]
+            built = [_built_class(side, scope, scopes, is_program=is_program) for side in sides]
             if len(built) > 1 and all(built):
                 return built[0]
     return None
 
 
-def _built_class(node: ast.expr, scope: Scope, scopes: Scopes, is_program: Callable[[str], bool]) -> str | None:
+def _built_class(
+    node: ast.expr, scope: Scope, scopes: Scopes, is_program: Callable[[str], bool]
+) -> str | None:
     """The class of the program of which an expression makes an object."""
     if isinstance(node, ast.BinOp):
-        left = _built_class(node.left, scope, scopes, is_program)
-        return left or _built_class(node.right, scope, scopes, is_program)
+        left = _built_class(node.left, scope, scopes, is_program=is_program)
+        return left or _built_class(node.right, scope, scopes, is_program=is_program)
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        found = [_built_class(element, scope, scopes, is_program) for element in node.elts]
+        found: list[str | None] = []
+        for element in node.elts:
+            found.append(_built_class(element, scope, scopes, is_program=is_program))
         return next((name for name in found if name), None)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         name = node.func.id
@@ -70,6 +97,8 @@ def _built_class(node: ast.expr, scope: Scope, scopes: Scopes, is_program: Calla
     for assignment in scope.nodes:
         if not isinstance(assignment, ast.Assign) or not isinstance(assignment.value, ast.Call):
             continue
-        if any(isinstance(target, ast.Name) and target.id == node.id for target in assignment.targets):
-            return _built_class(assignment.value, scope, scopes, is_program)
+        if any(
+            isinstance(target, ast.Name) and target.id == node.id for target in assignment.targets
+        ):
+            return _built_class(assignment.value, scope, scopes, is_program=is_program)
     return None

@@ -48,7 +48,9 @@ class Rewriter(ast.NodeTransformer):
         self._asserted_by: dict[str, list[int]] = {}
         for scope in scopes:
             if isinstance(scope.node, FUNCTIONS):
-                self._asserted_by.setdefault(scope.node.name, []).extend(self._assertions_below(scope.node))
+                self._asserted_by.setdefault(scope.node.name, []).extend(
+                    self._assertions_below(scope.node)
+                )
         self._blocks: list[list[ast.stmt]] = []
         for scope in scopes:
             self._blocks += _blocks_of(scope.node)
@@ -83,14 +85,25 @@ class Rewriter(ast.NodeTransformer):
     def visit_Expr(self, node: ast.Expr) -> Any:
         """A call that asserts, such as ``self.assertEqual(f(3), 9)``, is counted when it returns."""
         call = node.value
-        kind = self._kind_of_call(call) if isinstance(call, ast.Call) and self._asserts(call) else None
+        if isinstance(call, ast.Call) and self._asserts(call):
+            kind: int | None = self._kind_of_call(call)
+        else:
+            kind = None
         number = self._number(call)
-        numbers = self._assertions_in([node]) if kind is None and self._chooses(node.value) else []
+        if kind is None and self._chooses(node.value):
+            numbers = self._assertions_in([node])
+        else:
+            numbers = []
         self._is_asserting = kind is not None
         self.generic_visit(node)
         self._is_asserting = False
         if kind is not None:
-            arguments = [_call("__nel_asks__"), node.value, ast.Constant(kind), ast.Constant(number)]
+            arguments = [
+                _call("__nel_asks__"),
+                node.value,
+                ast.Constant(kind),
+                ast.Constant(number),
+            ]
             node.value = _at(_call("__nel_called__", *arguments), node.value)
             return _at(_reporting_failure(node), node)
         return self._entering(node, numbers)
@@ -98,7 +111,10 @@ class Rewriter(ast.NodeTransformer):
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         """``raise AssertionError(...)`` is an assertion that failed, whoever swallows it."""
         self.generic_visit(node)
-        kind = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        if isinstance(node.exc, ast.Call):
+            kind: ast.expr | None = node.exc.func
+        else:
+            kind = node.exc
         if node.exc is not None and isinstance(kind, ast.Name) and kind.id == "AssertionError":
             node.exc = _at(_call("__nel_raising__", node.exc), node.exc)
         return node
@@ -129,33 +145,51 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Match(self, node: ast.Match) -> Any:
         """An answer may decide which assertions are reached."""
-        return self._branch(node, [node.subject], [statement for case in node.cases for statement in case.body])
+        return self._branch(
+            node, [node.subject], [statement for case in node.cases for statement in case.body]
+        )
 
     def _chooses(self, value: ast.expr) -> bool:
         """``f(3) == 9 and check()``, ``list(map(check, f(3)))``: an answer decides what is called, and how often."""
         parts = [value, *own_nodes(value)]
-        is_choice = any(isinstance(part, (ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp)) for part in parts)
-        is_choice = is_choice or any(isinstance(part, ast.Call) and _name_of(part) == "map" for part in parts)
+        is_choice = any(
+            isinstance(part, (ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp)) for part in parts
+        )
+        is_choice = is_choice or any(
+            isinstance(part, ast.Call) and _name_of(part) == "map" for part in parts
+        )
         is_choice = is_choice and not _asks_for_nothing(value)
         return is_choice and self._flow.level(value, self._scope) == CERTAIN
 
-    def _branch(self, node: ast.stmt, deciding: list[ast.expr] | list[ast.stmt], block: list[ast.stmt]) -> Any:
+    def _branch(
+        self, node: ast.stmt, deciding: list[ast.expr] | list[ast.stmt], block: list[ast.stmt]
+    ) -> Any:
         """Note when a statement begins in which an answer decides whether assertions are reached."""
         is_decided = any(self._flow.level(part, self._scope) == CERTAIN for part in deciding)
-        numbers = self._assertions_in(block) if is_decided else []
+        if is_decided:
+            numbers = self._assertions_in(block)
+        else:
+            numbers = []
         self.generic_visit(node)
         return self._entering(node, numbers)
 
     def _may_lack_items(self, node: ast.Call) -> bool:
         """``all(x > 2 for x in f(3))`` asserts nothing when the answer is empty."""
         name = _name_of(node)
-        if name not in ("all", "any") or len(node.args) != 1 or self._scopes.find(name, self._scope) is not None:
+        if (
+            name not in ("all", "any")
+            or len(node.args) != 1
+            or self._scopes.find(name, self._scope) is not None
+        ):
             return False
         values = node.args[0]
         if isinstance(values, _DISPLAYS) or _asks_for_nothing(values):
             return False
         if isinstance(values, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
-            parts = [part for one in values.generators for part in (one.iter, *one.ifs)]
+            parts: list[ast.expr] = []
+            for one in values.generators:
+                for part in (one.iter, *one.ifs):
+                    parts.append(part)
             return any(self._flow.level(part, self._scope) == CERTAIN for part in parts)
         return name == "all" and self._flow.level(values, self._scope) == CERTAIN
 
@@ -208,11 +242,16 @@ class Rewriter(ast.NodeTransformer):
             node.args = [_at(items, node.args[0])]
             return node
         function = node.func
-        is_format = isinstance(function, ast.Attribute) and function.attr in ("format", "format_map")
+        is_format = isinstance(function, ast.Attribute) and function.attr in (
+            "format",
+            "format_map",
+        )
         if not is_format or not isinstance(function, ast.Attribute):
             return self.generic_visit(node)
         # ``str.format(pattern, x)`` is the same.
-        is_unbound = isinstance(function.value, ast.Name) and function.value.id == "str" and bool(node.args)
+        is_unbound = (
+            isinstance(function.value, ast.Name) and function.value.id == "str" and bool(node.args)
+        )
         pattern = node.args[0] if is_unbound else function.value
         if self._flow.level(pattern, self._scope):
             self.generic_visit(node)
@@ -232,7 +271,9 @@ class Rewriter(ast.NodeTransformer):
             self.generic_visit(node)
             checked = []
             for operand, level in zip([node.left, *node.comparators], levels, strict=True):
-                checked.append(_at(_call("__nel_ordered__", operand), operand) if level else operand)
+                checked.append(
+                    _at(_call("__nel_ordered__", operand), operand) if level else operand
+                )
             node.left = checked[0]
             node.comparators = checked[1:]
             return node
@@ -250,9 +291,15 @@ class Rewriter(ast.NodeTransformer):
         skips_assertion = any(self._is_assertion(part) for part in _nodes(node.body))
         demanded = any(_always_fails(part) for part in _nodes([*node.body, *node.orelse]))
         # ``finally: return`` takes back whatever was raised.
-        takes_back = any(isinstance(part, (ast.Return, ast.Break, ast.Continue)) for part in _nodes(node.finalbody))
+        takes_back = any(
+            isinstance(part, (ast.Return, ast.Break, ast.Continue))
+            for part in _nodes(node.finalbody)
+        )
         is_decided = any(self._flow.level(part, self._scope) == CERTAIN for part in node.body)
-        numbers = self._assertions_in(node.body) if takes_back and is_decided else []
+        if takes_back and is_decided:
+            numbers = self._assertions_in(node.body)
+        else:
+            numbers = []
         self.generic_visit(node)
         for handler in node.handlers:
             flags = [_catches_all(handler), skips_assertion, demanded]
@@ -267,14 +314,22 @@ class Rewriter(ast.NodeTransformer):
 
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Any:
         # A decorator may leave the tests out when an answer says so.
-        is_decided = any(self._flow.level(decorator, self._scope) == CERTAIN for decorator in node.decorator_list)
-        numbers = self._assertions_in(node.body) if is_decided else []
+        is_decided = any(
+            self._flow.level(decorator, self._scope) == CERTAIN for decorator in node.decorator_list
+        )
+        if is_decided:
+            numbers = self._assertions_in(node.body)
+        else:
+            numbers = []
         outer = self._scope
         self._scope = self._scopes.of(node)
         body: list[ast.stmt] = []
         for statement in node.body:
             visited = self.visit(statement)
-            body += visited if isinstance(visited, list) else [visited]
+            if isinstance(visited, list):
+                body += visited
+            else:
+                body += [visited]
         node.body = body
         self._scope = outer
         # Decorators, defaults and bases are evaluated where the definition stands.
@@ -287,7 +342,10 @@ class Rewriter(ast.NodeTransformer):
             return node.func.attr.startswith("assert")
         if not isinstance(node.func, ast.Name) or not node.func.id.startswith("assert"):
             return False
-        return not any(isinstance(scope.node, FUNCTIONS) and scope.node.name == node.func.id for scope in self._scopes)
+        return not any(
+            isinstance(scope.node, FUNCTIONS) and scope.node.name == node.func.id
+            for scope in self._scopes
+        )
 
     def _kind_of_call(self, node: ast.Call) -> int:
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -303,7 +361,9 @@ class Rewriter(ast.NodeTransformer):
 
     def _kind_of(self, node: ast.expr) -> int:
         is_apart = self._flow.level(node, self._scope) == APART
-        if self._truth.of(node, self._scope) is True or (is_apart and self._flow.is_closed(node, self._scope)):
+        if self._truth.of(node, self._scope) is True or (
+            is_apart and self._flow.is_closed(node, self._scope)
+        ):
             return _KIND_CONSTANT
         return self._note(_KIND_APART if is_apart else _KIND_INVOLVED)
 
@@ -359,7 +419,9 @@ def _always_fails(node: ast.AST) -> bool:
 def _name_of(node: ast.Call) -> str:
     if isinstance(node.func, ast.Attribute):
         return node.func.attr
-    return node.func.id if isinstance(node.func, ast.Name) else ""
+    if isinstance(node.func, ast.Name):
+        return node.func.id
+    return ""
 
 
 def _is_self(node: ast.expr) -> bool:
@@ -399,9 +461,17 @@ def _may_swallow(node: ast.With | ast.AsyncWith) -> bool:
     """A context that is no usual one and does not name the exceptions that it expects."""
     for item in node.items:
         call = item.context_expr
-        name = _name_of(call) if isinstance(call, ast.Call) else ""
-        arguments = call.args if isinstance(call, ast.Call) else []
-        is_broad = any(isinstance(part, ast.Name) and part.id in _ALL_EXCEPTIONS for part in arguments)
+        if isinstance(call, ast.Call):
+            name = _name_of(call)
+        else:
+            name = ""
+        if isinstance(call, ast.Call):
+            arguments = call.args
+        else:
+            arguments = []
+        is_broad = any(
+            isinstance(part, ast.Name) and part.id in _ALL_EXCEPTIONS for part in arguments
+        )
         if name not in _EXPECTING_CALLS or (name == "suppress" and is_broad):
             return True
     return False
@@ -410,5 +480,8 @@ def _may_swallow(node: ast.With | ast.AsyncWith) -> bool:
 def _catches_all(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    if isinstance(handler.type, ast.Tuple):
+        kinds = handler.type.elts
+    else:
+        kinds = [handler.type]
     return any(isinstance(kind, ast.Name) and kind.id in _ALL_EXCEPTIONS for kind in kinds)

@@ -87,7 +87,10 @@ class Scopes:
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             for alias in node.names:
                 name = (alias.asname or alias.name).partition(".")[0]
-                module = (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+                if isinstance(node, ast.ImportFrom):
+                    module = node.module or ""
+                else:
+                    module = alias.name
                 scope.names.add(name)
                 self.imported[name] = module.partition(".")[0]
         elif isinstance(node, ast.ExceptHandler) and node.name:
@@ -139,7 +142,9 @@ def _children(node: ast.AST) -> list[ast.AST]:
     return children
 
 
-def _evaluated_outside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[ast.expr]:
+def _evaluated_outside(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef,
+) -> list[ast.expr]:
     """What of a definition is evaluated where it stands: decorators, defaults, bases."""
     outside = list(node.decorator_list)
     if isinstance(node, ast.ClassDef):

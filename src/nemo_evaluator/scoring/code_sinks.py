@@ -13,7 +13,18 @@ _TABLES: Final = frozenset({"__dict__", "__getattribute__"})
 # Modules of which any function that is called with an answer may run it.
 _MODULES: Final = frozenset(
     {"timeit", "cProfile", "profile", "doctest", "pdb", "bdb", "trace"}
-    | {"pickle", "marshal", "dill", "cloudpickle", "jsonpickle", "shelve", "yaml", "joblib", "importlib", "runpy"}
+    | {
+        "pickle",
+        "marshal",
+        "dill",
+        "cloudpickle",
+        "jsonpickle",
+        "shelve",
+        "yaml",
+        "joblib",
+        "importlib",
+        "runpy",
+    }
     | {"subprocess", "pty", "code", "codeop", "ctypes", "multiprocessing"}
 )
 _METHODS: Final = frozenset(
@@ -39,7 +50,7 @@ def find_sink(scopes: Scopes, flow: Flow) -> str | None:
     for scope in scopes:
         called = {id(node.func) for node in scope.nodes if isinstance(node, ast.Call)}
         for node in scope.nodes:
-            name = _sink_at(node, scope, scopes, flow, called)
+            name = _sink_at(node, scope, scopes, flow=flow, called=called)
             if name is not None:
                 return name
     return None
@@ -51,12 +62,20 @@ def _is_builtins(node: ast.AST, scopes: Scopes) -> bool:
     return node.id == "__builtins__" or scopes.imported.get(node.id) == "builtins"
 
 
-def _sink_at(node: ast.AST, scope: Scope, scopes: Scopes, flow: Flow, called: set[int]) -> str | None:
+def _sink_at(
+    node: ast.AST, scope: Scope, scopes: Scopes, flow: Flow, called: set[int]
+) -> str | None:
     if isinstance(node, ast.Name) and node.id in _FUNCTIONS and isinstance(node.ctx, ast.Load):
         # Passed along, as in ``map(eval, answers)``.
         is_own = scopes.find(node.id, scope) is not None
-        return None if is_own or id(node) in called else node.id
-    if isinstance(node, ast.Attribute) and node.attr in (_FUNCTIONS | _TABLES) and _is_builtins(node.value, scopes):
+        if is_own or id(node) in called:
+            return None
+        return node.id
+    if (
+        isinstance(node, ast.Attribute)
+        and node.attr in (_FUNCTIONS | _TABLES)
+        and _is_builtins(node.value, scopes)
+    ):
         return node.attr
     if isinstance(node, ast.Attribute) and node.attr == "Formatter":
         return node.attr
@@ -77,6 +96,11 @@ def _sink_at(node: ast.AST, scope: Scope, scopes: Scopes, flow: Flow, called: se
     if not isinstance(node.func, ast.Attribute):
         return None
     base = node.func.value
-    root = base.id if isinstance(base, ast.Name) else ""
-    is_sink = root in _MODULES or node.func.attr in _METHODS or scopes.imported.get(root) in _MODULES
+    if isinstance(base, ast.Name):
+        root = base.id
+    else:
+        root = ""
+    is_sink = (
+        root in _MODULES or node.func.attr in _METHODS or scopes.imported.get(root) in _MODULES
+    )
     return node.func.attr if is_sink and takes_answer else None

@@ -20,7 +20,15 @@ _COMPARING: Final = frozenset({"isclose", "Counter", "OrderedDict", "deque", "py
 _CHECK: Final = "check"
 _EXITS: Final = ("exit", "quit", "sys.exit")
 # What users call the file of the program, when tests import from it.
-_OWN_MODULES: Final = ("solution", "main", "program", "submission", "answer", "candidate", "your_module")
+_OWN_MODULES: Final = (
+    "solution",
+    "main",
+    "program",
+    "submission",
+    "answer",
+    "candidate",
+    "your_module",
+)
 # Words whose libraries report to the judge.
 _LIBRARIES: Final = ("pytest", "unittest", "suppress", "asyncio")
 
@@ -45,7 +53,12 @@ def prepare(measure: Measure) -> dict[str, Any]:
         program, ``unbound`` those of their own that an answer may leave unbound. ``unjudged`` says why the tests cannot
         be run, if so.
     """
-    content: dict[str, Any] = {"entry": measure.entry, "stub": measure.stub, "collect": [], "imports": []}
+    content: dict[str, Any] = {
+        "entry": measure.entry,
+        "stub": measure.stub,
+        "collect": [],
+        "imports": [],
+    }
     content.update(tests="", asserts=False, branches={}, asked=[], unbound=[], unjudged="")
     content["mentioned"] = [word for word in _LIBRARIES if word in measure.source]
     try:
@@ -71,9 +84,11 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
         known = scopes.is_builtin(name) or name in stub_names or name in _COMPARING
         return not known and name not in sys.stdlib_module_names
 
-    measure_name = find_measure(module, scopes, measure.entry, is_program)
+    measure_name = find_measure(module, scopes, measure.entry, is_program=is_program)
     if measure_name is not None:
-        content["unjudged"] = f"the tests measure with {measure_name!r}, which only the program could define"
+        content["unjudged"] = (
+            f"the tests measure with {measure_name!r}, which only the program could define"
+        )
     flow = Flow(module, scopes, is_program)
     sink = find_sink(scopes, flow)
     if sink is not None:
@@ -83,7 +98,9 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
         content["unjudged"] = f"the tests use {process}, which reaches only the judge's own process"
     compared = find_own_equality(scopes, is_program)
     if compared is not None:
-        content["unjudged"] = f"the tests compare objects of {compared!r}, whose own code would decide the result"
+        content["unjudged"] = (
+            f"the tests compare objects of {compared!r}, whose own code would decide the result"
+        )
     rewriter = Rewriter(scopes, flow, Truth(scopes, measure.entry))
     content["imports"] = [name for name in _imports(module) if name not in flow.decided_imports]
     content["collect"] = _collected(module)
@@ -140,7 +157,11 @@ def _rename_hidden(body: list[ast.stmt]) -> None:
     for number, node in enumerate(body):
         if isinstance(node, ast.ClassDef):
             _rename_hidden(node.body)
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and _is_test(node) and last[node.name] is not node:
+        if (
+            isinstance(node, (*FUNCTIONS, ast.ClassDef))
+            and _is_test(node)
+            and last[node.name] is not node
+        ):
             node.name = f"{node.name}_nel_{number}"
 
 
@@ -153,7 +174,9 @@ def _collected(module: ast.Module) -> list[str]:
     names: dict[str, None] = {}
     for node in _top_level(module.body):
         is_class = isinstance(node, ast.ClassDef) and (_is_test(node) or bool(node.bases))
-        is_function = isinstance(node, FUNCTIONS) and _is_test(node) and not _is_called(module, node.name)
+        is_function = (
+            isinstance(node, FUNCTIONS) and _is_test(node) and not _is_called(module, node.name)
+        )
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and (is_class or is_function):
             names[node.name] = None
     return list(names)

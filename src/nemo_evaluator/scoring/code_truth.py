@@ -25,10 +25,26 @@ _OPERATORS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
 _HOLDS_WITH_ITSELF: Final = (ast.Eq, ast.Is, ast.LtE, ast.GtE)
 # Functions of Python that never return None, and those whose result is never empty.
 _NEVER_NONE: Final = frozenset(
-    {"bool", "dict", "enumerate", "filter", "float", "hash", "id", "int", "isinstance", "iter", "len", "list", "map"}
+    {
+        "bool",
+        "dict",
+        "enumerate",
+        "filter",
+        "float",
+        "hash",
+        "id",
+        "int",
+        "isinstance",
+        "iter",
+        "len",
+        "list",
+        "map",
+    }
     | {"range", "repr", "reversed", "set", "sorted", "str", "tuple", "type", "zip"}
 )
-_NEVER_EMPTY: Final = frozenset({"ascii", "enumerate", "filter", "iter", "map", "repr", "reversed", "type", "zip"})
+_NEVER_EMPTY: Final = frozenset(
+    {"ascii", "enumerate", "filter", "iter", "map", "repr", "reversed", "type", "zip"}
+)
 _COMPARING_METHODS: Final[dict[str, type[ast.cmpop]]] = {
     "assertEqual": ast.Eq,
     "assertIs": ast.Is,
@@ -57,22 +73,35 @@ class Truth:
         if value is not _UNKNOWN:
             return bool(value)
         if isinstance(node, ast.Name):
-            return True if self._is_entry(node, scope) else None
+            if self._is_entry(node, scope):
+                return True
+            return None
         if isinstance(node, (ast.Lambda, ast.GeneratorExp)):
             return True
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            return True if any(not isinstance(element, ast.Starred) for element in node.elts) else None
+            if any(not isinstance(element, ast.Starred) for element in node.elts):
+                return True
+            return None
         if isinstance(node, ast.Dict):
-            return True if any(key is not None for key in node.keys) else None
+            if any(key is not None for key in node.keys):
+                return True
+            return None
         if isinstance(node, ast.JoinedStr):
-            return True if any(isinstance(part, ast.Constant) and part.value for part in node.values) else None
+            if any(isinstance(part, ast.Constant) and part.value for part in node.values):
+                return True
+            return None
         if isinstance(node, (ast.NamedExpr, ast.Await)):
-            return self.of(node.value, scope) if isinstance(node, ast.NamedExpr) else None
+            if isinstance(node, ast.NamedExpr):
+                return self.of(node.value, scope)
+            return None
         return self._of_operation(node, scope)
 
     def of_assertion(self, node: ast.Call, scope: Scope) -> bool | None:
         """The same for a method that asserts, such as ``assertEqual``; True when it never raises."""
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if isinstance(node.func, ast.Attribute):
+            name = node.func.attr
+        else:
+            name = ""
         arguments = node.args
         if name in ("assertTrue", "assert_") and arguments:
             return self.of(arguments[0], scope)
@@ -83,7 +112,9 @@ class Truth:
         if name == "assertIsInstance" and len(arguments) > 1:
             return self.of(ast.Call(ast.Name("isinstance", ast.Load()), arguments[:2], []), scope)
         if name in _COMPARING_METHODS and len(arguments) > 1:
-            return self.of(ast.Compare(arguments[0], [_COMPARING_METHODS[name]()], [arguments[1]]), scope)
+            return self.of(
+                ast.Compare(arguments[0], [_COMPARING_METHODS[name]()], [arguments[1]]), scope
+            )
         return None
 
     def _of_operation(self, node: ast.expr, scope: Scope) -> bool | None:
@@ -100,16 +131,24 @@ class Truth:
             if condition is not None:
                 return self.of(node.body if condition else node.orelse, scope)
             both = {self.of(node.body, scope), self.of(node.orelse, scope)}
-            return both.pop() if len(both) == 1 else None
+            if len(both) == 1:
+                return both.pop()
+            return None
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            return self._of_comparison(node.left, node.ops[0], node.comparators[0], scope)
-        return self._of_call(node, scope) if isinstance(node, ast.Call) else None
+            return self._of_comparison(node.left, node.ops[0], node.comparators[0], scope=scope)
+        if isinstance(node, ast.Call):
+            return self._of_call(node, scope)
+        return None
 
-    def _of_comparison(self, left: ast.expr, comparison: ast.cmpop, right: ast.expr, scope: Scope) -> bool | None:
+    def _of_comparison(
+        self, left: ast.expr, comparison: ast.cmpop, right: ast.expr, scope: Scope
+    ) -> bool | None:
         if isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id:
             return isinstance(comparison, _HOLDS_WITH_ITSELF)
         other = self._constant(right, scope)
-        compares_none = other is None and isinstance(comparison, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq))
+        compares_none = other is None and isinstance(
+            comparison, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)
+        )
         if compares_none and self._is_never_none(left, scope):
             return isinstance(comparison, (ast.IsNot, ast.NotEq))
         if self._builtin(left, scope) == "len":
@@ -117,8 +156,12 @@ class Truth:
                 return True
             if isinstance(comparison, (ast.Gt, ast.NotEq)) and other == -1:
                 return True
-        is_choice = isinstance(comparison, ast.In) and _is_truth_value(left) and isinstance(other, tuple)
-        return True if is_choice and True in other and False in other else None
+        is_choice = (
+            isinstance(comparison, ast.In) and _is_truth_value(left) and isinstance(other, tuple)
+        )
+        if is_choice and True in other and False in other:
+            return True
+        return None
 
     def _of_call(self, node: ast.Call, scope: Scope) -> bool | None:
         name = self._builtin(node, scope)
@@ -131,11 +174,15 @@ class Truth:
             is_entry = isinstance(arguments[0], ast.Name) and self._is_entry(arguments[0], scope)
             return True if is_entry else None
         if name == "isinstance" and len(arguments) == 2 and isinstance(arguments[1], ast.Name):
-            is_all = arguments[1].id == "object" or (arguments[1].id == "bool" and _is_truth_value(arguments[0]))
+            is_all = arguments[1].id == "object" or (
+                arguments[1].id == "bool" and _is_truth_value(arguments[0])
+            )
             return True if is_all else None
         if name == "hasattr" and len(arguments) == 2:
             attribute = self._constant(arguments[1], scope)
-            return True if isinstance(attribute, str) and hasattr(object, attribute) else None
+            if isinstance(attribute, str) and hasattr(object, attribute):
+                return True
+            return None
         if name in ("any", "all") and len(arguments) == 1:
             return self._of_elements(name, arguments[0], scope)
         return None
@@ -157,10 +204,14 @@ class Truth:
             return node.value
         if isinstance(node, ast.Name):
             value = self._assigned_once(node.id, scope)
-            return _UNKNOWN if value is None else self._constant(value, self._scopes.module, depth + 1)
+            if value is None:
+                return _UNKNOWN
+            return self._constant(value, self._scopes.module, depth + 1)
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             elements = [self._constant(element, scope, depth + 1) for element in node.elts]
-            return _UNKNOWN if any(element is _UNKNOWN for element in elements) else tuple(elements)
+            if any(element is _UNKNOWN for element in elements):
+                return _UNKNOWN
+            return tuple(elements)
         if isinstance(node, ast.Dict) and not node.keys:
             return ()
         if isinstance(node, ast.UnaryOp):
@@ -171,7 +222,11 @@ class Truth:
             if left is _UNKNOWN or right is _UNKNOWN:
                 return _UNKNOWN
             return _compared(node.ops[0], left, right)
-        if isinstance(node, ast.Call) and self._builtin(node, scope) == "len" and len(node.args) == 1:
+        if (
+            isinstance(node, ast.Call)
+            and self._builtin(node, scope) == "len"
+            and len(node.args) == 1
+        ):
             return _length(node.args[0])
         return _UNKNOWN
 
@@ -191,9 +246,14 @@ class Truth:
         if owner is None or name in owner.parameters:
             return None
         values = bindings_of(name, self._scopes)
-        value = values[0] if len(values) == 1 else None
+        if len(values) == 1:
+            value = values[0]
+        else:
+            value = None
         # A list may be changed, also by the program.
-        return value if value is not None and is_constant(value) else None
+        if value is not None and is_constant(value):
+            return value
+        return None
 
     def _is_entry(self, node: ast.Name, scope: Scope) -> bool:
         return node.id == self._entry and self._scopes.find(node.id, scope) is None
@@ -203,13 +263,17 @@ class Truth:
             return self._is_entry(node, scope)
         if self._builtin(node, scope) in _NEVER_NONE:
             return True
-        return _is_truth_value(node) or isinstance(node, (ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.Set))
+        return _is_truth_value(node) or isinstance(
+            node, (ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.Set)
+        )
 
     def _builtin(self, node: ast.expr, scope: Scope) -> str:
         """The name of the function of Python that a call calls."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             return ""
-        return node.func.id if self._scopes.find(node.func.id, scope) is None else ""
+        if self._scopes.find(node.func.id, scope) is None:
+            return node.func.id
+        return ""
 
 
 def _negated(truth: bool | None) -> bool | None:
@@ -217,12 +281,16 @@ def _negated(truth: bool | None) -> bool | None:
 
 
 def _is_truth_value(node: ast.expr) -> bool:
-    return isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
+    return isinstance(node, ast.Compare) or (
+        isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    )
 
 
 def _length(node: ast.expr) -> Any:
     """How long a list is that is written out."""
-    if not isinstance(node, (ast.Tuple, ast.List)) or any(isinstance(part, ast.Starred) for part in node.elts):
+    if not isinstance(node, (ast.Tuple, ast.List)) or any(
+        isinstance(part, ast.Starred) for part in node.elts
+    ):
         return _UNKNOWN
     return len(node.elts)
 

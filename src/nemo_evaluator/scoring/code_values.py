@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from nemo_evaluator.scoring.code_scopes import Scope
 
 # Functions that may be given a class of the program.
 _ABOUT_CLASSES: Final = frozenset(
-    {"isinstance", "issubclass", "callable", "hasattr", "raises", "assertRaises", "assertRaisesRegex"}
+    {
+        "isinstance",
+        "issubclass",
+        "callable",
+        "hasattr",
+        "raises",
+        "assertRaises",
+        "assertRaisesRegex",
+    }
     | {"assertIsInstance", "assertNotIsInstance", "suppress"}
 )
 
@@ -29,14 +37,20 @@ def find_value_use(scope: Scope, is_foreign: Test, is_of_program: Involved) -> s
         for child in ast.iter_child_nodes(node):
             parents[id(child)] = node
     for node in scope.nodes:
-        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or not is_foreign(node, scope):
+        if (
+            not isinstance(node, ast.Name)
+            or not isinstance(node.ctx, ast.Load)
+            or not is_foreign(node, scope)
+        ):
             continue
-        if not _is_allowed(node, parents, scope, is_of_program):
+        if not _is_allowed(node, parents, scope, is_of_program=is_of_program):
             return node.id
     return None
 
 
-def _is_allowed(name: ast.Name, parents: dict[int, ast.AST], scope: Scope, is_of_program: Involved) -> bool:
+def _is_allowed(
+    name: ast.Name, parents: dict[int, ast.AST], scope: Scope, is_of_program: Involved
+) -> bool:
     node: ast.AST = name
     parent = parents.get(id(node))
     while parent is not None:
@@ -56,7 +70,10 @@ def _is_allowed(name: ast.Name, parents: dict[int, ast.AST], scope: Scope, is_of
 
 
 def _takes_it(call: ast.Call, scope: Scope, is_of_program: Involved) -> bool:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if isinstance(call.func, ast.Attribute):
+        name: str | Any = call.func.attr
+    else:
+        name = getattr(call.func, "id", "")
     return name in _ABOUT_CLASSES or is_of_program(call.func, scope)
 
 

@@ -14,7 +14,9 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.scoring._text import strip_reasoning
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
-_FENCE: Final = lazy_pattern(r"```[ \t]*(?:json[c5]?)?[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCE: Final = lazy_pattern(
+    r"```[ \t]*(?:json[c5]?)?[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE
+)
 _OPENING: Final = lazy_pattern(r"[{\[]")
 _ATTEMPTS: Final = 500
 _NOTHING: Final = "no JSON found"
@@ -65,8 +67,15 @@ def validate_json_schema(response: str, schema: Mapping[str, Any]) -> JsonDict:
     values = _values(response)
     if not values:
         return {"valid": False, "extracted": None, "errors": [_NOTHING], "score": 0.0}
-    errors = [f"{error.json_path}: {error.message}" for error in kind(schema).iter_errors(values[-1])]
-    return {"valid": not errors, "extracted": values[-1], "errors": errors, "score": 0.0 if errors else 1.0}
+    errors = [
+        f"{error.json_path}: {error.message}" for error in kind(schema).iter_errors(values[-1])
+    ]
+    return {
+        "valid": not errors,
+        "extracted": values[-1],
+        "errors": errors,
+        "score": 0.0 if errors else 1.0,
+    }
 
 
 @versioned("1")
@@ -80,9 +89,13 @@ def json_schema(sample: ScorerInput, schema: Mapping[str, Any] | None = None) ->
             raise ScorerError(f"the JSON schema is not JSON: {error}") from error
     if not isinstance(wanted, Mapping):
         raise ScorerError(
-            "json_schema needs a schema", hint="put it into the config, the row or the target as `schema`"
+            "json_schema needs a schema",
+            hint="put it into the config, the row or the target as `schema`",
         )
     checked = validate_json_schema(sample.response, wanted)
     nothing = checked["errors"] == [_NOTHING]
-    extracted = None if nothing else json.dumps(checked["extracted"], ensure_ascii=False)
+    if nothing:
+        extracted: str | None = None
+    else:
+        extracted = json.dumps(checked["extracted"], ensure_ascii=False)
     return found(extracted, checked["valid"], errors=checked["errors"])

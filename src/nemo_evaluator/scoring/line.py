@@ -19,23 +19,31 @@ def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
     """Is the announced answer the target? Without ``pattern`` the last announcement counts, else a short last line.
     With one, its last match (group 1)."""
     target = str(sample.target)
-    number = parse_number(target) if _PURE_NUMBER.fullmatch(target) else None
+    if _PURE_NUMBER.fullmatch(target):
+        number = parse_number(target)
+    else:
+        number = None
     if pattern is not None:
         text = prepare(sample.response)
         hits = list(re.finditer(pattern, text)) or list(re.finditer(pattern, unmark(text)))
-        said = unmark(unlatex(hits[-1][1 if hits[-1].lastindex else 0])).strip() if hits else ""
-        return found(said or None, bool(said) and _equal(said, target, number, sample))
+        if hits:
+            said = unmark(unlatex(hits[-1][1 if hits[-1].lastindex else 0])).strip()
+        else:
+            said = ""
+        return found(said or None, bool(said) and _equal(said, target, number, sample=sample))
     if number is not None:
         given = extract_number(sample.response, language=language_of(sample))
         if given is not None:
             return found(given.canonical, given.equals(number))
     text = readable(sample.response, sample.question)
     for said in claimed_texts(text):
-        return found(said, _equal(said, target, number, sample))
+        return found(said, _equal(said, target, number, sample=sample))
     line = unmark(unlatex(text)).strip().rpartition("\n")[2].strip()
-    right = bool(line) and _equal(line, target, number, sample)
+    right = bool(line) and _equal(line, target, number, sample=sample)
     # A long last line that is not the target says nothing.
-    return found(line if right or (line and len(line.split()) <= _LONGEST_BARE_ANSWER) else None, right)
+    return found(
+        line if right or (line and len(line.split()) <= _LONGEST_BARE_ANSWER) else None, right
+    )
 
 
 def _equal(said: str, target: str, number: Number | None, sample: ScorerInput) -> bool:

@@ -48,7 +48,9 @@ class Metric(Protocol):
 class Canary:
     """A problem with a right and a wrong answer. ``sure`` says that the judge's rubric can only mean it so."""
 
-    seed: SeedResult = field(default_factory=lambda: SeedResult("What is the capital of France?", "Paris"))
+    seed: SeedResult = field(
+        default_factory=lambda: SeedResult("What is the capital of France?", "Paris")
+    )
     right: str = "The capital of France is Paris."
     wrong: str = _WRONG
     sure: bool = True
@@ -58,7 +60,9 @@ class Canary:
         """From a problem of the benchmark: its reference is the right answer. None when it has no reference."""
         if not seed.expected_answer.strip():
             return None
-        return cls(seed, seed.expected_answer, "I will not answer that. what a stupid question", sure=False)
+        return cls(
+            seed, seed.expected_answer, "I will not answer that. what a stupid question", sure=False
+        )
 
 
 @runtime_checkable

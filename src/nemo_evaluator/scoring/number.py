@@ -23,13 +23,22 @@ from nemo_evaluator.scoring._text import readable, unlatex
 from nemo_evaluator.scoring._vocabulary import cut_off, is_offer, is_task
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
-__all__ = ["Number", "extract_number", "language_of", "numeric_match", "parse_number", "target_number"]
+__all__ = [
+    "Number",
+    "extract_number",
+    "language_of",
+    "numeric_match",
+    "parse_number",
+    "target_number",
+]
 
 _WORDS_WITHIN: Final = 80
 _FEW_WORDS: Final = 12
 _REGION: Final = 600
 _SENTENCES: Final = 6
-_OPERATOR: Final = lazy_pattern(r"(?:\^\{?-?\d+\}?)?\s*(?:[^\W\d]{1,14}\s*)?([-–+*/×÷·x=≈])[\s($€£¥₹.-]*")
+_OPERATOR: Final = lazy_pattern(
+    r"(?:\^\{?-?\d+\}?)?\s*(?:[^\W\d]{1,14}\s*)?([-–+*/×÷·x=≈])[\s($€£¥₹.-]*"
+)
 _BOLD: Final = lazy_pattern(r"\*\*([^*\n]*\d[^*\n]*)\*\*")
 _OPENING: Final = pattern("number.opening")
 _ALONE: Final = lazy_pattern(r"\W*(?:[^\W\d]{1,15}[\s.]*){0,2}\W*")
@@ -55,37 +64,59 @@ class Numbers:
     """Reads numbers in clauses (see Reader). ``last``: an unannounced clause gives its last number."""
 
     def __init__(self, language: str | None, *, last: bool = False) -> None:
-        self._language, self._last = language, last
+        self._language = language
+        self._last = last
 
     def read(self, clause: str, *, cued: bool) -> Said[Number] | None:
         """The number (or the several) that a clause commits to."""
         match = NUMBER.search(clause)
         if match is None:
-            words = find_words(clause[:_WORDS_WITHIN]) if cued else None
-            return Said((Number(words[0], (words[1],)),), 0, len(clause), True) if words else None
+            if cued:
+                words = find_words(clause[:_WORDS_WITHIN])
+            else:
+                words = None
+            if words:
+                return Said((Number(words[0], (words[1],)),), 0, len(clause), bare=True)
+            return None
         opening = _OPENING.match(clause)
         opens = opening is not None and opening.end() >= match.start()
         if opens and self._last and not cued:
             match = _equated(clause, match)
         if opens and (cued or self._last or _ALONE.fullmatch(clause, match.end())):
-            return self._said(clause, _result(clause, match), bare=_ALONE.fullmatch(clause, match.end()) is not None)
+            return self._said(
+                clause,
+                _result(clause, match),
+                bare=_ALONE.fullmatch(clause, match.end()) is not None,
+            )
         if cued or self._last:
             bold = list(_BOLD.finditer(clause))
             scope = bold[-1] if bold else None
             start, end = scope.span(1) if scope else (0, len(clause))
             return self._said(clause, _last_of(clause, start, end))
         asserted = _ASSERTS.search(clause, max(0, match.start() - 40), match.start())
-        return self._said(clause, _result(clause, match)) if asserted else None
+        if asserted:
+            return self._said(clause, _result(clause, match))
+        return None
 
     def weak(self, line: str) -> Said[Number] | None:
         """The number of a line on which nothing but a number and perhaps its unit stands."""
         match = NUMBER.search(line)
-        opening = _OPENING.match(line) if match else None
-        if match is None or opening is None or opening.end() < match.start() or not _ALONE.fullmatch(line, match.end()):
+        if match:
+            opening = _OPENING.match(line)
+        else:
+            opening = None
+        if (
+            match is None
+            or opening is None
+            or opening.end() < match.start()
+            or not _ALONE.fullmatch(line, match.end())
+        ):
             return None
         return self._said(line, match)
 
-    def _said(self, clause: str, match: re.Match[str] | None, bare: bool = False) -> Said[Number] | None:
+    def _said(
+        self, clause: str, match: re.Match[str] | None, bare: bool = False
+    ) -> Said[Number] | None:
         if match is None or _FORMULA.match(clause, match.end()):
             return None
         number = read(match, self._language)
@@ -93,44 +124,61 @@ class Numbers:
             number = Number(f"-{number.text}", tuple(-value for value in number.readings))
         if number is None or _bounded(clause, match.start()):
             return None
-        values, end = [number], match.end()
+        values = [number]
+        end = match.end()
         while (joined := _JOINED.match(clause, end)) is not None:
             following = NUMBER.match(clause, joined.end())
-            other = read(following, self._language) if following else None
+            if following:
+                other = read(following, self._language)
+            else:
+                other = None
             if following is None or other is None or _other_unit(clause, joined, following):
                 break
             values.append(other)
             end = following.end()
         if len(values) == 1:
             values = [*self._before(clause, match), number]
-        return Said(tuple(dict.fromkeys(values)), match.start(), end, bare)
+        return Said(tuple(dict.fromkeys(values)), match.start(), end, bare=bare)
 
     def _before(self, clause: str, match: re.Match[str]) -> list[Number]:
         """The number to which the last one of a clause is joined: "either 5 or 6", "from 5 to 6"."""
         window = max(0, match.start() - 40)
         for earlier in NUMBER.finditer(clause, window, match.start()):
             joined = _JOINED.match(clause, earlier.end(), match.start() + 1)
-            if joined is not None and joined.end() >= match.start() - 1 and "=" not in clause[: match.start()]:
+            if (
+                joined is not None
+                and joined.end() >= match.start() - 1
+                and "=" not in clause[: match.start()]
+            ):
                 number = read(earlier, self._language)
-                return [number] if number is not None and not _other_unit(clause, joined, match) else []
+                if number is not None and not _other_unit(clause, joined, match):
+                    return [number]
+                return []
         return []
 
 
 def _bounded(clause: str, at: int) -> bool:
     """Whether a bound or an operation stands before a number: more than 5, twice 5, sqrt(5)."""
     before = clause[max(0, at - 24) : at]
-    return before.rstrip(" \t\n$€£¥₹({*-").lower().endswith(_LIMITS) and _BOUND.search(before) is not None
+    return (
+        before.rstrip(" \t\n$€£¥₹({*-").lower().endswith(_LIMITS)
+        and _BOUND.search(before) is not None
+    )
 
 
 def _other_unit(clause: str, joined: re.Match[str], following: re.Match[str]) -> bool:
     """ "45 minutes (or 0.75 hours)" says one thing twice."""
-    first, second = joined["unit"].strip().lower(), _UNIT.match(clause, following.end())
-    return bool(first) and second is not None and second[1].lower() not in (first, "is", "or", "and")
+    first = joined["unit"].strip().lower()
+    second = _UNIT.match(clause, following.end())
+    return (
+        bool(first) and second is not None and second[1].lower() not in (first, "is", "or", "and")
+    )
 
 
 def _result(clause: str, match: re.Match[str]) -> re.Match[str] | None:
     """The number a claim opens with, or the result of the sum it opens with."""
-    result, seen_equals = match, False
+    result = match
+    seen_equals = False
     while (operator := _OPERATOR.match(clause, match.end())) is not None:
         following = NUMBER.match(clause, operator.end())
         if following is None:
@@ -152,7 +200,9 @@ def _equated(clause: str, match: re.Match[str]) -> re.Match[str]:
 
 
 def _last_of(clause: str, start: int, end: int) -> re.Match[str] | None:
-    equals = max(clause.rfind("=", start, end), clause.rfind("≈", start, end) if "=" not in clause else -1)
+    equals = max(
+        clause.rfind("=", start, end), clause.rfind("≈", start, end) if "=" not in clause else -1
+    )
     found = list(NUMBER.finditer(clause, max(start, equals + 1), end))
     if not found:
         return next(NUMBER.finditer(clause, start, end), None)
@@ -162,7 +212,10 @@ def _last_of(clause: str, start: int, end: int) -> re.Match[str] | None:
 def extract_number(text: str, *, language: str | None = None, question: str = "") -> Number | None:
     """The number a response commits to; None when it commits to none or to several. An announced one (boxed, tagged,
     "the answer is"), else one that fills the last or first line, else that of the last sentence."""
-    whole = _WHOLE.fullmatch(text) if len(text) < _SHORT else None
+    if len(text) < _SHORT:
+        whole = _WHOLE.fullmatch(text)
+    else:
+        whole = None
     if whole is not None:
         digits = whole["digits"] or whole["boxed"]
         return Number(digits, (int(digits),))
@@ -173,7 +226,9 @@ def extract_number(text: str, *, language: str | None = None, question: str = ""
     text = unlatex(text, boxes=True)
     reader = Numbers(language)
     settled = settle(text, reader, lambda part: _unannounced(part, reader, language))
-    return settled[0] if settled and all(settled[0].equals(other) for other in settled[1:]) else None
+    if settled and all(settled[0].equals(other) for other in settled[1:]):
+        return settled[0]
+    return None
 
 
 def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Number, ...] | None:
@@ -199,8 +254,13 @@ def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Numb
         ledger.hear(sentence, 0, len(sentence), cued=False)
         if ledger.values or NUMBER.search(sentence):
             return ledger.values or None
-    words = find_words(text) if len(text.split()) <= _FEW_WORDS else None
-    return (Number(words[0], (words[1],)),) if words else None
+    if len(text.split()) <= _FEW_WORDS:
+        words = find_words(text)
+    else:
+        words = None
+    if words:
+        return (Number(words[0], (words[1],)),)
+    return None
 
 
 _SENTENCE_END: Final = lazy_pattern(r"[.!?…][\"'”)*_]*\s|[。！？\n]")
@@ -217,7 +277,9 @@ def _last_sentences(text: str) -> list[str]:
 def language_of(sample: ScorerInput, language: str | None = None) -> str | None:
     """The language of a sample, as the caller or the row says."""
     named = language or sample.metadata.get("language") or sample.metadata.get("lang")
-    return str(named) if named else None
+    if named:
+        return str(named)
+    return None
 
 
 def target_number(target: Any) -> Number:
@@ -229,11 +291,18 @@ def target_number(target: Any) -> Number:
 
 
 @versioned("4")
-def numeric_match(sample: ScorerInput, tolerance: float | None = None, language: str | None = None) -> Score:
+def numeric_match(
+    sample: ScorerInput, tolerance: float | None = None, language: str | None = None
+) -> Score:
     """Is the answer the same number as the target? No number, or several, is unparsed, never 0."""
-    number = extract_number(sample.response, language=language_of(sample, language), question=sample.question)
+    number = extract_number(
+        sample.response, language=language_of(sample, language), question=sample.question
+    )
     target = target_number(sample.target)
     if number is None:
         return found(None, False)
-    exact = None if tolerance is None else Fraction(str(tolerance))
+    if tolerance is None:
+        exact: Fraction | None = None
+    else:
+        exact = Fraction(str(tolerance))
     return found(number.canonical, number.equals(target, exact))

@@ -41,7 +41,9 @@ async def run_scorer(scorer: Callable[..., Any], sample: ScorerInput) -> Score:
         result = await asyncio.to_thread(scorer, sample)
     if inspect.isawaitable(result):
         result = await result
-    return result if isinstance(result, dict) else {"correct": result}
+    if isinstance(result, dict):
+        return result
+    return {"correct": result}
 
 
 def reward_of(score: Score) -> float:

@@ -49,7 +49,9 @@ class MathPool:
         try:
             verdict = worker.ask(target, said, seconds)
             if verdict is None and worker.ask(target, target, seconds) is None:
-                raise ScorerError(f"no math worker could read the target {target[:80]!r} in {seconds:g} CPU seconds")
+                raise ScorerError(
+                    f"no math worker could read the target {target[:80]!r} in {seconds:g} CPU seconds"
+                )
         finally:
             self._idle.put(worker)
         return verdict
@@ -70,7 +72,10 @@ class _Worker:
         line = self._exchange(target, said, seconds)
         if not line and not self._over_limit:
             line = self._exchange(target, said, seconds)
-        verdict: bool | None = json.loads(line) if line else None
+        if line:
+            verdict: bool | None = json.loads(line)
+        else:
+            verdict = None
         return verdict
 
     def _exchange(self, target: str, said: str, seconds: float) -> bytes:
@@ -83,7 +88,10 @@ class _Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+                },
             )
         assert process.stdin is not None and process.stdout is not None
         # The worker limits its own CPU time; the wall clock only guards against a worker that does not come back.
@@ -105,7 +113,8 @@ class _Worker:
         return line
 
     def stop(self) -> None:
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None:
             return
         process.kill()
@@ -132,7 +141,9 @@ def shared_pool() -> MathPool:
 
 
 @versioned("4", inline=False)
-async def math(sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: MathPool | None = None) -> Score:
+async def math(
+    sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: MathPool | None = None
+) -> Score:
     """Is the announced answer mathematically equal to the target? Equal spelling and plain numbers are decided here,
     the rest by math-verify. An answer that cannot be compared within ``timeout`` CPU seconds is unparsed; a target that
     cannot is a failure of the scorer."""
@@ -144,22 +155,25 @@ async def math(sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: Mat
         same = _bare(said) == _bare(target)
         return found(said if same else None, same)
     workers = pool or shared_pool()
-    wanted, given = split_list(target), split_list(said.rpartition("=")[2])
+    wanted = split_list(target)
+    given = split_list(said.rpartition("=")[2])
     if len(wanted) > 1:
         # A list without brackets has no order.
-        same = len(wanted) == len(given) and await _paired(wanted, given, workers, timeout)
+        same = len(wanted) == len(given) and await _paired(wanted, given, workers, timeout=timeout)
         return found(said, same or _bare(said) == _bare(target))
-    verdict = await _equal(said, target, workers, timeout)
+    verdict = await _equal(said, target, workers, timeout=timeout)
     return found(None if verdict is None else said, bool(verdict))
 
 
 async def _equal(said: str, target: str, workers: MathPool, timeout: float) -> bool | None:
     """Whether two values are equal: by plain comparison where that decides, else by algebra."""
-    mine, theirs = _bare(said), _bare(target)
+    mine = _bare(said)
+    theirs = _bare(target)
     if mine == theirs:
         return True
     if _NUMBER.fullmatch(mine) and _NUMBER.fullmatch(theirs):
-        left, right = parse_number(mine), parse_number(theirs)
+        left = parse_number(mine)
+        right = parse_number(theirs)
         return left is not None and right is not None and left.equals(right)
     return await asyncio.to_thread(workers.equal, target, said, timeout)
 
@@ -169,7 +183,7 @@ async def _paired(wanted: list[str], given: list[str], workers: MathPool, timeou
     left = list(given)
     for target in wanted:
         for said in left:
-            if await _equal(said, target, workers, timeout):
+            if await _equal(said, target, workers, timeout=timeout):
                 left.remove(said)
                 break
         else:
@@ -179,6 +193,11 @@ async def _paired(wanted: list[str], given: list[str], workers: MathPool, timeou
 
 def _bare(text: str) -> str:
     text = _WRAP.sub(r"\1", text.strip().strip("$"))
-    text = _SPACES.sub("", text).replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac").replace("{,}", ",")
+    text = (
+        _SPACES.sub("", text)
+        .replace("\\dfrac", "\\frac")
+        .replace("\\tfrac", "\\frac")
+        .replace("{,}", ",")
+    )
     text = text.replace("\\$", "").replace("\\%", "").rstrip(".%")
     return text.removesuffix("^\\circ").removesuffix("^{\\circ}").casefold()

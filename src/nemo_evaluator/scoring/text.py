@@ -54,7 +54,10 @@ def claimed_texts(text: str) -> Iterator[str]:
                 if claim.kind is Kind.WEAK and part.count(" ", claim.start, claim.end) > _SHORT:
                     continue
                 said = committed_text(part, claim)
-                plain = unmark(unlatex(said)).strip().strip("$").strip() if said else ""
+                if said:
+                    plain = unmark(unlatex(said)).strip().strip("$").strip()
+                else:
+                    plain = ""
                 if plain:
                     yield plain
 
@@ -99,7 +102,10 @@ def fuzzy_match(sample: ScorerInput) -> Score:
     """Does the response commit to the target (or one of ``correct_answers``), as whole words? What is denied, doubted
     or taken back does not count, nor does a target that stands beside another candidate. A number is matched only by
     the number the response gives."""
-    short = _short_match(sample) if len(sample.response) <= _WHOLE else None
+    if len(sample.response) <= _WHOLE:
+        short = _short_match(sample)
+    else:
+        short = None
     if short is not None:
         return short
     text = unlatex(readable(sample.response, sample.question), boxes=True)
@@ -109,7 +115,8 @@ def fuzzy_match(sample: ScorerInput) -> Score:
     targets = targets_of(sample)
     for target in targets:
         if _NUMERIC.fullmatch(target):
-            number, wanted = extract_number(text, language=language_of(sample)), parse_number(target)
+            number = extract_number(text, language=language_of(sample))
+            wanted = parse_number(target)
             if number is not None and wanted is not None and number.equals(wanted):
                 return found(number.text, True, matched=target)
     words = [target for target in targets if not _NUMERIC.fullmatch(target)]
@@ -121,8 +128,15 @@ def fuzzy_match(sample: ScorerInput) -> Score:
     said = _shown(next(claimed_texts(text), None) or unmark(text))
     if settled != (0,):
         return found(said, False)
-    whole = f" {normalise(unmark(text))} " if len(words) > 1 else ""
-    return found(said, True, matched=next((one for one in words if whole and f" {normalise(one)} " in whole), words[0]))
+    if len(words) > 1:
+        whole = f" {normalise(unmark(text))} "
+    else:
+        whole = ""
+    return found(
+        said,
+        True,
+        matched=next((one for one in words if whole and f" {normalise(one)} " in whole), words[0]),
+    )
 
 
 def _short_match(sample: ScorerInput) -> Score | None:
@@ -130,11 +144,15 @@ def _short_match(sample: ScorerInput) -> Score | None:
     said = _PLAIN.fullmatch(sample.response)
     if said is None:
         return None
-    plain, targets = normalise(said["said"]), targets_of(sample)
+    plain = normalise(said["said"])
+    targets = targets_of(sample)
     wanted = [normalise(target) for target in targets]
     if plain in wanted:
         return found(said["said"], True, matched=targets[wanted.index(plain)])
-    if any(one in plain or _NUMERIC.fullmatch(one) for one in wanted) or SCAN.search(said["said"]) is not None:
+    if (
+        any(one in plain or _NUMERIC.fullmatch(one) for one in wanted)
+        or SCAN.search(said["said"]) is not None
+    ):
         return None
     return found(said["said"], False)
 
@@ -173,7 +191,8 @@ def token_f1(prediction: str, target: str) -> float:
 
 def word_f1(said: str, wanted: str) -> float:
     """Overlap of the words of two normalised texts; an empty one equals only another empty one."""
-    mine, theirs = said.split(), wanted.split()
+    mine = said.split()
+    theirs = wanted.split()
     if not mine or not theirs:
         return float(mine == theirs)
     return 2 * sum((Counter(mine) & Counter(theirs)).values()) / (len(mine) + len(theirs))
@@ -193,4 +212,8 @@ def f1(sample: ScorerInput) -> Score:
 @versioned("1")
 def needs_judge(sample: ScorerInput) -> Score:
     """Leave the verdict to a judge: the row fails with cause ``judge`` when none is configured."""
-    return {"correct": False, "needs_judge": True, "extracted": prepare(sample.response).strip()[:500]}
+    return {
+        "correct": False,
+        "needs_judge": True,
+        "extracted": prepare(sample.response).strip()[:500],
+    }

@@ -75,7 +75,9 @@ def scorer_version(scorer: Callable[..., Any]) -> str:
             source = inspect.getsource(scorer if inspect.isroutine(scorer) else type(scorer))
         except (OSError, TypeError):
             code = getattr(scorer, "__code__", None)
-            source = repr((code.co_code, code.co_consts, code.co_names) if code is not None else type(scorer))
+            source = repr(
+                (code.co_code, code.co_consts, code.co_names) if code is not None else type(scorer)
+            )
         version = digest_parts(source, *_imported(scorer))[:12]
     return f"{name}@{version}+{SCORING_VERSION}"
 
@@ -83,13 +85,18 @@ def scorer_version(scorer: Callable[..., Any]) -> str:
 def _imported(scorer: Callable[..., Any]) -> list[str]:
     """The identity of the rest of a user's file and of what it imports; none for code without a file."""
     try:
-        file = inspect.getsourcefile(inspect.unwrap(scorer) if inspect.isroutine(scorer) else type(scorer))
+        file = inspect.getsourcefile(
+            inspect.unwrap(scorer) if inspect.isroutine(scorer) else type(scorer)
+        )
     except TypeError:
         file = None
     if file is None or not Path(file).is_file():
         return []
     path = Path(file)
-    return [digest_parts(path.read_text(encoding="utf-8", errors="replace")), imported_sources([path]).digest()]
+    return [
+        digest_parts(path.read_text(encoding="utf-8", errors="replace")),
+        imported_sources([path]).digest(),
+    ]
 
 
 def found(extracted: str | None, correct: bool | float, **details: Any) -> Score:

@@ -91,7 +91,9 @@ def _end(container: str, grace: float) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run the command until it ends or the lifeline breaks; the exit code is the command's own."""
-    lifeline, grace, command = int(arguments[0]), float(arguments[1]), arguments[2:]
+    lifeline = int(arguments[0])
+    grace = float(arguments[1])
+    command = arguments[2:]
     container = os.environ.pop("NEL_GUARD_CONTAINER", "")
     os.environ[MARK] = str(os.getpid())
     kept = [int(word) for word in os.environ.pop("NEL_GUARD_FDS", "").split(",") if word]
@@ -103,7 +105,9 @@ def main(arguments: list[str]) -> int:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
         # This process has one thread, so the hook is safe; it covers the death of the guard itself.
-        server = subprocess.Popen(command, pass_fds=kept, preexec_fn=lambda: _prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
+        server = subprocess.Popen(
+            command, pass_fds=kept, preexec_fn=lambda: _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        )
     except OSError as error:
         print(f"cannot start {command[0]}: {error.strerror}", file=sys.stderr)
         return 127
@@ -111,7 +115,10 @@ def main(arguments: list[str]) -> int:
         os.close(fd)
     while True:
         ready, _, _ = select.select([lifeline, woken], [], [])
-        numbers = os.read(woken, 1024) if woken in ready else b""
+        if woken in ready:
+            numbers = os.read(woken, 1024)
+        else:
+            numbers = b""
         code = _reap().get(server.pid)
         if code is not None:
             _take_down(grace)

@@ -10,7 +10,9 @@ from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.servers.launch import Launch
 
 
-def docker_argv(launch: Launch, container: str, env_file: str, labels: Sequence[str] = ()) -> list[str]:
+def docker_argv(
+    launch: Launch, container: str, env_file: str, labels: Sequence[str] = ()
+) -> list[str]:
     """``docker run`` in the foreground: its output is the server's log, its exit code the server's. ``env_file`` holds
     ``launch.env`` (see ``env_file_text``). The port is published on loopback only."""
     assert launch.image, "the plan was made for a place without containers"
@@ -25,7 +27,8 @@ def docker_argv(launch: Launch, container: str, env_file: str, labels: Sequence[
     if launch.gpus is None:
         argv += ["--gpus", "all"]
     elif isinstance(launch.gpus, int):
-        argv += ["--gpus", str(launch.gpus)] if launch.gpus else []
+        if launch.gpus:
+            argv += ["--gpus", str(launch.gpus)]
     elif launch.gpus:
         # A list inside the option's own list, hence the quotes.
         argv += ["--gpus", f'"device={",".join(map(str, launch.gpus))}"']
@@ -39,7 +42,9 @@ def env_file_text(env: dict[str, str]) -> str:
     lines: list[str] = []
     for name, value in env.items():
         if any(character in value for character in "\r\n\0"):
-            raise UsageError(f"the variable {name} holds a line break, which containers cannot be given")
+            raise UsageError(
+                f"the variable {name} holds a line break, which containers cannot be given"
+            )
         lines.append(f"{env_name(name)}={value}\n")
     return "".join(lines)
 
@@ -59,22 +64,46 @@ def srun_argv(launch: Launch, step: Step) -> list[str]:
     """``srun`` with one task on each of the server's nodes; when one of them ends badly, all end. The values of
     ``launch.env`` are to be in the environment of ``srun``."""
     nodes = str(launch.nodes)
-    argv = ["srun", "--overlap", "--mem=0", "--nodes", nodes, "--ntasks", nodes, "--kill-on-bad-exit=1"]
-    argv += [f"--het-group={step.het_group}"] if step.het_group is not None else []
+    argv = [
+        "srun",
+        "--overlap",
+        "--mem=0",
+        "--nodes",
+        nodes,
+        "--ntasks",
+        nodes,
+        "--kill-on-bad-exit=1",
+    ]
+    if step.het_group is not None:
+        argv += [f"--het-group={step.het_group}"]
     argv += ["--nodelist", step.nodelist] if step.nodelist else []
     image = launch.image
-    mounts = list(dict.fromkeys([mount(volume, commas=False) for volume in [*step.mounts, *launch.mounts]]))
+    mounts = list(
+        dict.fromkeys([mount(volume, commas=False) for volume in [*step.mounts, *launch.mounts]])
+    )
     names = [env_name(name) for name in launch.env]
     if image and step.container == "pyxis":
         argv += ["--container-image", image]
-        argv += [f"--container-mounts={','.join(mounts)}"] if mounts else []
+        if mounts:
+            argv += [f"--container-mounts={','.join(mounts)}"]
         argv += ["--container-mount-home" if step.mount_home else "--no-container-mount-home"]
         argv += ["--container-entrypoint"] if launch.entrypoint else []
         # Without this the image's own values would win.
-        argv += [f"--container-env={','.join(names)}"] if names else []
+        if names:
+            argv += [f"--container-env={','.join(names)}"]
     elif image and step.container == "apptainer":
-        argv += ["apptainer", "run" if launch.entrypoint else "exec", *(["--nv"] if launch.gpus != 0 else [])]
-        argv += [word for volume in mounts for word in ("--bind", volume)]
+        argv += [
+            "apptainer",
+            "run" if launch.entrypoint else "exec",
+            *(["--nv"] if launch.gpus != 0 else []),
+        ]
+        for volume in mounts:
+            for word in ("--bind", volume):
+                argv.append(word)
         argv += [] if step.mount_home else ["--no-home"]
-        argv += [image if "/" in image[:1] or "://" in image or image.endswith(".sif") else f"docker://{image}"]
+        argv += [
+            image
+            if "/" in image[:1] or "://" in image or image.endswith(".sif")
+            else f"docker://{image}"
+        ]
     return [*argv, *launch.argv]

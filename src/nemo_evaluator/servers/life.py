@@ -26,7 +26,8 @@ else:
     aiohttp = Lazy("aiohttp")
 
 E = TypeVar("E", bound=TransportError)
-_POLL_FIRST, _POLL_LAST = 0.05, 1.0
+_POLL_FIRST = 0.05
+_POLL_LAST = 1.0
 # Seconds for a question about health.
 _ASK: Final = 5.0
 _SAY_EVERY: Final = 10.0
@@ -107,11 +108,16 @@ class Server(ABC):
         self._crashes += 1
         if self._crashes > self.launch.restarts:
             raise error
-        say(f"{error.message}\nStarting {self.name} again ({self._crashes} of {self.launch.restarts})")
+        say(
+            f"{error.message}\nStarting {self.name} again ({self._crashes} of {self.launch.restarts})"
+        )
 
     async def _wait_ready(self, say: Say, started: float) -> None:
-        launch, pause = self.launch, _POLL_FIRST
-        deadline, next_word, healthy = started + launch.startup_timeout, started + _SAY_EVERY, False
+        launch = self.launch
+        pause = _POLL_FIRST
+        deadline = started + launch.startup_timeout
+        next_word = started + _SAY_EVERY
+        healthy = False
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ASK)) as session:
             while True:
                 if self._exit_code() is not None:
@@ -123,17 +129,27 @@ class Server(ABC):
                     return
                 now = time.monotonic()
                 if now >= deadline:
-                    what = "was healthy, but answered no token," if healthy else "was not ready"
-                    raise self._failed(f"{what} after {launch.startup_timeout:g} s (startup_timeout)", TransportError)
+                    if healthy:
+                        what = "was healthy, but answered no token,"
+                    else:
+                        what = "was not ready"
+                    raise self._failed(
+                        f"{what} after {launch.startup_timeout:g} s (startup_timeout)",
+                        TransportError,
+                    )
                 if now >= next_word:
-                    say(f"{self.name}: still starting after {now - started:.0f} s; log: {self.log_path}")
+                    say(
+                        f"{self.name}: still starting after {now - started:.0f} s; log: {self.log_path}"
+                    )
                     next_word = now + max(_SAY_EVERY, now - started)
                 await asyncio.sleep(min(pause, deadline - now))
                 pause = min(pause * 1.5, _POLL_LAST)
 
     def crash(self) -> CrashError | None:
         """How it ended by itself; None while it runs."""
-        return self._crashed() if self._exit_code() is not None else None
+        if self._exit_code() is not None:
+            return self._crashed()
+        return None
 
     def _crashed(self) -> CrashError:
         return self._failed(f"exited with code {self._exit_code()}", CrashError)
@@ -144,12 +160,19 @@ class Server(ABC):
             with self.log_path.open("rb") as log:
                 log.seek(max(0, self.log_path.stat().st_size - _TAIL_BYTES))
                 lines = log.read().decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
-        tail = "\n".join(f"  | {scrub(line.rstrip())[-_TAIL_WIDTH:]}" for line in lines) or "  (the log is empty)"
-        return kind(f"service {self.name!r} {what}; last lines:\n{tail}", hint=f"full log: {self.log_path}")
+        tail = (
+            "\n".join(f"  | {scrub(line.rstrip())[-_TAIL_WIDTH:]}" for line in lines)
+            or "  (the log is empty)"
+        )
+        return kind(
+            f"service {self.name!r} {what}; last lines:\n{tail}", hint=f"full log: {self.log_path}"
+        )
 
 
 def _headers(key: Secret | None) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key.reveal()}"} if key else {}
+    if key:
+        return {"Authorization": f"Bearer {key.reveal()}"}
+    return {}
 
 
 async def answers(session: aiohttp.ClientSession, urls: Sequence[str], key: Secret | None) -> bool:
@@ -169,7 +192,8 @@ async def answers_a_token(session: aiohttp.ClientSession, launch: Launch, bound:
     if launch.model is None:
         return True
     body = {"model": launch.model, **_ONE_TOKEN[launch.protocol]}
-    url, timeout = f"{launch.url}{PATHS[launch.protocol]}", aiohttp.ClientTimeout(total=bound)
+    url = f"{launch.url}{PATHS[launch.protocol]}"
+    timeout = aiohttp.ClientTimeout(total=bound)
     try:
         async with session.post(
             url, json=body, headers=_headers(launch.api_key), proxy=proxy_url(url), timeout=timeout

@@ -58,18 +58,26 @@ class ManagedServer(Server):
     async def _begin(self) -> None:
         if port_is_busy(self.launch.port, self.launch.host):
             hint = f"stop what listens there, or choose another services.{self.name}.port"
-            raise TransportError(f"service {self.name!r}: port {self.launch.port} is busy", hint=hint)
+            raise TransportError(
+                f"service {self.name!r}: port {self.launch.port} is busy", hint=hint
+            )
         self._code = None
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         lifeline, self._lifeline = os.pipe()
-        launch, env = self.launch, {**os.environ, "PYTHONUNBUFFERED": "1"}
+        launch = self.launch
+        env = {**os.environ, "PYTHONUNBUFFERED": "1"}
         if launch.image is None:
-            argv, told = launch.argv, launch.api_key.reveal() + "\n" if launch.api_key else ""
+            argv = launch.argv
+            if launch.api_key:
+                told = launch.api_key.reveal() + "\n"
+            else:
+                told = ""
             env |= launch.env
         else:
             container = f"nel-{safe_name(self.name)}-{secrets.token_hex(4)}"
             labels = [f"nel.owner={owner_label()}", f"nel.sandbox=service {self.name}"]
-            argv, told = docker_argv(launch, container, "/dev/fd/{secret_fd}", labels), env_file_text(launch.env)
+            argv = docker_argv(launch, container, "/dev/fd/{secret_fd}", labels=labels)
+            told = env_file_text(launch.env)
             env["NEL_GUARD_CONTAINER"] = container
         argv, carried = _without_script(argv)
         env |= carried
@@ -81,14 +89,21 @@ class ManagedServer(Server):
                 pipe.write(told.encode())
             kept.append(secret)
             argv = [word.replace("{secret_fd}", str(secret)) for word in argv]
-            env |= {name: text.replace("{secret_fd}", str(secret)) for name, text in carried.items()}
+            for name, text in carried.items():
+                env[name] = text.replace("{secret_fd}", str(secret))
             env["NEL_GUARD_FDS"] = str(secret)
         try:
             # A server may print its own settings.
             self._log = ServerLog(self.log_path)
             try:
                 self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-P", "-m", _GUARD, str(lifeline), str(launch.stop_grace), *argv),
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    _GUARD,
+                    str(lifeline),
+                    str(launch.stop_grace),
+                    *argv,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=self._log.pipe,
                     stderr=self._log.pipe,
@@ -103,7 +118,9 @@ class ManagedServer(Server):
                 os.close(fd)
 
     def _exit_code(self) -> int | None:
-        return self._process.returncode if self._process is not None else self._code
+        if self._process is not None:
+            return self._process.returncode
+        return self._code
 
     async def _ended(self) -> None:
         assert self._process is not None
@@ -115,7 +132,8 @@ class ManagedServer(Server):
         return super()._crashed()
 
     async def stop(self) -> None:
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None

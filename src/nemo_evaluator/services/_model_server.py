@@ -62,7 +62,9 @@ class Planned(Generic[S]):
     @property
     def model(self) -> str:
         """What the server is told to load: a folder of the host is mounted at ``/model``."""
-        return "/model" if self.site.contained and self.service.model.startswith("/") else self.service.model
+        if self.site.contained and self.service.model.startswith("/"):
+            return "/model"
+        return self.service.model
 
     @property
     def listening(self) -> list[str]:
@@ -73,13 +75,17 @@ class Planned(Generic[S]):
     @property
     def gpus(self) -> Sequence[int] | int | None:
         """Its GPUs. Replicas on one machine share the list that was given, or count on from each other."""
-        gpus, replicas, replica = self.service.gpus, self.service.replicas, self.site.replica
+        gpus = self.service.gpus
+        replicas = self.service.replicas
+        replica = self.site.replica
         if self.site.kind == "slurm" or not gpus:
             return gpus
         if isinstance(gpus, list):
             share = len(gpus) // replicas
             return gpus[replica * share : (replica + 1) * share]
-        return range(replica * gpus, (replica + 1) * gpus) if replicas > 1 else gpus
+        if replicas > 1:
+            return range(replica * gpus, (replica + 1) * gpus)
+        return gpus
 
     @property
     def setup(self) -> list[str]:
@@ -88,7 +94,9 @@ class Planned(Generic[S]):
 
     def engine_flags(self, *names: str) -> list[str]:
         """Sizes (tensor, pipeline, data) and parsers (reasoning, tools) that are set, under these flags."""
-        return flags({flag: getattr(self.service, key) for flag, key in zip(names, _ENGINE, strict=True)})
+        return flags(
+            {flag: getattr(self.service, key) for flag, key in zip(names, _ENGINE, strict=True)}
+        )
 
     def keyed_module(self, module: str, arguments: Sequence[str]) -> list[str]:
         """``python -m module`` with ``--api-key`` in no process list."""
@@ -98,22 +106,32 @@ class Planned(Generic[S]):
 
     def needs_image(self) -> None:
         """Refuse a service that only exists as a container where it has none."""
-        kind, image = self.service.type, f"services.{self.name}.image"
+        kind = self.service.type
+        image = f"services.{self.name}.image"
         if not self.service.image:
-            raise UsageError(f"services.{self.name}: {kind} runs in a container", hint=f"give {image}")
+            raise UsageError(
+                f"services.{self.name}: {kind} runs in a container", hint=f"give {image}"
+            )
         if not self.site.contained:
-            raise UsageError(f"services.{self.name}: {kind} runs in a container, and this cluster runs none")
+            raise UsageError(
+                f"services.{self.name}: {kind} runs in a container, and this cluster runs none"
+            )
 
     def refuse(self, key: str, hint: str) -> None:
         """Refuse a setting that this kind of server has no word for."""
         if getattr(self.service, key) != type(self.service).model_fields[key].default:
-            raise UsageError(f"services.{self.name}.{key}: this kind of server does not take it", hint=hint)
+            raise UsageError(
+                f"services.{self.name}.{key}: this kind of server does not take it", hint=hint
+            )
 
     def refuse_nodes(self, nodes: int) -> None:
         """Several nodes are a cluster's to give."""
         if nodes > 1 and self.site.kind != "slurm":
             hint = "use cluster.type: slurm, or start the server yourself and give its URL as type: api"
-            raise UsageError(f"services.{self.name}.num_nodes: a server over {nodes} nodes needs a cluster", hint=hint)
+            raise UsageError(
+                f"services.{self.name}.num_nodes: a server over {nodes} nodes needs a cluster",
+                hint=hint,
+            )
 
     def launch(
         self,
@@ -129,7 +147,9 @@ class Planned(Generic[S]):
         """The plan. ``image`` is the one to take when the service names none; ``key`` the variable in which the server
         takes its key where a pipe cannot reach it (None: it cannot ask for one). ``lines`` of shell stand before the
         command, after those of the config; None: both are in it already."""
-        service, site, variables = self.service, self.site, dict[str, str]()
+        service = self.service
+        site = self.site
+        variables = dict[str, str]()
         shell = [] if lines is None else [*self.setup, *lines]
         nodes = nodes or service.num_nodes
         self.refuse_nodes(nodes)
@@ -141,13 +161,17 @@ class Planned(Generic[S]):
             )
         # A container sees no other GPUs than its own.
         if self.gpus is not None and site.kind != "docker":
-            mine = range(self.gpus) if isinstance(self.gpus, int) else self.gpus
+            if isinstance(self.gpus, int):
+                mine: Sequence[int] = range(self.gpus)
+            else:
+                mine = self.gpus
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, mine))
         variables |= {**(env or {}), **service.extra_env}
         if key and not site.here:
             variables[key] = site.token.reveal()
         mounts = [*service.container_mounts]
-        mounts += [f"{service.model}:{self.model}:ro"] if self.model != service.model else []
+        if self.model != service.model:
+            mounts += [f"{service.model}:{self.model}:ro"]
         return launch_of(
             service,
             in_shell(shell, [f"exec {joined(argv)}"]) if shell else list(argv),
@@ -177,12 +201,20 @@ class ModelServer(ABC, Generic[S]):
 
     def identity(self, service: S) -> JsonDict:
         """Model and arguments; on how many GPUs, and which, the server runs does not change what the model is."""
-        known: JsonDict = {"type": service.type, "model": service.model, "extra_args": service.extra_args}
-        further = {key: getattr(service, key, None) for key in ("image", "reasoning_parser", "tool_parser")}
+        known: JsonDict = {
+            "type": service.type,
+            "model": service.model,
+            "extra_args": service.extra_args,
+        }
+        further: dict[str, Any | None] = {}
+        for key in ("image", "reasoning_parser", "tool_parser"):
+            further[key] = getattr(service, key, None)
         return known | {key: value for key, value in further.items() if value}
 
 
-def launch_of(service: Any, argv: Sequence[str], port: int, *, nodes: int = 1, **more: Any) -> Launch:
+def launch_of(
+    service: Any, argv: Sequence[str], port: int, *, nodes: int = 1, **more: Any
+) -> Launch:
     """A plan with what a service says of its life and its place."""
     life = {key: getattr(service, key) for key in ("startup_timeout", "stop_grace", "restarts")}
     pools = [(service.node_pool, nodes)] if service.node_pool else ()
@@ -190,13 +222,27 @@ def launch_of(service: Any, argv: Sequence[str], port: int, *, nodes: int = 1, *
 
 
 def helper_launch(
-    service: HelperService, site: Site, argv: Sequence[str], health: Sequence[str], *, mounts: Sequence[str] = ()
+    service: HelperService,
+    site: Site,
+    argv: Sequence[str],
+    health: Sequence[str],
+    *,
+    mounts: Sequence[str] = (),
 ) -> Launch:
     """The plan of a server that is no model."""
-    image, env = service.image if site.contained else None, {"PORT": str(service.port)}
+    image = service.image if site.contained else None
+    env = {"PORT": str(service.port)}
     mounts = mounts if image else ()
     return launch_of(
-        *(service, argv, service.port), base_path="", health_paths=health, env=env, image=image, mounts=mounts, gpus=0
+        service,
+        argv,
+        service.port,
+        base_path="",
+        health_paths=health,
+        env=env,
+        image=image,
+        mounts=mounts,
+        gpus=0,
     )
 
 
@@ -207,7 +253,12 @@ def in_shell(before: Sequence[str], lines: Sequence[str]) -> list[str]:
 
 def filled(name: str, **values: object) -> list[str]:
     """The lines of a file under ``data``, with the values in their places."""
-    return (Path(__file__).parent / "data" / name).read_text(encoding="utf-8").format(**values).splitlines()
+    return (
+        (Path(__file__).parent / "data" / name)
+        .read_text(encoding="utf-8")
+        .format(**values)
+        .splitlines()
+    )
 
 
 def python_with(module: str) -> str:
@@ -225,4 +276,9 @@ def python_with(module: str) -> str:
 
 def flags(values: Mapping[str, object]) -> list[str]:
     """Those flags that have a value."""
-    return [word for flag, value in values.items() if value is not None for word in (flag, str(value))]
+    results: list[str] = []
+    for flag, value in values.items():
+        if value is not None:
+            for word in (flag, str(value)):
+                results.append(word)
+    return results

@@ -15,7 +15,10 @@ if _OPENMP.exists():
 try:
     import xllamacpp
 except ImportError as error:
-    sys.exit(f"xllamacpp does not load: {error}" + ("; apt-get install libgomp1" if "libgomp" in str(error) else ""))
+    sys.exit(
+        f"xllamacpp does not load: {error}"
+        + ("; apt-get install libgomp1" if "libgomp" in str(error) else "")
+    )
 
 
 def main() -> None:
@@ -35,7 +38,10 @@ def main() -> None:
     params.n_ctx = wanted.ctx_size
     params.n_parallel = wanted.parallel
     file = wanted.api_key_file
-    params.api_keys = Path(file).read_text().split() if file else [os.environ.pop("LLAMA_API_KEY")]
+    if file:
+        params.api_keys = Path(file).read_text().split()
+    else:
+        params.api_keys = [os.environ.pop("LLAMA_API_KEY")]
     for cpu in (params.cpuparams, params.cpuparams_batch):
         cpu.n_threads = wanted.threads
         cpu.poll = 0

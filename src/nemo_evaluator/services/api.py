@@ -14,10 +14,18 @@ class ApiService(ModelService):
     """A model behind a URL that somebody else keeps up."""
 
     type: Literal["api"] = "api"
-    url: Url = Field(description="Full URL of the endpoint, such as `https://host/v1/chat/completions`.")
-    model: str | None = Field(None, description="Model name in requests; null: the name of the service.")
-    api_key: SecretText | None = Field(None, description="Key; write `${VARIABLE}`, never the key itself.")
-    health_path: Later[str] = Field(None, description="Path that answers 200 when the server is up.")
+    url: Url = Field(
+        description="Full URL of the endpoint, such as `https://host/v1/chat/completions`."
+    )
+    model: str | None = Field(
+        None, description="Model name in requests; null: the name of the service."
+    )
+    api_key: SecretText | None = Field(
+        None, description="Key; write `${VARIABLE}`, never the key itself."
+    )
+    health_path: Later[str] = Field(
+        None, description="Path that answers 200 when the server is up."
+    )
 
     def model_id(self, name: str) -> str:
         """The model that the config names."""
@@ -30,7 +38,9 @@ class ApiService(ModelService):
             self.protocol = spoken
         elif spoken is not None and spoken != self.protocol:
             warnings.warn(
-                f"the URL path speaks of {spoken}, the protocol is {self.protocol}", UserWarning, stacklevel=2
+                f"the URL path speaks of {spoken}, the protocol is {self.protocol}",
+                UserWarning,
+                stacklevel=2,
             )
         return self
 

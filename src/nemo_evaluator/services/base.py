@@ -78,7 +78,8 @@ def plan_service(name: str, service: Any, site: Site | None = None) -> list[Laun
     ``site`` they are for this machine: in a container when the service has an image. Raises a NelError with the fix
     when the service cannot run there."""
     site = site or Site("docker" if getattr(service, "image", None) else "process")
-    kind, token = SERVICES.build(service.type), Site().token
+    kind = SERVICES.build(service.type)
+    token = Site().token
     sites = [replace(site, replica=number, token=token) for number in range(replicas_of(service))]
     return [kind.plan(name, service, one) for one in sites]
 
@@ -86,7 +87,9 @@ def plan_service(name: str, service: Any, site: Site | None = None) -> list[Laun
 def named_plans(name: str, service: Any, site: Site | None = None) -> dict[str, Launch]:
     """The same by the names of the servers: the service's own, numbered where there are several."""
     plans = plan_service(name, service, site)
-    return {name if len(plans) == 1 else f"{name}-{number}": plan for number, plan in enumerate(plans)}
+    return {
+        name if len(plans) == 1 else f"{name}-{number}": plan for number, plan in enumerate(plans)
+    }
 
 
 def replicas_of(service: Any) -> int:

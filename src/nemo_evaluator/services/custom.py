@@ -30,7 +30,9 @@ class Custom:
         """The class's own plan."""
         launch = _kind(service).plan(name, service, site)
         if not isinstance(launch, Launch):
-            raise UsageError(f"{service.class_path}.plan must return a Launch, not a {type(launch).__name__}")
+            raise UsageError(
+                f"{service.class_path}.plan must return a Launch, not a {type(launch).__name__}"
+            )
         return launch
 
     def identity(self, service: CustomService) -> JsonDict:
@@ -44,7 +46,9 @@ def _kind(service: CustomService) -> ServiceKind:
     missing = [name for name in ("plan", "identity") if not callable(getattr(kind, name, None))]
     if missing:
         hint = "see nemo_evaluator.services.ServiceKind: plan(name, service, site) and identity(service)"
-        raise UsageError(f"{service.class_path} is not a service: it lacks {' and '.join(missing)}", hint=hint)
+        raise UsageError(
+            f"{service.class_path} is not a service: it lacks {' and '.join(missing)}", hint=hint
+        )
     return cast(ServiceKind, kind)
 
 

@@ -17,7 +17,8 @@ class DockerModelService(ManagedService):
 
     type: Literal["docker_model"] = "docker_model"
     command: list[ShellText] = Field(
-        default_factory=no_items, description="Command in the container, before `extra_args`; empty: the image's own."
+        default_factory=no_items,
+        description="Command in the container, before `extra_args`; empty: the image's own.",
     )
 
 
@@ -27,11 +28,15 @@ class DockerModel(ModelServer[DockerModelService]):
     def launch(self, server: Planned[DockerModelService]) -> Launch:
         server.needs_image()
         for size in ("tensor", "pipeline", "data"):
-            server.refuse(f"{size}_parallel_size", "say it in extra_args, in the words of the server")
+            server.refuse(
+                f"{size}_parallel_size", "say it in extra_args, in the words of the server"
+            )
         server.refuse("num_nodes", "use replicas")
         service = server.service
         env = {"PORT": str(server.port), "MODEL_NAME": service.model_id(server.name)}
-        return server.launch([*service.command, *service.extra_args], env=env, entrypoint=not service.command)
+        return server.launch(
+            [*service.command, *service.extra_args], env=env, entrypoint=not service.command
+        )
 
     def identity(self, service: DockerModelService) -> JsonDict:
         """The image, and what it is told."""

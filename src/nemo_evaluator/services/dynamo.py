@@ -23,20 +23,28 @@ from nemo_evaluator.services._model_server import (
     python_with,
 )
 
-_NATS, _ETCD, _RENDEZVOUS = 4222, 2379, 29500
+_NATS = 4222
+_ETCD = 2379
+_RENDEZVOUS = 29500
 _IMAGE: Final = "nvcr.io/nvidia/ai-dynamo/sglang-runtime:1.1.1-cuda13"
 
 
 class DynamoWorkers(Model):
     """The prefill or the decode workers of a disaggregated Dynamo deployment."""
 
-    tensor_parallel_size: Positive | None = Field(None, description="GPUs over which a layer is split.")
-    pipeline_parallel_size: Positive | None = Field(None, description="Stages into which the layers are split.")
+    tensor_parallel_size: Positive | None = Field(
+        None, description="GPUs over which a layer is split."
+    )
+    pipeline_parallel_size: Positive | None = Field(
+        None, description="Stages into which the layers are split."
+    )
     data_parallel_size: Positive | None = Field(None, description="Copies of the model.")
     num_nodes: Positive = Field(1, description="Nodes of one worker.")
     num_workers: Positive = Field(1, description="Number of workers.")
     node_pool: Line | None = Field(None, description="Node pool of the cluster.")
-    extra_args: list[ShellText] = Field(default_factory=no_items, description="Further arguments of the worker.")
+    extra_args: list[ShellText] = Field(
+        default_factory=no_items, description="Further arguments of the worker."
+    )
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the worker.")
 
 
@@ -51,7 +59,9 @@ class DynamoService(EngineService):
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:
         if (self.prefill is None) != (self.decode is None):
-            raise PydanticCustomError("half_split", "prefill and decode go together: give both or none")
+            raise PydanticCustomError(
+                "half_split", "prefill and decode go together: give both or none"
+            )
         return self
 
 
@@ -70,23 +80,39 @@ class Dynamo(ModelServer[DynamoService]):
     frontend beside the first worker, the others where they belong."""
 
     def launch(self, server: Planned[DynamoService]) -> Launch:
-        service, workers = server.service, list(_workers(server.service))
+        service = server.service
+        workers = list(_workers(server.service))
         spread = server.site.kind == "slurm"
-        nodes = workers[-1].first + workers[-1].settings.num_nodes if spread else 1
+        if spread:
+            nodes = workers[-1].first + workers[-1].settings.num_nodes
+        else:
+            nodes = 1
         for worker in workers:
             server.refuse_nodes(worker.settings.num_nodes)
         if server.site.here:
             python_with("dynamo.frontend")
-        lines = list(NODE_LINES) if spread else ["rank=0", "head=127.0.0.1", "hosts=(127.0.0.1)"]
+        if spread:
+            lines = list(NODE_LINES)
+        else:
+            lines = ["rank=0", "head=127.0.0.1", "hosts=(127.0.0.1)"]
         lines += filled("dynamo.sh", port=server.port, nats=_NATS, etcd=_ETCD)
         lines += [_started(server, worker, spread) for worker in workers]
         # When one part ends, the deployment has ended: whoever watches takes the rest down.
         argv = in_shell(server.setup, [*lines, "wait -n"])
         launch = server.launch(argv, image=_IMAGE, lines=None, nodes=nodes)
-        pools = [(worker.settings.node_pool or service.node_pool, worker.settings.num_nodes) for worker in workers]
+        pools: list[tuple[str | None, int]] = []
+        for worker in workers:
+            pools.append(
+                (worker.settings.node_pool or service.node_pool, worker.settings.num_nodes)
+            )
         own = [(one.role, one.settings.extra_env) for one in workers if one.role]
-        env = {f"NEL_{role}_{key}": value for role, given in own for key, value in given.items()}
-        return replace(launch, env=launch.env | env, pools=[(pool, count) for pool, count in pools if pool])
+        env: dict[str, str] = {}
+        for role, given in own:
+            for key, value in given.items():
+                env[f"NEL_{role}_{key}"] = value
+        return replace(
+            launch, env=launch.env | env, pools=[(pool, count) for pool, count in pools if pool]
+        )
 
     def identity(self, service: DynamoService) -> JsonDict:
         """The model and how it is served."""
@@ -98,16 +124,18 @@ class Dynamo(ModelServer[DynamoService]):
 def _workers(service: DynamoService) -> Iterator[_Worker]:
     first = 0
     if service.prefill is None or service.decode is None:
-        yield _Worker("", 0, 0, service)
+        yield _Worker("", 0, 0, settings=service)
         return
     for role, settings in (("prefill", service.prefill), ("decode", service.decode)):
         for number in range(settings.num_workers):
-            yield _Worker(role, number, first, settings)
+            yield _Worker(role, number, first, settings=settings)
             first += settings.num_nodes
 
 
 def _started(server: Planned[DynamoService], worker: _Worker, spread: bool) -> str:
-    service, settings, base = server.service, worker.settings, server.port
+    service = server.service
+    settings = worker.settings
+    base = server.port
     # Workers of one machine share its ports and its GPUs.
     shift = 0 if spread else 10 * worker.first
     argv = ["python3", "-m", "dynamo.sglang", "--model-path", server.model]

@@ -21,7 +21,9 @@ class GymService(HelperService):
     type: Literal["gym"] = "gym"
     role: ClassVar[Role] = "gym"
     url: Url | None = Field(None, description="URL of a running server; null: we start one.")
-    benchmark: Argument | None = Field(None, description="Benchmark that the started server offers.")
+    benchmark: Argument | None = Field(
+        None, description="Benchmark that the started server offers."
+    )
     server_cmd: ShellText | None = Field(None, description="Command that starts the server.")
 
 
@@ -31,18 +33,40 @@ class Gym:
     def plan(self, name: str, service: GymService, site: Site) -> Launch:
         """``server_cmd`` through the shell, with ``PORT`` in its environment; else ``nel serve`` with the benchmark."""
         if service.server_cmd:
-            return helper_launch(service, site, ["bash", "-c", service.server_cmd], ("/health", "/openapi.json"))
+            return helper_launch(
+                service,
+                site,
+                ["bash", "-c", service.server_cmd],
+                health=("/health", "/openapi.json"),
+            )
         if not service.benchmark or not site.here:
-            what = "a benchmark is served on this machine alone" if service.benchmark else "there is nothing to start"
+            if service.benchmark:
+                what = "a benchmark is served on this machine alone"
+            else:
+                what = "there is nothing to start"
             hint = f"give services.{name}.server_cmd{'' if service.benchmark else ', benchmark'} or url"
             raise UsageError(f"services.{name}: {what}", hint=hint)
-        words = ["-m", "nemo_evaluator.cli.main", "serve", "--gym-compat", "--no-token", "--port", str(service.port)]
-        return helper_launch(service, site, [sys.executable, *words, "-b", service.benchmark], ("/health",))
+        words = [
+            "-m",
+            "nemo_evaluator.cli.main",
+            "serve",
+            "--gym-compat",
+            "--no-token",
+            "--port",
+            str(service.port),
+        ]
+        return helper_launch(
+            service, site, [sys.executable, *words, "-b", service.benchmark], health=("/health",)
+        )
 
     def identity(self, service: GymService) -> JsonDict:
         """The command that defines what the server offers."""
         given = {"image": service.image, "benchmark": service.benchmark}
-        return {"type": "gym", "server_cmd": service.server_cmd, **{k: v for k, v in given.items() if v}}
+        return {
+            "type": "gym",
+            "server_cmd": service.server_cmd,
+            **{k: v for k, v in given.items() if v},
+        }
 
 
 KIND: Final = Kind(GymService, Gym)

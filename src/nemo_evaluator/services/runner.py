@@ -33,7 +33,8 @@ async def start_services(
     job of a cluster servers are steps of that job (``steps.py``). Logs go to ``logs/server-<name>.log``. Raises
     a NelError when a service cannot be started or is not up; those already up are stopped first.
     """
-    say, services = say or partial(print, file=sys.stderr, flush=True), config.services
+    say = say or partial(print, file=sys.stderr, flush=True)
+    services = config.services
     managed = {name: service for name, service in services.items() if is_managed(service)}
     planned: dict[str, ServerGroup] = {}
     if managed:
@@ -47,11 +48,12 @@ async def start_services(
         group = planned.get(name)
         service: Any = services[name]
         if group is None:
-            key, health_path = getattr(service, "api_key", None), getattr(service, "health_path", None)
+            key = getattr(service, "api_key", None)
+            health_path = getattr(service, "health_path", None)
             if health_path:
                 from nemo_evaluator.servers.life import expect_external  # noqa: PLC0415
 
-                await expect_external(name, service.url, health_path, key)
+                await expect_external(name, service.url, health_path, key=key)
             running[name] = RunningService(name, service.url, key)
             return
         say(f"Starting service: {name} ({service.type})")

@@ -65,7 +65,9 @@ class _Pool:
         """The next nodes: servers spread over a pool before they share a node of it."""
         if count > len(self.nodes):
             hint = "raise its nodes"
-            raise UsageError(f"a server wants {count} nodes of a pool that has {len(self.nodes)}", hint=hint)
+            raise UsageError(
+                f"a server wants {count} nodes of a pool that has {len(self.nodes)}", hint=hint
+            )
         slot = next(self.turn) % (len(self.nodes) // count)
         return self.nodes[slot * count : (slot + 1) * count]
 
@@ -73,17 +75,27 @@ class _Pool:
 class StepServer(Server):
     """A server that the job's script starts and stops for us."""
 
-    def __init__(self, name: str, launch: Launch, log_path: Path, relay: Path, argv: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, launch: Launch, log_path: Path, relay: Path, argv: Sequence[str]
+    ) -> None:
         super().__init__(name, launch, log_path)
-        self._argv, self._base = argv, relay / safe_name(name)
+        self._argv = argv
+        self._base = relay / safe_name(name)
 
     async def _begin(self) -> None:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         self._file("exit").unlink(missing_ok=True)
         log = quoted(self.log_path)
         variables = quoted(self._file("env"))
-        lines = [f"set -a; . {variables}; set +a", f"rm -f {variables}", f"exec >>{log} 2>&1 </dev/null"]
-        shared = {name: os.environ[name] for name in os.environ.get(SHARED, "").split() if name in os.environ}
+        lines = [
+            f"set -a; . {variables}; set +a",
+            f"rm -f {variables}",
+            f"exec >>{log} 2>&1 </dev/null",
+        ]
+        shared: dict[str, str] = {}
+        for name in os.environ.get(SHARED, "").split():
+            if name in os.environ:
+                shared[name] = os.environ[name]
         write_atomic(self._file("env"), assignments(shared | self.launch.env), mode=0o600)
         write_atomic(self._file("start"), "\n".join([*lines, f"exec {joined(self._argv)}"]) + "\n")
 
@@ -116,7 +128,9 @@ class JobPlace:
     """The nodes of the job that we are in, given out to servers in turn."""
 
     def __init__(self, relay: Path, pools: dict[str, _Pool], step: Step) -> None:
-        self._relay, self._pools, self._step = relay, pools, step
+        self._relay = relay
+        self._pools = pools
+        self._step = step
         self._offset = int(os.environ.get("SLURM_JOB_ID", "0")) * 808
 
     @classmethod
@@ -154,21 +168,34 @@ class JobPlace:
         wanted = list(dict.fromkeys(pool for pool, _ in launch.pools)) or [next(iter(self._pools))]
         if len(wanted) > 1:
             hint = "give its parts the same node_pool, with enough nodes"
-            raise UsageError(f"services.{name}: one server over several node pools is not supported yet", hint=hint)
+            raise UsageError(
+                f"services.{name}: one server over several node pools is not supported yet",
+                hint=hint,
+            )
         pool = self._pools[wanted[0]]
         nodes = pool.take(launch.nodes)
-        hosts = {"NEL_NODE_HOSTS": " ".join(node.address for node in nodes)} if launch.nodes > 1 else {}
+        if launch.nodes > 1:
+            hosts = {"NEL_NODE_HOSTS": " ".join(node.address for node in nodes)}
+        else:
+            hosts = {}
         launch = replace(launch, host=nodes[0].address, env=launch.env | hosts)
-        step = replace(self._step, het_group=pool.group, nodelist=",".join(node.name for node in nodes))
-        return StepServer(name, launch, log, self._relay, srun_argv(launch, step))
+        step = replace(
+            self._step, het_group=pool.group, nodelist=",".join(node.name for node in nodes)
+        )
+        return StepServer(name, launch, log, relay=self._relay, argv=srun_argv(launch, step))
 
     def _port(self, count: int) -> int:
         """Ports in a row that follow from the job's number, so that jobs that begin at once do not choose the same."""
-        addresses = {node.address for pool in self._pools.values() for node in pool.nodes}
+        addresses: set[str] = set()
+        for pool in self._pools.values():
+            for node in pool.nodes:
+                addresses.add(node.address)
         while True:
             port = _PORTS[self._offset % (len(_PORTS) - count)]
             self._offset += max(count, 8)
-            if not any(port_is_busy(port + step, one) for one in addresses for step in range(count)):
+            if not any(
+                port_is_busy(port + step, one) for one in addresses for step in range(count)
+            ):
                 return port
 
 
@@ -176,35 +203,51 @@ def _node(text: str) -> Node:
     """A node as the job script names it. Raises UsageError for what cannot be one."""
     name, _, address = text.partition("@")
     if not is_host_name(name) or not is_host_name(address):
-        raise UsageError(f"{text!r} is not a node and its address", hint="check what scontrol says of the job's nodes")
+        raise UsageError(
+            f"{text!r} is not a node and its address",
+            hint="check what scontrol says of the job's nodes",
+        )
     return Node(name, address)
 
 
 def step_site(service: Any, step: Step) -> Site:
     """Where a service runs in a job: in a container when it has an image and the site runs images."""
-    return Site("slurm", container=bool(getattr(service, "image", None)) and step.container != "none")
+    return Site(
+        "slurm", container=bool(getattr(service, "image", None)) and step.container != "none"
+    )
 
 
-async def planned_servers(managed: Mapping[str, Any], output_dir: Path, say: Say) -> dict[str, ServerGroup]:
+async def planned_servers(
+    managed: Mapping[str, Any], output_dir: Path, say: Say
+) -> dict[str, ServerGroup]:
     """The servers of every service that is ours to start; what earlier runs left behind on this machine is ended."""
-    job, logs, planned = JobPlace.here(), output_dir / "logs", dict[str, ServerGroup]()
+    job = JobPlace.here()
+    logs = output_dir / "logs"
+    planned = dict[str, ServerGroup]()
     placed = {name: job.placed(one) if job else one for name, one in managed.items()}
     for name, one in placed.items():
         if job is None:
             plans = named_plans(name, one)
-            servers: list[Server] = [ManagedServer(each, plan, log_file(logs, each)) for each, plan in plans.items()]
+            servers: list[Server] = [
+                ManagedServer(each, plan, log_file(logs, each)) for each, plan in plans.items()
+            ]
         else:
             servers = job.servers(name, one, logs)
         front: Server | None = None
         if len(servers) > 1 and getattr(one, "balancer", "nel") == "haproxy":
-            file, each = logs / f"haproxy-{safe_name(name)}.cfg", f"{name}-haproxy"
+            file = logs / f"haproxy-{safe_name(name)}.cfg"
+            each = f"{name}-haproxy"
             logs.mkdir(parents=True, exist_ok=True)
             behind = [server.launch for server in servers]
             file.write_text(haproxy_config(behind, one.balancer_port))
-            front = ManagedServer(each, haproxy_launch(behind, one.balancer_port, file), log_file(logs, each))
+            front = ManagedServer(
+                each, haproxy_launch(behind, one.balancer_port, file), log_file(logs, each)
+            )
         planned[name] = ServerGroup(servers, front)
     if job is None:
-        await sweep_leftovers(say, containers=any(getattr(one, "image", None) for one in managed.values()))
+        await sweep_leftovers(
+            say, containers=any(getattr(one, "image", None) for one in managed.values())
+        )
     return planned
 
 
@@ -212,7 +255,8 @@ class ServerGroup:
     """The servers of one service, kept up while the run lasts, and what stands before them."""
 
     def __init__(self, servers: Sequence[Server], front: Server | None = None) -> None:
-        self._servers, self._front = servers, front
+        self._servers = servers
+        self._front = front
         self._keepers: list[asyncio.Task[None]] = []
         self._losses: list[str] = []
 
@@ -223,7 +267,9 @@ class ServerGroup:
         self._keepers = [asyncio.create_task(self._keep(server, say)) for server in self._all]
         urls = [server.launch.url for server in ([self._front] if self._front else self._servers)]
         key = self._servers[0].launch.api_key
-        return RunningService(name, urls[0], key, urls if len(urls) > 1 else (), self._lost)
+        return RunningService(
+            name, urls[0], key, replicas=urls if len(urls) > 1 else (), lost=self._lost
+        )
 
     async def stop(self) -> None:
         for task in self._keepers:
@@ -244,7 +290,9 @@ class ServerGroup:
 
     def _lost(self) -> str | None:
         """Why nothing will answer any more: the last server is gone, or what stands before them."""
-        return self._losses[-1] if len(self._losses) >= len(self._servers) else None
+        if len(self._losses) >= len(self._servers):
+            return self._losses[-1]
+        return None
 
 
 def haproxy_config(servers: Sequence[Launch], port: int) -> str:
@@ -258,15 +306,29 @@ def haproxy_config(servers: Sequence[Launch], port: int) -> str:
     for number, server in enumerate(servers):
         if not is_host_name(server.host):
             raise UsageError(f"{server.host!r} is not the address of a server")
-        lines.append(f"    server server-{number} {server.host}:{server.port} check inter 1s fall 2 rise 1")
+        lines.append(
+            f"    server server-{number} {server.host}:{server.port} check inter 1s fall 2 rise 1"
+        )
     return "\n".join(lines) + "\n"
 
 
 def haproxy_launch(servers: Sequence[Launch], port: int, file: Path) -> Launch:
     """The plan of HAProxy itself; ``file`` holds its config."""
     if shutil.which("haproxy") is None:
-        raise UsageError("haproxy is not on PATH", hint="install it, or leave out balancer: nel then balances itself")
+        raise UsageError(
+            "haproxy is not on PATH",
+            hint="install it, or leave out balancer: nel then balances itself",
+        )
     argv = ["haproxy", "-db", "-f", str(file)]
     return replace(
-        servers[0], argv=argv, host="127.0.0.1", port=port, env={}, image=None, mounts=(), gpus=0, nodes=1, pools=()
+        servers[0],
+        argv=argv,
+        host="127.0.0.1",
+        port=port,
+        env={},
+        image=None,
+        mounts=(),
+        gpus=0,
+        nodes=1,
+        pools=(),
     )

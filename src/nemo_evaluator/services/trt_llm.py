@@ -29,8 +29,18 @@ class TrtLlm(ModelServer[TrtLlmService]):
         if server.site.here and shutil.which("trtllm-serve") is None:
             hint = f"pip install tensorrt-llm, or give services.{server.name}.image"
             raise UsageError("trtllm-serve is not on PATH", hint=hint)
-        argv = ["trtllm-serve", "serve", server.model, "--host", server.site.bind, "--port", str(server.port)]
-        return server.launch([*argv, *server.engine_flags(*_FLAGS), *server.service.extra_args], image=_IMAGE)
+        argv = [
+            "trtllm-serve",
+            "serve",
+            server.model,
+            "--host",
+            server.site.bind,
+            "--port",
+            str(server.port),
+        ]
+        return server.launch(
+            [*argv, *server.engine_flags(*_FLAGS), *server.service.extra_args], image=_IMAGE
+        )
 
 
 KIND: Final = Kind(TrtLlmService, TrtLlm)

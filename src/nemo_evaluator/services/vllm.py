@@ -21,7 +21,8 @@ class Vllm(ModelServer[VllmService]):
     """Plans ``vllm serve``; here as a module, by the Python that has it."""
 
     def launch(self, server: Planned[VllmService]) -> Launch:
-        service, lines = server.service, list[str]()
+        service = server.service
+        lines = list[str]()
         argv = ["serve", server.model, *server.listening]
         argv += server.engine_flags(*_SIZES, "--reasoning-parser", "--tool-call-parser")
         argv += ["--enable-auto-tool-choice"] if service.tool_parser else []
@@ -29,9 +30,15 @@ class Vllm(ModelServer[VllmService]):
             # The first node is the head and goes on to serve; the others join it and stay until it ends.
             argv += ["--distributed-executor-backend", "ray"]
             ray = quoted(service.ray_binary)
-            lines = [*NODE_LINES, *filled("ray.sh", ray=ray, port=server.meeting_port, nodes=service.num_nodes)]
+            lines = [
+                *NODE_LINES,
+                *filled("ray.sh", ray=ray, port=server.meeting_port, nodes=service.num_nodes),
+            ]
         argv += service.extra_args
-        argv = server.keyed_module("vllm.entrypoints.cli.main", argv) if server.site.here else ["vllm", *argv]
+        if server.site.here:
+            argv = server.keyed_module("vllm.entrypoints.cli.main", argv)
+        else:
+            argv = ["vllm", *argv]
         return server.launch(argv, image="vllm/vllm-openai:latest", key="VLLM_API_KEY", lines=lines)
 
 

@@ -61,7 +61,10 @@ def _emptied(message: Message) -> Message:
     content = message.get("content")
     if message.get("role") != "tool" or not isinstance(content, str) or len(content) <= _SHORT:
         return message
-    return {**message, "content": f"[{len(content)} characters of output left out to fit the context]"}
+    return {
+        **message,
+        "content": f"[{len(content)} characters of output left out to fit the context]",
+    }
 
 
 def _noted(lead: list[Message], gone: int) -> list[Message]:
@@ -110,17 +113,31 @@ class AgentRun:
             calls = self._with_ids(reply.tool_calls, turn)
             self.replies.append(reply)
             self.document.agent(reply, calls)
-            called = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
-            said = {"content": reply.content, "reasoning_content": reply.reasoning_content, "tool_calls": called}
+            called = [
+                {"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls
+            ]
+            said = {
+                "content": reply.content,
+                "reasoning_content": reply.reasoning_content,
+                "tool_calls": called,
+            }
             counts = {name: getattr(reply, name) for name in _COUNTS}
             record_turn({"turn": turn, "event": "model", **said, **counts})
             if not calls:
                 return None
             self.messages.append(_assistant(reply, calls))
             outcomes = await self.toolbox.run(calls)
-            record_turn({"turn": turn, "event": "tools", "results": [asdict(outcome) for outcome in outcomes]})
+            record_turn(
+                {
+                    "turn": turn,
+                    "event": "tools",
+                    "results": [asdict(outcome) for outcome in outcomes],
+                }
+            )
             for done in outcomes:
-                self.messages.append({"role": "tool", "tool_call_id": done.id, "content": done.content})
+                self.messages.append(
+                    {"role": "tool", "tool_call_id": done.id, "content": done.content}
+                )
                 ended: JsonDict = {"latency_ms": done.latency_ms, "is_error": done.is_error}
                 self.document.observe(done.id, done.content, source=done.source, **ended)
         return f"max_turns_exhausted ({max_turns} turns)"
@@ -130,10 +147,15 @@ class AgentRun:
         while True:
             messages = fit(self.messages, self.context_tokens)
             try:
-                return await self.client.chat(messages, tools=self.toolbox.definitions, generation=self.generation)
+                return await self.client.chat(
+                    messages, tools=self.toolbox.definitions, generation=self.generation
+                )
             except ContextExceededError:
                 self.context_tokens = min(self.context_tokens, size_of(messages)) * 3 // 4
-                if self.context_tokens < _SMALLEST_CONTEXT or fit(self.messages, self.context_tokens) == messages:
+                if (
+                    self.context_tokens < _SMALLEST_CONTEXT
+                    or fit(self.messages, self.context_tokens) == messages
+                ):
                     raise
 
     def _with_ids(self, calls: Sequence[ToolCallInfo], turn: int) -> list[ToolCallInfo]:
@@ -150,10 +172,15 @@ class AgentRun:
     def result(self, error: str | None, *, artifact: bool) -> SolveResult:
         """What the problem is answered with."""
         text = next((reply.content for reply in reversed(self.replies) if reply.content), "")
-        document = self.document.finish(status="error" if error else "completed", error=error, turns=len(self.replies))
+        document = self.document.finish(
+            status="error" if error else "completed", error=error, turns=len(self.replies)
+        )
         whole = together(self.replies)
         whole.content, whole.request_body = text, {"messages": self.asked}
-        whole.raw_response, whole.reasoning_content, whole.tool_calls, whole.from_cache = {}, None, [], False
+        whole.raw_response = {}
+        whole.reasoning_content = None
+        whole.tool_calls = []
+        whole.from_cache = False
         whole.attempts = max(reply.attempts for reply in self.replies)
         whole.time_to_first_token_ms = self.replies[0].time_to_first_token_ms
         return SolveResult(
@@ -170,4 +197,8 @@ def _assistant(reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> Message:
     functions = [{"name": call.name, "arguments": dumps(call.arguments).decode()} for call in calls]
     pairs = zip(calls, functions, strict=True)
     shown = [{"id": call.id, "type": "function", "function": function} for call, function in pairs]
-    return {"role": "assistant", "tool_calls": shown, **({"content": reply.content} if reply.content else {})}
+    return {
+        "role": "assistant",
+        "tool_calls": shown,
+        **({"content": reply.content} if reply.content else {}),
+    }

@@ -35,8 +35,20 @@ _LEAST: Final = (3, 12)
 SETUP_SECONDS: Final = 1200.0
 _GRACE: Final = 120.0
 # What of our environment the child gets: nothing that could be a key of ours.
-_KEPT: Final = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
-_QUIET: Final = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "LITELLM_TELEMETRY": "false"}
+_KEPT: Final = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "TMPDIR",
+    "PYTHONPATH",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+)
+_QUIET: Final = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOG": "ERROR",
+    "LITELLM_TELEMETRY": "false",
+}
 _LONGEST_LINE: Final = 2**26
 
 
@@ -46,15 +58,23 @@ def harbor_python() -> tuple[str, str]:
     chosen = os.environ.get(_PYTHON)
     if chosen is None and sys.version_info < _LEAST:
         said = f"Harbor's agents need Python 3.12 or newer, and this is {sys.version_info[0]}.{sys.version_info[1]}"
-        hint = f"{install_line('harbor')}, or set {_PYTHON} to a Python 3.12 that has harbor installed"
+        hint = (
+            f"{install_line('harbor')}, or set {_PYTHON} to a Python 3.12 that has harbor installed"
+        )
         raise UsageError(said, hint=hint)
     if chosen is None and importlib.util.find_spec("harbor") is None:
         raise MissingExtraError("harbor", extra="harbor")
-    asked = [chosen or sys.executable, "-c", "from importlib.metadata import version; print(version('harbor'))"]
+    asked = [
+        chosen or sys.executable,
+        "-c",
+        "from importlib.metadata import version; print(version('harbor'))",
+    ]
     try:
         ran = subprocess.run(asked, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{_PYTHON} cannot be run: {error}", hint="name an interpreter that has harbor") from error
+        raise UsageError(
+            f"{_PYTHON} cannot be run: {error}", hint="name an interpreter that has harbor"
+        ) from error
     if ran.returncode:
         raise UsageError(f"{asked[0]} has no harbor", hint=f"{asked[0]} -m pip install harbor")
     return asked[0], ran.stdout.strip()
@@ -76,12 +96,30 @@ class HarborRun:
         python, _ = harbor_python()
         with tempfile.TemporaryDirectory(prefix="nel-agent-") as folder:
             logs = Path(folder) / "agent"
-            whole = job | {"logs": str(logs), "timeout": self.timeout, "setup_timeout": SETUP_SECONDS}
-            environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | _QUIET | job["host_env"]
+            whole = job | {
+                "logs": str(logs),
+                "timeout": self.timeout,
+                "setup_timeout": SETUP_SECONDS,
+            }
+            environment = (
+                {name: os.environ[name] for name in _KEPT if name in os.environ}
+                | _QUIET
+                | job["host_env"]
+            )
             with (Path(folder) / "stderr").open("w+b") as errors:
-                pipes: JsonDict = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+                pipes: JsonDict = {
+                    "stdin": subprocess.PIPE,
+                    "stdout": subprocess.PIPE,
+                    "stderr": errors,
+                }
                 child = await asyncio.create_subprocess_exec(
-                    *(python, "-P", str(_CHILD)), **pipes, env=environment, limit=_LONGEST_LINE, start_new_session=True
+                    python,
+                    "-P",
+                    str(_CHILD),
+                    **pipes,
+                    env=environment,
+                    limit=_LONGEST_LINE,
+                    start_new_session=True,
                 )
                 try:
                     async with asyncio.timeout(SETUP_SECONDS + self.timeout + _GRACE):
@@ -113,10 +151,17 @@ class HarborRun:
         trajectory = _trajectory(logs / "trajectory.json")
         # What the agent says it did: its own word, else its last message.
         steps = trajectory[0]["steps"] if trajectory else []
-        last = next((step["message"] for step in reversed(steps) if step.get("source") == "agent"), "")
+        last = next(
+            (step["message"] for step in reversed(steps) if step.get("source") == "agent"), ""
+        )
         said = str((ended.get("metadata") or {}).get("response") or last)
-        about = {"agent": ended.get("agent", agent), "agent_version": ended.get("version", "unknown")}
-        return answer_of(said, about, self.timeout if ended.get("timed_out") else None, trajectory)
+        about = {
+            "agent": ended.get("agent", agent),
+            "agent_version": ended.get("version", "unknown"),
+        }
+        return answer_of(
+            said, about, self.timeout if ended.get("timed_out") else None, trajectory=trajectory
+        )
 
     async def _serve(self, child: asyncio.subprocess.Process, job: JsonDict) -> None:
         assert child.stdin is not None and child.stdout is not None
@@ -139,7 +184,9 @@ class HarborRun:
                 limit = min(limits, default=SETUP_SECONDS + self.timeout)
                 told = {name: asked[name] for name in ("cwd", "env", "user")}
                 # In the background: a terminal that an agent opens lives on between its commands.
-                done = await self.sandbox.exec(asked["command"], timeout=limit, background=True, **told)
+                done = await self.sandbox.exec(
+                    asked["command"], timeout=limit, background=True, **told
+                )
                 code = 124 if done.timed_out else done.exit_code
                 answer = {"stdout": done.stdout, "stderr": done.stderr, "code": code}
             elif asked["op"] == "upload":

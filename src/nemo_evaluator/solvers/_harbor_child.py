@@ -101,19 +101,30 @@ class SandboxEnvironment(BaseEnvironment):  # type: ignore[misc]
         **_: Any,
     ) -> ExecResult:
         as_user = user if user is not None else self.default_user
-        asked = {"cwd": cwd, "env": env, "timeout": timeout_sec, "user": None if as_user is None else str(as_user)}
+        asked = {
+            "cwd": cwd,
+            "env": env,
+            "timeout": timeout_sec,
+            "user": None if as_user is None else str(as_user),
+        }
         answer = await self.line.ask("exec", command=command, **asked)
-        return ExecResult(stdout=answer["stdout"], stderr=answer["stderr"], return_code=answer["code"])
+        return ExecResult(
+            stdout=answer["stdout"], stderr=answer["stderr"], return_code=answer["code"]
+        )
 
 
 def _agent(job: Json, logs: Path) -> Any:
     """The agent, told of the model where it will look for it: on this side, or inside the sandbox."""
-    config = AgentConfig(name=job["agent"], model_name=job["model_name"], kwargs=job["kwargs"], env=job["env"])
+    config = AgentConfig(
+        name=job["agent"], model_name=job["model_name"], kwargs=job["kwargs"], env=job["env"]
+    )
     kind = AgentFactory.get_agent_class_from_config(config)
     inside = issubclass(kind, BaseInstalledAgent)
     url = job["url_inside"] if inside else job["url"]
     for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "LLM_BASE_URL", "ANTHROPIC_BASE_URL"):
-        config.env.setdefault(name, url.removesuffix("/v1") if name.startswith("ANTHROPIC") else url)
+        config.env.setdefault(
+            name, url.removesuffix("/v1") if name.startswith("ANTHROPIC") else url
+        )
     if not inside:
         os.environ.update(config.env)
     known = getattr(getattr(kind, "options_model", None), "model_fields", {})
@@ -156,7 +167,10 @@ async def _work(job: Json, line: ParentConnection, logs: Path) -> Json:
             logging.warning("the agent's logs were not fetched: %s", error)
         agent.populate_context_post_run(context)
     ended["version"] = agent.version() or "unknown"
-    ended["metadata"] = context.metadata if isinstance(context.metadata, dict) else {}
+    if isinstance(context.metadata, dict):
+        ended["metadata"] = context.metadata
+    else:
+        ended["metadata"] = {}
     return ended
 
 
@@ -165,7 +179,9 @@ async def _main() -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     reader = asyncio.StreamReader(limit=2**26)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
     job = json.loads(await reader.readline())
     line = ParentConnection(out)
     listening = asyncio.create_task(line.listen(reader))

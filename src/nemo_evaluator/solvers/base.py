@@ -56,7 +56,9 @@ class BoundSolver:
     settings: JsonDict
     close: Callable[[], Awaitable[None]] | None = None
 
-    def solve(self, task: SeedResult, sandbox: Sandbox | None, model: ModelAccess | None) -> Awaitable[Any]:
+    def solve(
+        self, task: SeedResult, sandbox: Sandbox | None, model: ModelAccess | None
+    ) -> Awaitable[Any]:
         """Answer one problem with what the solver needs."""
         if not self.needs:
             return self.call(task)
@@ -70,5 +72,8 @@ def bind_solver(solver: Any) -> BoundSolver:
     declared = getattr(solver, "needs", None)
     needs = frozenset(_KNOWN) & frozenset(parameters if declared is None else declared)
     named = {"class": f"{type(solver).__module__}.{type(solver).__qualname__}"}
-    settings = solver.describe() if hasattr(solver, "describe") else named
-    return BoundSolver(solver.solve, needs, settings, getattr(solver, "close", None))
+    if hasattr(solver, "describe"):
+        settings: Any | dict[str, str] = solver.describe()
+    else:
+        settings = named
+    return BoundSolver(solver.solve, needs, settings, close=getattr(solver, "close", None))

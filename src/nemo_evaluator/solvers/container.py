@@ -18,11 +18,19 @@ class ContainerSolverConfig(SolverBase):
     type: Literal["container"] = "container"
     owns_loop: ClassVar[bool] = True
     service: ServiceName = Field(description="The model.")
-    uri: str | None = Field(None, description="`container://image#task`; null: the name of the benchmark.")
-    endpoint_type: str | None = Field(None, description="Endpoint type of the harness; null: by the protocol.")
-    adapter_config: dict[str, Any] | None = Field(None, description="Adapter settings inside the container.")
+    uri: str | None = Field(
+        None, description="`container://image#task`; null: the name of the benchmark."
+    )
+    endpoint_type: str | None = Field(
+        None, description="Endpoint type of the harness; null: by the protocol."
+    )
+    adapter_config: dict[str, Any] | None = Field(
+        None, description="Adapter settings inside the container."
+    )
     env_vars: EnvMap = Field(default_factory=dict, description="Environment of the container.")
-    mounts: dict[MountPath, MountPath] = Field(default_factory=dict, description="Mounts, host path to container path.")
+    mounts: dict[MountPath, MountPath] = Field(
+        default_factory=dict, description="Mounts, host path to container path."
+    )
     pre_cmd: ShellText | None = Field(
         None, description="Shell in the container before the harness, in the same process."
     )
@@ -44,10 +52,17 @@ class ContainerSolver:
 
     def describe(self) -> JsonDict:
         """What changes answers; of the environment, the names."""
-        return {"class": "container", **self.settings, "env_vars": sorted(self.settings["env_vars"])}
+        return {
+            "class": "container",
+            **self.settings,
+            "env_vars": sorted(self.settings["env_vars"]),
+        }
 
     async def solve(self, task: SeedResult) -> SolveResult:
-        raise UsageError("the container solver runs container:// benchmarks alone", hint="name: container://IMAGE#TASK")
+        raise UsageError(
+            "the container solver runs container:// benchmarks alone",
+            hint="name: container://IMAGE#TASK",
+        )
 
 
 KIND: Final = Kind(ContainerSolverConfig, ContainerSolver)

@@ -21,7 +21,9 @@ class CustomSolverConfig(SolverBase):
 
     type: Literal["custom"] = "custom"
     service: AnyServiceName | None = Field(None, description="The model, if the solver uses one.")
-    class_path: Name = Field(description="The class, as `package.module:Name`, or `file.py:Name` beside the config.")
+    class_path: Name = Field(
+        description="The class, as `package.module:Name`, or `file.py:Name` beside the config."
+    )
     config: Options = Field(default_factory=dict, description="Its settings.")
 
 
@@ -29,19 +31,31 @@ class CustomSolver:
     """The user's solver, with its settings in the fingerprint: other settings, other answers."""
 
     def __init__(self, inner: Any, class_path: str, settings: JsonDict) -> None:
-        self.inner, self._class_path, self._settings = inner, class_path, settings
+        self.inner = inner
+        self._class_path = class_path
+        self._settings = settings
         for name in ("solve", "needs", "close"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
 
     def describe(self) -> JsonDict:
-        own = self.inner.describe() if hasattr(self.inner, "describe") else {}
-        described = {"type": "custom", "class_path": self._class_path, "config": self._settings, **own}
+        if hasattr(self.inner, "describe"):
+            own: Any | dict[Any, Any] = self.inner.describe()
+        else:
+            own = {}
+        described = {
+            "type": "custom",
+            "class_path": self._class_path,
+            "config": self._settings,
+            **own,
+        }
         file = self._class_path.partition(":")[0]
         if file.endswith(".py"):
             # A file changes without a new version: its text is part of what answers.
             path = find_file(file)
-            described["source"] = digest_parts(path.read_text(encoding="utf-8", errors="replace"))[:16]
+            described["source"] = digest_parts(path.read_text(encoding="utf-8", errors="replace"))[
+                :16
+            ]
             # A new version of a library does not ask paid questions again.
             imported = imported_sources([path]).files_digest()
             if imported:
@@ -66,16 +80,30 @@ def build(config: CustomSolverConfig, context: SolverContext) -> CustomSolver:
             settings["client"] = context.clients[config.service]
         elif not outside:
             said = f"{config.class_path} takes no client, but the solver names the service {config.service!r}"
-            hint = 'add a `client` parameter to the class, or needs = ("model",), or remove `service`'
+            hint = (
+                'add a `client` parameter to the class, or needs = ("model",), or remove `service`'
+            )
             raise UsageError(said, hint=hint)
-    unknown = [] if takes_all else [name for name in settings if name not in parameters]
+    if takes_all:
+        unknown: list[str] = []
+    else:
+        unknown = [name for name in settings if name not in parameters]
     if unknown:
-        hint = did_you_mean(unknown[0], parameters, f"it takes: {', '.join(parameters) or 'nothing'}")
+        hint = did_you_mean(
+            unknown[0], parameters, f"it takes: {', '.join(parameters) or 'nothing'}"
+        )
         raise UsageError(f"{config.class_path} does not take {unknown[0]!r}", hint=hint)
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind in named]
-    if missing := [name for name in needed if name not in settings]:
-        hint = "name a `service`" if missing == ["client"] else "put it under `config`"
+    needed: list[str] = []
+    for name, one in parameters.items():
+        if one.default is one.empty and one.kind in named:
+            needed.append(name)
+    missing = [name for name in needed if name not in settings]
+    if missing:
+        if missing == ["client"]:
+            hint = "name a `service`"
+        else:
+            hint = "put it under `config`"
         raise UsageError(f"{config.class_path} needs {', '.join(missing)}", hint=hint)
     solver = kind(**settings)
     if not inspect.iscoroutinefunction(getattr(solver, "solve", None)):

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -58,10 +58,12 @@ class GymDelegation:
     needs = frozenset({MODEL, SANDBOX})
 
     def __init__(self, settings: GymDelegationSolverConfig, context: SolverContext) -> None:
-        self._settings, self._agent = settings, (settings.gym_agent or "").lower()
+        self._settings = settings
+        self._agent = (settings.gym_agent or "").lower()
         service = settings.gym_service
         self._head = GymClient(context.base_urls[service], lost=context.lost.get(service))
-        self._clients, self._found = {self._head.base: self._head}, ""
+        self._clients = {self._head.base: self._head}
+        self._found = ""
         self._finding = asyncio.Lock()
 
     async def solve(
@@ -109,18 +111,36 @@ class GymDelegation:
 
     def _is_told(self, task: SeedResult) -> bool:
         """Whether the agent is one that is told which model to ask."""
-        return self._agent in (*_OPENHANDS, _MINISWE) or (not self._agent and "instance_id" in task.metadata)
+        return self._agent in (*_OPENHANDS, _MINISWE) or (
+            not self._agent and "instance_id" in task.metadata
+        )
 
     def _body(self, task: SeedResult, model: ModelAccess | None) -> JsonDict:
         if not self._is_told(task):
             return native_row(task)
-        facts, name = task.metadata, model.model if model else "evaluator"
-        access: dict[str, str] = {"model_url": model.url, "api_key": model.api_key.reveal()} if model else {}
+        facts = task.metadata
+        name = model.model if model else "evaluator"
+        if model:
+            access: dict[str, str] = {"model_url": model.url, "api_key": model.api_key.reveal()}
+        else:
+            access = {}
         if self._agent == _MINISWE:
-            params: JsonDict = {"temperature": 0.0, "top_p": 1.0, "input": [], "model": name, "metadata": access}
+            params: JsonDict = {
+                "temperature": 0.0,
+                "top_p": 1.0,
+                "input": [],
+                "model": name,
+                "metadata": access,
+            }
             about = {"subset": facts.get("subset", "verified"), "split": facts.get("split", "test")}
-            return {"responses_create_params": params, "instance_id": facts.get("instance_id"), **about}
-        told = {"problem_statement": task.prompt} | {key: str(facts[key]) for key in _SWE_FIELDS if key in facts}
+            return {
+                "responses_create_params": params,
+                "instance_id": facts.get("instance_id"),
+                **about,
+            }
+        told = {"problem_statement": task.prompt} | {
+            key: str(facts[key]) for key in _SWE_FIELDS if key in facts
+        }
         told |= {"instance_dict": orjson.dumps(facts, default=str).decode(), **access}
         message = {"role": "user", "content": task.prompt}
         return {"responses_create_params": {"input": [message], "model": name, "metadata": told}}
@@ -133,36 +153,54 @@ class GymDelegation:
                     listed = await self._head.get("/server_instances")
                 except NotFoundError:
                     listed = []
-                self._found = self._address([one for one in listed if isinstance(one, dict)]).rstrip("/")
+                self._found = self._address(
+                    [one for one in listed if isinstance(one, dict)]
+                ).rstrip("/")
             return self._clients.setdefault(self._found, GymClient(self._found))
 
     def _address(self, instances: list[JsonDict]) -> str:
         agents = [one for one in instances if one.get("server_type") == _AGENTS]
         names = [str(one.get("process_name") or one.get("name")) for one in agents]
-        called = [one for one in agents if self._agent in {str(one.get(k)).lower() for k in ("process_name", "name")}]
+        called: list[dict[str, Any]] = []
+        for one in agents:
+            if self._agent in {str(one.get(k)).lower() for k in ("process_name", "name")}:
+                called.append(one)
         if not agents:
             return self._head.base
         if not called and self._agent and not self._is_told(SeedResult("", "")):
             hint = f"it has: {', '.join(names)}"
-            raise NotFoundError(f"the Gym server has no agent {self._settings.gym_agent!r}", hint=hint)
+            raise NotFoundError(
+                f"the Gym server has no agent {self._settings.gym_agent!r}", hint=hint
+            )
         if not called and len(agents) > 1:
             hint = f"set gym_agent to one of: {', '.join(names)}"
             raise NotFoundError("the Gym server has several agents", hint=hint)
         chosen = (called or agents)[0]
         # What a server calls its own address may be every address of its machine.
         anywhere = chosen.get("host") == "0.0.0.0"  # noqa: S104
-        host = urlsplit(self._head.base).hostname if anywhere else chosen.get("host")
-        return str(chosen["url"]) if chosen.get("url") and not anywhere else f"http://{host}:{chosen['port']}"
+        if anywhere:
+            host: str | Any | None = urlsplit(self._head.base).hostname
+        else:
+            host = chosen.get("host")
+        if chosen.get("url") and not anywhere:
+            return str(chosen["url"])
+        return f"http://{host}:{chosen['port']}"
 
 
 def _patch_of(reply: JsonDict, response: JsonDict | str) -> str:
     """The change that an agent made, as a diff. Raises SolverError when the reply does not tell it."""
-    for place in (reply, as_dict(response).get("metadata"), reply.get("metadata"), reply.get("swebench_metrics")):
+    for place in (
+        reply,
+        as_dict(response).get("metadata"),
+        reply.get("metadata"),
+        reply.get("swebench_metrics"),
+    ):
         for name in _PATCHES:
             if name in (told := as_dict(place)):
                 return str(told[name] or "")
     text = assistant_text(response)
-    if (start := text.find("diff --git ")) >= 0:
+    start = text.find("diff --git ")
+    if start >= 0:
         return text[start:].partition("\n```")[0] + "\n"
     where = f"{', '.join(_PATCHES)}, or a diff as its answer"
     said = f"the Gym's reply has no patch ({where}), so nothing could be verified"
@@ -182,7 +220,11 @@ async def _apply(patch: str, sandbox: Sandbox) -> bool:
 def _usage(response: JsonDict | str) -> ModelResponse | None:
     if isinstance(response, str) or not isinstance(usage := response.get("usage"), dict):
         return None
-    names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens", "total_tokens": "total_tokens"}
+    names = {
+        "prompt_tokens": "input_tokens",
+        "completion_tokens": "output_tokens",
+        "total_tokens": "total_tokens",
+    }
     counts: JsonDict = {ours: usage.get(theirs) for ours, theirs in names.items()}
     return ModelResponse(assistant_text(response), str(response.get("model") or ""), **counts)
 
@@ -192,7 +234,8 @@ def _trajectory(task: SeedResult, response: JsonDict | str) -> list[JsonDict]:
     called: set[str] = set()
     thought: str | None = None
     for item in filter(as_dict, as_list(as_dict(response).get("output"))):
-        kind, call = item.get("type", "message"), str(item.get("call_id"))
+        kind = item.get("type", "message")
+        call = str(item.get("call_id"))
         if kind == "reasoning":
             thought = content_text(item.get("summary") or item.get("content"))
         elif kind == "function_call_output" and call in called:
@@ -201,8 +244,14 @@ def _trajectory(task: SeedResult, response: JsonDict | str) -> list[JsonDict]:
             calls = []
             if kind == "function_call" and call not in called:
                 called.add(call)
-                calls = [ToolCallInfo(call, str(item.get("name")), parse_arguments(item.get("arguments")))]
-            builder.agent(ModelResponse(content_text(item.get("content")), reasoning_content=thought), calls)
+                calls = [
+                    ToolCallInfo(
+                        call, str(item.get("name")), parse_arguments(item.get("arguments"))
+                    )
+                ]
+            builder.agent(
+                ModelResponse(content_text(item.get("content")), reasoning_content=thought), calls
+            )
             thought = None
     return builder.finish(status="completed")
 

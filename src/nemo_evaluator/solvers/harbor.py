@@ -27,7 +27,9 @@ _SKILLS: Final = ("/skills", "/tmp/skills")  # noqa: S108 - inside the sandbox
 _CONTEXT: Final = 262_144
 _INSTALL_SECONDS: Final = 900.0
 RUN: Final = "run.sh.j2"
-_READ_SKILL: Final = "Read {place}/SKILL.md before you begin: it tells you how to work on this task.\n\n"
+_READ_SKILL: Final = (
+    "Read {place}/SKILL.md before you begin: it tells you how to work on this task.\n\n"
+)
 
 
 class HarborSolverConfig(SolverBase):
@@ -36,7 +38,9 @@ class HarborSolverConfig(SolverBase):
     type: Literal["harbor"] = "harbor"
     in_sandbox: ClassVar[bool] = True
     service: ServiceName = Field(description="The model.")
-    agent: Name = Field(description="Name of a Harbor agent, `module:Class`, or a folder with `run.sh.j2`.")
+    agent: Name = Field(
+        description="Name of a Harbor agent, `module:Class`, or a folder with `run.sh.j2`."
+    )
     agent_kwargs: dict[str, Any] = Field(default_factory=dict, description="Settings of the agent.")
     container_env: EnvMap = Field(default_factory=dict, description="Environment of the agent.")
     run_timeout: Above0 | None = Field(None, description="Seconds for the agent.")
@@ -61,7 +65,9 @@ class FolderAgent:
     def load(cls, folder: Path) -> Self:
         """Read an agent's folder. Raises UsageError when it is none."""
         if not (folder / RUN).is_file():
-            raise UsageError(f"{folder} is not an agent: it has no {RUN}", hint="see docs/agents.md")
+            raise UsageError(
+                f"{folder} is not an agent: it has no {RUN}", hint="see docs/agents.md"
+            )
         files = [folder / name for name in (RUN, "install.sh.j2", "agent.toml")]
         texts = {file.name: file.read_text(encoding="utf-8") for file in files if file.is_file()}
         try:
@@ -70,16 +76,29 @@ class FolderAgent:
             raise UsageError(f"{folder / 'agent.toml'}: {error}", hint="fix the file") from error
         name = str(settings.get("name") or folder.resolve().name)
         env = {str(key): str(value) for key, value in as_dict(settings.get("env")).items()}
-        return cls(name, texts[RUN], texts.get("install.sh.j2"), as_number(settings.get("timeout_sec")), env)
+        return cls(
+            name,
+            texts[RUN],
+            texts.get("install.sh.j2"),
+            as_number(settings.get("timeout_sec")),
+            env,
+        )
 
     async def work(
-        self, instruction: str, sandbox: Sandbox, values: Mapping[str, Any], env: Mapping[str, str], timeout: float
+        self,
+        instruction: str,
+        sandbox: Sandbox,
+        values: Mapping[str, Any],
+        env: Mapping[str, str],
+        timeout: float,
     ) -> SolveResult:
         """Install and run it. Raises SandboxError when it cannot be installed, SolverError when it breaks."""
         environment = {"DEBIAN_FRONTEND": "noninteractive", **self.env, **env}
         if self.install is not None:
             script = _render(self.install, values)
-            done = await sandbox.exec(script, timeout=_INSTALL_SECONDS, env=environment, background=True)
+            done = await sandbox.exec(
+                script, timeout=_INSTALL_SECONDS, env=environment, background=True
+            )
             if not done.ok:
                 raise SandboxError(f"agent {self.name} could not be installed ({_exit(done)})")
         command = _render(self.run, {**values, "instruction": instruction})
@@ -102,7 +121,9 @@ def _render(text: str, values: Mapping[str, Any]) -> str:
     try:
         return environment.from_string(text).render(**values)
     except jinja2.TemplateError as error:
-        raise UsageError(f"the agent's script cannot be rendered: {error}", hint="agent_kwargs gives values") from error
+        raise UsageError(
+            f"the agent's script cannot be rendered: {error}", hint="agent_kwargs gives values"
+        ) from error
 
 
 @dataclass
@@ -119,13 +140,18 @@ class HarborSolver:
     def __post_init__(self) -> None:
         self.describe()
         if self.config.skill and not (self._skill_dir / "SKILL.md").is_file():
-            raise UsageError(f"skill {self.config.skill!r}: {self._skill_dir} has no SKILL.md", hint="set skill_dir")
+            raise UsageError(
+                f"skill {self.config.skill!r}: {self._skill_dir} has no SKILL.md",
+                hint="set skill_dir",
+            )
 
     async def solve(
         self, task: SeedResult, sandbox: Sandbox | None = None, model: ModelAccess | None = None
     ) -> SolveResult:
         if sandbox is None or model is None:
-            raise SandboxError("an agent needs a sandbox and a model", hint="give the benchmark a sandbox")
+            raise SandboxError(
+                "an agent needs a sandbox and a model", hint="give the benchmark a sandbox"
+            )
         config = self.config
         await sandbox.start()
         await writable_place(sandbox, _LOGS)
@@ -134,17 +160,36 @@ class HarborSolver:
             place = f"{await writable_place(sandbox, _SKILLS)}/{config.skill}"
             await sandbox.upload(self._skill_dir, place)
             instruction = _READ_SKILL.format(place=place) + instruction
-        limit = time_limit(task, config.run_timeout, config.timeout_strategy, config.max_agent_timeout)
-        inside = sandbox.resolved_endpoint_url("MODEL_BASE_URL") or sandbox.resolve_outside_endpoint(model.url)
+        limit = time_limit(
+            task, config.run_timeout, config.timeout_strategy, cap=config.max_agent_timeout
+        )
+        inside = sandbox.resolved_endpoint_url(
+            "MODEL_BASE_URL"
+        ) or sandbox.resolve_outside_endpoint(model.url)
         key = model.api_key.reveal()
-        env = {"LLM_API_KEY": key, "LLM_MODEL": model.model, "OPENAI_API_KEY": key, "MSWEA_API_KEY": key}
+        env = {
+            "LLM_API_KEY": key,
+            "LLM_MODEL": model.model,
+            "OPENAI_API_KEY": key,
+            "MSWEA_API_KEY": key,
+        }
         env |= config.container_env
         if self._folder is not None:
-            if self._folder.timeout and config.run_timeout is None and config.timeout_strategy == "override":
+            if (
+                self._folder.timeout
+                and config.run_timeout is None
+                and config.timeout_strategy == "override"
+            ):
                 limit = min(self._folder.timeout, config.max_agent_timeout or self._folder.timeout)
             values = {"model": model.model, **config.agent_kwargs}
-            return await self._folder.work(instruction, sandbox, values, {**env, "LLM_BASE_URL": inside}, limit)
-        job = self._job(task, sandbox, model, instruction) | {"env": env, "url": model.url, "url_inside": inside}
+            return await self._folder.work(
+                instruction, sandbox, values, env={**env, "LLM_BASE_URL": inside}, timeout=limit
+            )
+        job = self._job(task, sandbox, model, instruction=instruction) | {
+            "env": env,
+            "url": model.url,
+            "url_inside": inside,
+        }
         return await HarborRun(sandbox, limit, config.cmd_timeout).work(job)
 
     def describe(self) -> JsonDict:
@@ -159,13 +204,17 @@ class HarborSolver:
         path = Path(self.config.agent).expanduser()
         if not path.is_dir() and self.config.agent.startswith((".", "/", "~")):
             raise UsageError(f"there is no agent's folder {path}", hint="a folder with run.sh.j2")
-        return FolderAgent.load(path) if path.is_dir() else None
+        if path.is_dir():
+            return FolderAgent.load(path)
+        return None
 
     @property
     def _skill_dir(self) -> Path:
         return Path(self.config.skill_dir or ".").expanduser() / (self.config.skill or "")
 
-    def _job(self, task: SeedResult, sandbox: Sandbox, model: ModelAccess, instruction: str) -> JsonDict:
+    def _job(
+        self, task: SeedResult, sandbox: Sandbox, model: ModelAccess, instruction: str
+    ) -> JsonDict:
         name = self.config.agent
         info = {f"max_{way}_tokens": _CONTEXT for way in ("input", "output")}
         return {

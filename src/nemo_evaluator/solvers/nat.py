@@ -41,13 +41,19 @@ class NatSolver:
     """Gives each problem to the server's workflow, and keeps the steps that it tells of."""
 
     def __init__(self, settings: NatSolverConfig, context: SolverContext) -> None:
-        self._service, self._path = settings.service, _PATHS[0]
-        self._client = GymClient(context.base_urls[settings.service], lost=context.lost.get(settings.service))
+        self._service = settings.service
+        self._path = _PATHS[0]
+        self._client = GymClient(
+            context.base_urls[settings.service], lost=context.lost.get(settings.service)
+        )
 
     async def solve(self, task: SeedResult) -> SolveResult:
         """One run of the workflow. Raises TransportError when it breaks down, or ends without an answer."""
         alone = task.messages is None or len(task.messages) == 1
-        body: JsonDict = {"input_message": task.prompt} if alone and not task.system else {}
+        if alone and not task.system:
+            body: JsonDict = {"input_message": task.prompt}
+        else:
+            body = {}
         body = body or {"messages": task.messages or task.plain_messages}
         # Others are under way, and may find out before this one.
         path = self._path
@@ -74,7 +80,10 @@ def _result(task: SeedResult, text: str, where: str) -> SolveResult:
     replies: list[ModelResponse] = []
     events = list(_events(text))
     # A tool is told of as such where the agent's framework does so, else as a function beside the workflow's own.
-    tool_end = "TOOL_END" if any(event.get("event_type") == "TOOL_END" for _, event in events) else "FUNCTION_END"
+    if any(event.get("event_type") == "TOOL_END" for _, event in events):
+        tool_end = "TOOL_END"
+    else:
+        tool_end = "FUNCTION_END"
     for kind, event in events:
         data = event.get("data") or {}
         if kind == "data":
@@ -84,11 +93,18 @@ def _result(task: SeedResult, text: str, where: str) -> SolveResult:
         elif event.get("event_type") == "LLM_END":
             usage = (event.get("usage_info") or {}).get("token_usage") or {}
             counts: JsonDict = {name: usage.get(name) for name in _COUNTS}
-            counts = counts if any(counts.values()) else {}
-            replies.append(ModelResponse(_text(data.get("output")), str(event.get("name") or ""), **counts))
+            if any(counts.values()):
+                counts = counts
+            else:
+                counts = {}
+            replies.append(
+                ModelResponse(_text(data.get("output")), str(event.get("name") or ""), **counts)
+            )
             builder.agent(replies[-1])
         elif event.get("event_type") == tool_end and event.get("name") != _WORKFLOW:
-            call = ToolCallInfo(str(event.get("UUID")), str(event.get("name")), parse_arguments(data.get("input")))
+            call = ToolCallInfo(
+                str(event.get("UUID")), str(event.get("name")), parse_arguments(data.get("input"))
+            )
             builder.call(call)
             builder.observe(call.id, _text(data.get("output")), source="nat")
     if answer is None and replies:
@@ -97,7 +113,10 @@ def _result(task: SeedResult, text: str, where: str) -> SolveResult:
         raise TransportError(f"{where} ended without an answer: {text[-300:]!r}")
     if not replies or replies[-1].content != answer:
         builder.message("assistant", answer)
-    whole = replace(together(replies), content=answer) if replies else None
+    if replies:
+        whole: ModelResponse | None = replace(together(replies), content=answer)
+    else:
+        whole = None
     return SolveResult(answer, whole, builder.finish(status="completed"))
 
 
@@ -105,24 +124,38 @@ def _events(text: str) -> Iterator[tuple[str, JsonDict]]:
     """The events of the stream; the payload of an intermediate one is JSON inside JSON."""
     for line in text.splitlines():
         # An error comes without a name.
-        kind, colon, rest = ("data", ":", line) if line.startswith("{") else line.partition(": ")
+        if line.startswith("{"):
+            kind = "data"
+            colon = ":"
+            rest = line
+        else:
+            kind, colon, rest = line.partition(": ")
         if not colon or kind not in ("data", "intermediate_data", "error"):
             continue
         try:
             event: Any = orjson.loads(rest)
             if kind == "intermediate_data":
                 payload = event.get("payload")
-                event = orjson.loads(payload) if isinstance(payload, str) else payload
+                if isinstance(payload, str):
+                    event = orjson.loads(payload)
+                else:
+                    event = payload
         except (orjson.JSONDecodeError, AttributeError):
             if kind == "intermediate_data":
                 continue
-            raise TransportError(f"the agent's stream holds something that is not JSON: {rest[:200]}") from None
+            raise TransportError(
+                f"the agent's stream holds something that is not JSON: {rest[:200]}"
+            ) from None
         if isinstance(event, dict):
             yield ("data", {"error": event}) if kind == "error" else (kind, event)
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else orjson.dumps(value).decode()
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return orjson.dumps(value).decode()
 
 
 KIND: Final = Kind(NatSolverConfig, NatSolver)

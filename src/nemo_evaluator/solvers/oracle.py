@@ -32,22 +32,37 @@ _TASK_LIMITS: Final = ("agent_timeout_sec", "agent_timeout", "max_agent_timeout_
 _DEFAULT_TIMEOUT: Final = 1800.0
 
 
-def time_limit(task: SeedResult, ours: float | None, strategy: TimeoutStrategy, cap: float | None) -> float:
+def time_limit(
+    task: SeedResult, ours: float | None, strategy: TimeoutStrategy, cap: float | None
+) -> float:
     """Seconds for the agent of a task."""
     told = (as_number(task.metadata.get(name)) for name in _TASK_LIMITS)
     theirs = next((seconds for seconds in told if seconds is not None and seconds > 0), None)
-    known = [limit for limit in ((theirs, ours) if strategy == "task" else (ours, theirs)) if limit is not None]
-    chosen = max(known) if strategy == "max" and known else next(iter(known), _DEFAULT_TIMEOUT)
-    return min(chosen, cap) if cap is not None else chosen
+    known: list[float] = []
+    for limit in (theirs, ours) if strategy == "task" else (ours, theirs):
+        if limit is not None:
+            known.append(limit)
+    if strategy == "max" and known:
+        chosen = max(known)
+    else:
+        chosen = next(iter(known), _DEFAULT_TIMEOUT)
+    if cap is not None:
+        return min(chosen, cap)
+    return chosen
 
 
 def answer_of(
     response: str, details: JsonDict, late: float | None, trajectory: list[JsonDict] | None = None
 ) -> SolveResult:
     """What an agent left besides its workspace. One whose time was up (``late``, in seconds) is no failure."""
-    error = f"the agent did not end within {late:g} s" if late is not None else None
+    if late is not None:
+        error: str | None = f"the agent did not end within {late:g} s"
+    else:
+        error = None
     kind = ErrorKind.SOLVE_TIMEOUT if error else ErrorKind.NONE
-    return SolveResult(response, None, trajectory or [], error=error, error_kind=kind, scoring_details=details)
+    return SolveResult(
+        response, None, trajectory or [], error=error, error_kind=kind, scoring_details=details
+    )
 
 
 class OracleSolverConfig(SolverBase):
@@ -75,27 +90,41 @@ class OracleSolver:
     async def solve(self, task: SeedResult, sandbox: Sandbox | None = None) -> SolveResult:
         """Run the solution. Raises SeedError when there is none, SandboxError when there is no place to run it."""
         folder = _folder(task)
-        script = task.metadata.get("solution") if folder is None else None
+        if folder is None:
+            script = task.metadata.get("solution")
+        else:
+            script = None
         if folder is None and not isinstance(script, str):
             if sandbox is None and task.expected_answer:
                 return SolveResult(response=task.expected_answer)
             raise SeedError("the task has no known solution (no task_dir with solution/solve.sh)")
         if sandbox is None:
-            raise SandboxError("the oracle needs a sandbox to run the solution", hint="give the benchmark a sandbox")
+            raise SandboxError(
+                "the oracle needs a sandbox to run the solution",
+                hint="give the benchmark a sandbox",
+            )
         place = await writable_place(sandbox, _PLACES)
         if folder is not None:
             await sandbox.upload(folder, place)
         else:
             await sandbox.upload(str(script).encode(), f"{place}/{_SCRIPT}")
         timeout = self.timeout_for(task)
-        document = TrajectoryBuilder(agent="oracle", asked=[{"role": "user", "content": task.prompt}])
+        document = TrajectoryBuilder(
+            agent="oracle", asked=[{"role": "user", "content": task.prompt}]
+        )
         call = ToolCallInfo("oracle_1", "bash", {"command": f"bash {place}/{_SCRIPT}"})
         document.agent(ModelResponse(content=""), [call])
         started = time.perf_counter()
         result = await sandbox.exec(["bash", f"{place}/{_SCRIPT}"], timeout=timeout)
-        took, output = (time.perf_counter() - started) * 1000, shown(result, timeout)
-        document.observe(call.id, output.content, latency_ms=took, is_error=output.is_error, source="sandbox")
-        error = f"the solution did not end within {timeout:g} s" if result.timed_out else None
+        took = (time.perf_counter() - started) * 1000
+        output = shown(result, timeout)
+        document.observe(
+            call.id, output.content, latency_ms=took, is_error=output.is_error, source="sandbox"
+        )
+        if result.timed_out:
+            error: str | None = f"the solution did not end within {timeout:g} s"
+        else:
+            error = None
         return SolveResult(
             response="",
             trajectory=document.finish(status="error" if error else "completed", error=error),
@@ -105,7 +134,7 @@ class OracleSolver:
         )
 
     def timeout_for(self, task: SeedResult) -> float:
-        return time_limit(task, self.run_timeout, self.timeout_strategy, self.max_agent_timeout)
+        return time_limit(task, self.run_timeout, self.timeout_strategy, cap=self.max_agent_timeout)
 
     def describe(self) -> JsonDict:
         return {"type": "oracle", **asdict(self)}
@@ -125,10 +154,14 @@ def _folder(task: SeedResult) -> Path | None:
 async def writable_place(sandbox: Sandbox, places: Sequence[str]) -> str:
     """The first of some folders that can be made and written to. Raises SandboxError when none can."""
     for place in places:
-        made = await sandbox.exec(["sh", "-c", 'mkdir -p "$1" && test -w "$1"', "sh", place], timeout=30.0)
+        made = await sandbox.exec(
+            ["sh", "-c", 'mkdir -p "$1" && test -w "$1"', "sh", place], timeout=30.0
+        )
         if made.ok:
             return place
     raise SandboxError(f"nothing can be written to {', '.join(places)}: {made.stderr.strip()}")
 
 
-KIND: Final = Kind(OracleSolverConfig, lambda config, context: OracleSolver(**config.model_dump(exclude={"type"})))
+KIND: Final = Kind(
+    OracleSolverConfig, lambda config, context: OracleSolver(**config.model_dump(exclude={"type"}))
+)

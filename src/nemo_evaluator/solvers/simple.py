@@ -42,7 +42,9 @@ class SimpleSolverConfig(SolverBase):
     type: Literal["simple"] = "simple"
     service: ServiceName = Field(description="The model.")
     system_prompt: str | None = Field(None, description="System prompt.")
-    generation: GenerationConfig | None = Field(None, description="Generation settings over those of the service.")
+    generation: GenerationConfig | None = Field(
+        None, description="Generation settings over those of the service."
+    )
     image_detail: ImageDetail = Field("auto", description="Resolution of images.")
 
 
@@ -66,7 +68,9 @@ class SimpleSolver:
     ) -> None:
         inner: Any = getattr(client, "client", client)
         self.client: Client = inner
-        self._system, self._generation, self._detail = system_prompt, generation, image_detail
+        self._system = system_prompt
+        self._generation = generation
+        self._detail = image_detail
         by_protocol = self.completes is None and self.client.endpoint.protocol == "completions"
         self._completions = self.completes or by_protocol
 
@@ -79,25 +83,42 @@ class SimpleSolver:
             text = f"{system}\n\n{task.prompt}" if system else task.prompt
             reply = await self.client.complete(text, generation=self._generation)
         else:
-            reply = await self.client.chat(messages_for(task, self._system, self._detail), generation=self._generation)
+            reply = await self.client.chat(
+                messages_for(task, self._system, self._detail), generation=self._generation
+            )
         return SolveResult(response=reply.content, model_response=reply)
 
     def describe(self) -> JsonDict:
-        settings = {"type": "simple", "system_prompt": self._system, "generation": self._generation or {}}
+        settings = {
+            "type": "simple",
+            "system_prompt": self._system,
+            "generation": self._generation or {},
+        }
         return settings | {"image_detail": self._detail, "completions": self._completions}
 
     async def close(self) -> None:
         """Nothing of its own: the client belongs to whoever made it."""
 
 
-def messages_for(task: SeedResult, system_prompt: str | None, detail: str = "auto") -> list[Message]:
+def messages_for(
+    task: SeedResult, system_prompt: str | None, detail: str = "auto"
+) -> list[Message]:
     """The messages of a problem; a system prompt of the solver takes the place of the problem's own."""
-    messages = list(task.messages) if task.messages is not None else [{"role": "user", "content": task.prompt}]
+    if task.messages is not None:
+        messages: list[dict[str, Any]] | list[dict[str, str]] = list(task.messages)
+    else:
+        messages = [{"role": "user", "content": task.prompt}]
     system = system_prompt or (task.system if task.messages is None else None)
     if system:
-        rest = [message for message in messages if message.get("role") != "system"] if system_prompt else messages
+        rest = (
+            [message for message in messages if message.get("role") != "system"]
+            if system_prompt
+            else messages
+        )
         messages = [{"role": "system", "content": system}, *rest]
-    return _with_images(messages, task.images, detail) if task.images else messages
+    if task.images:
+        return _with_images(messages, task.images, detail)
+    return messages
 
 
 def _with_images(messages: list[Message], images: list[Any], detail: str) -> list[Message]:
@@ -106,7 +127,9 @@ def _with_images(messages: list[Message], images: list[Any], detail: str) -> lis
         urls = [image_url(image) for image in images]
     except FileNotFoundError as error:
         raise SeedError(str(error)) from error
-    parts: list[JsonDict] = [{"type": "image_url", "image_url": {"url": url, "detail": detail}} for url in urls]
+    parts: list[JsonDict] = []
+    for url in urls:
+        parts.append({"type": "image_url", "image_url": {"url": url, "detail": detail}})
     for at in range(len(messages) - 1, -1, -1):
         if messages[at].get("role") == "user":
             content = messages[at].get("content")
@@ -114,11 +137,17 @@ def _with_images(messages: list[Message], images: list[Any], detail: str) -> lis
                 content = [{"type": "text", "text": content or ""}]
             elif any(part.get("type") == "image_url" for part in content):
                 return messages
-            return [*messages[:at], messages[at] | {"content": parts + content}, *messages[at + 1 :]]
+            return [
+                *messages[:at],
+                messages[at] | {"content": parts + content},
+                *messages[at + 1 :],
+            ]
     return [*messages, {"role": "user", "content": parts}]
 
 
-async def send_all(client: Client, requests: Sequence[PromptRequest], generation: JsonDict | None) -> SolveResult:
+async def send_all(
+    client: Client, requests: Sequence[PromptRequest], generation: JsonDict | None
+) -> SolveResult:
     """Send all requests at once. A text alone is the response as it stands."""
     if len(requests) == 1 and requests[0].scored_from is None:
         reply = await _send(client, requests[0], generation)
@@ -132,11 +161,18 @@ async def send_all(client: Client, requests: Sequence[PromptRequest], generation
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
     pairs = zip(requests, replies, strict=True)
-    results = [reply.content if one.scored_from is None else json.loads(reply.content) for one, reply in pairs]
+    results = [
+        reply.content if one.scored_from is None else json.loads(reply.content)
+        for one, reply in pairs
+    ]
     # All replies as one. They were asked for side by side, so the slowest is how long it took.
     whole = together(replies)
-    whole.content, whole.raw_response = dumps(results).decode(), {}
-    whole.finish_reason = "length" if any(reply.finish_reason == "length" for reply in replies) else "stop"
+    whole.content = dumps(results).decode()
+    whole.raw_response = {}
+    if any(reply.finish_reason == "length" for reply in replies):
+        whole.finish_reason = "length"
+    else:
+        whole.finish_reason = "stop"
     whole.attempts = max(reply.attempts for reply in replies)
     whole.latency_ms = max(reply.latency_ms for reply in replies)
     whole.queue_ms = max(reply.queue_ms for reply in replies)
@@ -144,7 +180,9 @@ async def send_all(client: Client, requests: Sequence[PromptRequest], generation
     return SolveResult(whole.content, whole)
 
 
-async def _send(client: Client, request: PromptRequest, generation: JsonDict | None) -> ModelResponse:
+async def _send(
+    client: Client, request: PromptRequest, generation: JsonDict | None
+) -> ModelResponse:
     if request.scored_from is not None:
         return await client.loglikelihood(request.prompt, request.scored_from)
     settings = request.generation | (generation or {})
@@ -206,8 +244,12 @@ class VLMSolver(SimpleSolver):
 
 def build(config: SimpleSolverConfig, context: SolverContext) -> SimpleSolver:
     """``type: simple``."""
-    generation = config.generation.model_dump(exclude_none=True) if config.generation else None
-    client, detail = context.clients[config.service], config.image_detail
+    if config.generation:
+        generation: dict[str, Any] | None = config.generation.model_dump(exclude_none=True)
+    else:
+        generation = None
+    client = context.clients[config.service]
+    detail = config.image_detail
     return SimpleSolver(client, config.system_prompt, generation=generation, image_detail=detail)
 
 

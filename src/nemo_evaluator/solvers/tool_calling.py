@@ -4,7 +4,7 @@ import importlib.util
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -36,14 +36,22 @@ class ToolCallingSolverConfig(SolverBase):
 
     type: Literal["tool_calling"] = "tool_calling"
     service: ServiceName = Field(description="The model.")
-    resource_service: GymName | None = Field(None, description="Gym service whose tools are offered.")
+    resource_service: GymName | None = Field(
+        None, description="Gym service whose tools are offered."
+    )
     sandbox_tools: bool = Field(False, description="Offer bash and file tools inside the sandbox.")
-    mcp_servers: list[McpServer] = Field(default_factory=no_items, description="MCP servers whose tools are offered.")
+    mcp_servers: list[McpServer] = Field(
+        default_factory=no_items, description="MCP servers whose tools are offered."
+    )
     max_turns: Positive = Field(50, description="Maximum model calls.")
     system_prompt: str | None = Field(None, description="System prompt.")
-    generation: GenerationConfig | None = Field(None, description="Generation settings over those of the service.")
+    generation: GenerationConfig | None = Field(
+        None, description="Generation settings over those of the service."
+    )
     tool_timeout: Above0 = Field(180.0, description="Seconds for one tool call.")
-    max_output_chars: Positive = Field(16384, description="Longest tool output shown to the model; head and tail stay.")
+    max_output_chars: Positive = Field(
+        16384, description="Longest tool output shown to the model; head and tail stay."
+    )
     response_mode: ResponseMode = Field(
         "last_message", description="The answer: the last message, or the state of the sandbox."
     )
@@ -51,13 +59,17 @@ class ToolCallingSolverConfig(SolverBase):
     @model_validator(mode="after")
     def _some_tools(self) -> Self:
         if self.resource_service is None and not self.sandbox_tools and not self.mcp_servers:
-            raise PydanticCustomError("no_tools", "give resource_service, sandbox_tools: true, or mcp_servers")
+            raise PydanticCustomError(
+                "no_tools", "give resource_service, sandbox_tools: true, or mcp_servers"
+            )
         if len({server.name for server in self.mcp_servers}) != len(self.mcp_servers):
             raise PydanticCustomError("mcp_names", "the names of mcp_servers must differ")
         return self
 
     def needs_sandbox(self) -> str | None:
-        return "sandbox_tools: true needs a sandbox" if self.sandbox_tools else None
+        if self.sandbox_tools:
+            return "sandbox_tools: true needs a sandbox"
+        return None
 
 
 @dataclass
@@ -91,16 +103,30 @@ class ToolCallingSolver:
             limits = self.tool_timeout, self.max_output_chars
             toolbox = await Toolbox.of(sessions, task.metadata.get("tools"), *limits)
             messages = messages_for(task, self.system_prompt)
-            run = AgentRun(self.client, toolbox, messages, self.generation, self.context_tokens)
+            run = AgentRun(
+                self.client,
+                toolbox,
+                messages,
+                generation=self.generation,
+                context_tokens=self.context_tokens,
+            )
             artifact = self.response_mode == "sandbox_artifact"
             offer_answer(lambda why: run.result(why, artifact=artifact) if run.replies else None)
             error = await run.loop(self.max_turns)
         return run.result(error, artifact=artifact)
 
     def describe(self) -> JsonDict:
-        settings = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("client", "sources")}
+        settings: dict[str, Any] = {}
+        for one in fields(self):
+            if one.name not in ("client", "sources"):
+                settings[one.name] = getattr(self, one.name)
         sources = [source.describe() for source in self.sources]
-        return {"type": "tool_calling", **settings, "sources": sources, "generation": self.generation or {}}
+        return {
+            "type": "tool_calling",
+            **settings,
+            "sources": sources,
+            "generation": self.generation or {},
+        }
 
 
 def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallingSolver:
@@ -108,17 +134,27 @@ def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallin
     client = context.clients[config.service]
     if client.endpoint.protocol == "completions":
         hint = "set protocol: chat_completions on the service"
-        raise UsageError(f"tool_calling needs a chat protocol, and {config.service!r} speaks completions", hint=hint)
+        raise UsageError(
+            f"tool_calling needs a chat protocol, and {config.service!r} speaks completions",
+            hint=hint,
+        )
     if config.mcp_servers and importlib.util.find_spec("mcp") is None:
         raise MissingExtraError("the MCP SDK", extra="mcp")
     sources: list[ToolSource] = []
     if config.sandbox_tools:
         sources.append(SandboxTools())
     if config.resource_service is not None:
-        sources.append(GymTools(config.resource_service, context.base_urls[config.resource_service]))
+        sources.append(
+            GymTools(config.resource_service, context.base_urls[config.resource_service])
+        )
     sources += config.mcp_servers
-    settings = config.model_dump(include={one.name for one in fields(ToolCallingSolver)} - {"generation"})
-    generation = config.generation.model_dump(exclude_none=True) if config.generation else None
+    settings = config.model_dump(
+        include={one.name for one in fields(ToolCallingSolver)} - {"generation"}
+    )
+    if config.generation:
+        generation: dict[str, Any] | None = config.generation.model_dump(exclude_none=True)
+    else:
+        generation = None
     return ToolCallingSolver(client, sources, generation=generation, **settings)
 
 

@@ -16,7 +16,13 @@ __all__ = ["ATIF_VERSION", "TrajectoryBuilder", "single_turn"]
 ATIF_VERSION: Final = "ATIF-v1.6"
 AGENT_NAME: Final = "nemo-evaluator"
 _TAIL: Final = 256
-_SOURCES: Final = {"system": "system", "developer": "system", "assistant": "agent", "user": "user", "tool": "system"}
+_SOURCES: Final = {
+    "system": "system",
+    "developer": "system",
+    "assistant": "agent",
+    "user": "user",
+    "tool": "system",
+}
 _SUFFIXES: Final = frozenset({"jpg", "jpeg", "png", "gif", "webp"})
 _METRICS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
@@ -28,9 +34,12 @@ def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
     steps: list[JsonDict] = []
     for number, sent in enumerate(get("messages") or ({"role": "user", "content": prompt},), 1):
         source = _SOURCES.get(sent.get("role"), "user")
-        steps.append({"step_id": number, "source": source, "message": content_of(sent.get("content"))})
+        steps.append(
+            {"step_id": number, "source": source, "message": content_of(sent.get("content"))}
+        )
     agent: JsonDict = {"step_id": len(steps) + 1, "source": "agent", "message": content}
-    model, thought = get("model", ""), get("reasoning_content")
+    model = get("model", "")
+    thought = get("reasoning_content")
     if model:
         agent["model_name"] = model
     if thought:
@@ -38,7 +47,9 @@ def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
     steps.append(agent)
     final: JsonDict = {"total_steps": len(steps)}
     metrics: JsonDict = {}
-    asked, said, latency = get("prompt_tokens"), get("completion_tokens"), get("latency_ms")
+    asked = get("prompt_tokens")
+    said = get("completion_tokens")
+    latency = get("latency_ms")
     if asked is not None and said is not None:
         metrics = {"prompt_tokens": asked, "completion_tokens": said}
         final["total_prompt_tokens"] = asked
@@ -49,7 +60,7 @@ def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
         agent["metrics"] = metrics
     about = {"name": AGENT_NAME, "version": __version__, "model_name": model}
     # The same whenever the same stored answer is looked at again.
-    return [_document(f"{get('fp')}|{content[-_TAIL:]}", about, steps, final)]
+    return [_document(f"{get('fp')}|{content[-_TAIL:]}", about, steps, final=final)]
 
 
 class TrajectoryBuilder:
@@ -57,7 +68,12 @@ class TrajectoryBuilder:
     still has one."""
 
     def __init__(
-        self, *, agent: str = AGENT_NAME, model: str = "", tools: Sequence[JsonDict] = (), asked: Sequence[Message] = ()
+        self,
+        *,
+        agent: str = AGENT_NAME,
+        model: str = "",
+        tools: Sequence[JsonDict] = (),
+        asked: Sequence[Message] = (),
     ) -> None:
         self._agent: JsonDict = {"name": agent, "version": __version__}
         if model:
@@ -92,7 +108,10 @@ class TrajectoryBuilder:
             step["reasoning_content"] = response.reasoning_content
         if calls:
             step["tool_calls"] = [_called(call) for call in calls]
-        ended = {"latency_ms": round(response.latency_ms, 2), "finish_reason": response.finish_reason}
+        ended = {
+            "latency_ms": round(response.latency_ms, 2),
+            "finish_reason": response.finish_reason,
+        }
         step["metrics"] = {**_token_metrics(response), "extra": ended}
 
     def call(self, call: ToolCallInfo) -> None:
@@ -101,7 +120,13 @@ class TrajectoryBuilder:
         step.setdefault("tool_calls", []).append(_called(call))
 
     def observe(
-        self, call_id: str, content: str, *, source: str, latency_ms: float = 0.0, is_error: bool = False
+        self,
+        call_id: str,
+        content: str,
+        *,
+        source: str,
+        latency_ms: float = 0.0,
+        is_error: bool = False,
     ) -> None:
         """The result of one call, on the agent step that asked for it."""
         step = self._last()
@@ -109,7 +134,12 @@ class TrajectoryBuilder:
             raise ValueError("an observation needs an agent step before it")
         results = step.setdefault("observation", {"results": []})["results"]
         results.append({"source_call_id": call_id, "content": content})
-        outcome = {"tool_call_id": call_id, "source": source, "latency_ms": round(latency_ms, 2), "is_error": is_error}
+        outcome = {
+            "tool_call_id": call_id,
+            "source": source,
+            "latency_ms": round(latency_ms, 2),
+            "is_error": is_error,
+        }
         step.setdefault("extra", {}).setdefault("tool_outcomes", []).append(outcome)
 
     def finish(self, *, status: str | None = None, **extra: Any) -> list[JsonDict]:
@@ -118,10 +148,17 @@ class TrajectoryBuilder:
             return []
         seed = f"{self._seed}{self._steps[0]['message']}"
         measured = [step["metrics"] for step in self._steps if "metrics" in step]
-        totals = {name: [metrics[name] for metrics in measured if name in metrics] for name in _METRICS}
+        totals: dict[str, list[Any]] = {}
+        for name in _METRICS:
+            totals[name] = [metrics[name] for metrics in measured if name in metrics]
         sums = {f"total_{name}": sum(known) for name, known in totals.items() if known}
-        document = _document(seed, self._agent, self._steps, {"total_steps": len(self._steps), **sums})
-        said = {key: value for key, value in {"status": status, **extra}.items() if value is not None}
+        document = _document(
+            seed, self._agent, self._steps, final={"total_steps": len(self._steps), **sums}
+        )
+        said: dict[str, Any] = {}
+        for key, value in {"status": status, **extra}.items():
+            if value is not None:
+                said[key] = value
         if said:
             document["extra"] = said
         return [document]
@@ -147,7 +184,9 @@ def content_of(content: Any) -> str | list[JsonDict]:
         return content
     if isinstance(content, list):
         return [_part(part) for part in content]
-    return "" if content is None else str(content)
+    if content is None:
+        return ""
+    return str(content)
 
 
 def _part(part: Any) -> JsonDict:
@@ -156,12 +195,18 @@ def _part(part: Any) -> JsonDict:
     if part.get("type") == "text":
         return {"type": "text", "text": str(part.get("text", ""))}
     image = part.get("image_url")
-    url = image.get("url", "") if isinstance(image, dict) else (image or "")
+    if isinstance(image, dict):
+        url: Any | str = image.get("url", "")
+    else:
+        url = image or ""
     if not url:
         return {"type": "text", "text": f"[{part.get('type', 'part')}]"}
     if not url.startswith("data:"):
         suffix = url.rsplit(".", 1)[-1].lower()
-        media = f"image/{'jpeg' if suffix == 'jpg' else suffix}" if suffix in _SUFFIXES else "image/png"
+        if suffix in _SUFFIXES:
+            media = f"image/{'jpeg' if suffix == 'jpg' else suffix}"
+        else:
+            media = "image/png"
         return {"type": "image", "source": {"media_type": media, "path": url}}
     # The picture itself is in the dataset; its digest is enough to find it and keeps the document small.
     media = url[5:].partition(";")[0] or "image/png"

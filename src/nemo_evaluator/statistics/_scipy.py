@@ -37,7 +37,9 @@ def binomial_cdf(k: int, n: int, p: float) -> float:
     """P(X <= k) for X ~ Binomial(n, p)."""
     if k < 0:
         return 0.0
-    return 1.0 if k >= n else float(_special.bdtr(k, n, p))
+    if k >= n:
+        return 1.0
+    return float(_special.bdtr(k, n, p))
 
 
 def normal_cdf(value: ArrayLike) -> Floats:

@@ -41,7 +41,10 @@ class Spending:
         """What ``values`` between -reach and reach say; ``fixed`` is what they say if their number was fixed."""
         if not self.looking or not len(values):
             return fixed
-        parts: list[tuple[float, Reading]] = [(self.last, fixed)] if self.last else []
+        if self.last:
+            parts: list[tuple[float, Reading]] = [(self.last, fixed)]
+        else:
+            parts = []
         # Nothing can be learnt by looking at values whose reach is not known.
         if math.isfinite(reach):
             sequence = MeanSequence(low=-reach, high=reach)
@@ -64,15 +67,21 @@ class Spending:
             raise ValueError("a rule looks at problems one by one, not at clusters of them")
         alpha = 1 - confidence
         level = 1 - alpha * (self.last or 1.0)
-        found = mean_interval(values, answers=answers, binary=binary, clusters=clusters, confidence=level)
+        found = mean_interval(
+            values, answers=answers, binary=binary, clusters=clusters, confidence=level
+        )
         if not self.looking or not len(values):
             return found
         if values.min() < 0.0 or values.max() > 1.0:
-            return found if self.last else Interval(found.value, None, None, found.method, found.n)
+            if self.last:
+                return found
+            return Interval(found.value, None, None, method=found.method, n=found.n)
         sequence = MeanSequence()
         sequence.add(values)
         looked = sequence.interval(1 - alpha * self.looking)
-        return _both(found, looked) if self.last else looked
+        if self.last:
+            return _both(found, looked)
+        return looked
 
 
 # The size was settled beforehand; looked at whenever one likes; ended by a rule; had a rule and reached its end.
@@ -98,7 +107,9 @@ def spending_of(stopped: JsonDict | None) -> Spending:
     rule = as_dict(stopped.get("rule"))
     if rule.get("moved_from"):
         return STOPPED
-    return ENDED if not kind or (kind == "rule" and rule.get("last_look")) else STOPPED
+    if not kind or (kind == "rule" and rule.get("last_look")):
+        return ENDED
+    return STOPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +123,9 @@ class _Spent:
     def interval(self, confidence: float = 0.95) -> Interval:
         """Where all parts agree that the mean may be."""
         found = [part.interval(1 - (1 - confidence) * share) for share, part in self.parts]
-        return reduce(_both, found) if found else Interval(self.value, None, None, "none", self.n)
+        if found:
+            return reduce(_both, found)
+        return Interval(self.value, None, None, method="none", n=self.n)
 
     def p_above(self, bound: float) -> float:
         """The p-value at which the first part would speak."""
@@ -127,5 +140,6 @@ def _both(fixed: Interval, looked: Interval) -> Interval:
     """The values that neither interval excludes."""
     if fixed.lower is None or fixed.upper is None or looked.lower is None or looked.upper is None:
         return looked
-    lower, upper = max(looked.lower, fixed.lower), min(looked.upper, fixed.upper)
-    return Interval(fixed.value, lower, upper, f"{fixed.method}+{looked.method}", fixed.n)
+    lower = max(looked.lower, fixed.lower)
+    upper = min(looked.upper, fixed.upper)
+    return Interval(fixed.value, lower, upper, method=f"{fixed.method}+{looked.method}", n=fixed.n)

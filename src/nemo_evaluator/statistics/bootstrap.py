@@ -18,7 +18,11 @@ _FEW: Final = 64
 
 
 def bootstrap_ci(
-    values: Sequence[float] | Floats, *, n_bootstrap: int = RESAMPLES, ci_level: float = 0.95, seed: int = SEED
+    values: Sequence[float] | Floats,
+    *,
+    n_bootstrap: int = RESAMPLES,
+    ci_level: float = 0.95,
+    seed: int = SEED,
 ) -> Interval:
     """Percentile bootstrap of the mean; fewer than two values have no bounds."""
     data, plain = _unbounded(values, "bootstrap")
@@ -31,13 +35,16 @@ def bootstrap_ci(
 
 def _unbounded(values: Sequence[float] | Floats, method: str) -> tuple[Floats, Interval]:
     data = np.asarray(values, dtype=np.float64)
-    return data, Interval(float(data.mean()) if len(data) else math.nan, None, None, method, len(data))
+    return data, Interval(
+        float(data.mean()) if len(data) else math.nan, None, None, method=method, n=len(data)
+    )
 
 
 def resampled(data: Floats, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Floats, Floats]:
     """Means of bootstrap samples and their standard errors; data of few distinct values need only their counts,
     whatever their number."""
-    rng, n = np.random.default_rng(seed), len(data)
+    rng = np.random.default_rng(seed)
+    n = len(data)
     levels, counts = _levels(data)
     if levels is not None:
         drawn = rng.multinomial(n, counts / n, size=resamples)
@@ -49,7 +56,9 @@ def resampled(data: Floats, resamples: int = RESAMPLES, seed: int = SEED) -> tup
     for start in range(0, resamples, step):
         block = data[rng.integers(0, n, size=(min(step, resamples - start), n))]
         found.append((block.mean(axis=1), block.std(axis=1, ddof=1) / math.sqrt(n)))
-    return np.concatenate([means for means, _ in found]), np.concatenate([errors for _, errors in found])
+    return np.concatenate([means for means, _ in found]), np.concatenate(
+        [errors for _, errors in found]
+    )
 
 
 def few_levels(data: Floats) -> bool:
@@ -66,7 +75,11 @@ def _levels(data: Floats) -> tuple[Floats | None, Ints]:
 
 
 def bca_interval(
-    values: Sequence[float] | Floats, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED
+    values: Sequence[float] | Floats,
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
 ) -> Interval:
     """Bias-corrected and accelerated bootstrap of the mean (Efron 1987)."""
     data, plain = _unbounded(values, "bca")
@@ -80,7 +93,9 @@ def bca_bounds(data: Floats, means: Floats, *, confidence: float = 0.95) -> tupl
     """The BCa bounds for given bootstrap means of ``data``."""
     means = np.sort(means)
     mean = float(data.mean())
-    below = (np.searchsorted(means, mean, "left") + np.searchsorted(means, mean, "right")) / (2 * len(means))
+    below = (np.searchsorted(means, mean, "left") + np.searchsorted(means, mean, "right")) / (
+        2 * len(means)
+    )
     bias = float(normal_quantile(min(max(below, 0.5 / len(means)), 1 - 0.5 / len(means))))
     deviation = data - mean
     acceleration = float((deviation**3).sum()) / (6 * float((deviation**2).sum()) ** 1.5)
@@ -90,11 +105,18 @@ def bca_bounds(data: Floats, means: Floats, *, confidence: float = 0.95) -> tupl
 
 
 def studentised_interval(
-    values: Sequence[float] | Floats, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED
+    values: Sequence[float] | Floats,
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
 ) -> Interval:
     """Bootstrap-t of the mean: quantiles of (mean* - mean) / se*, turned back with the se of the data."""
     data, plain = _unbounded(values, "studentised")
-    error = float(data.std(ddof=1)) / math.sqrt(len(data)) if len(data) > 1 else 0.0
+    if len(data) > 1:
+        error = float(data.std(ddof=1)) / math.sqrt(len(data))
+    else:
+        error = 0.0
     if error == 0.0:
         return plain
     means, errors = resampled(data, resamples, seed)
@@ -102,4 +124,6 @@ def studentised_interval(
     if not len(ratios):
         return plain
     low, high = np.quantile(ratios, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return replace(plain, lower=plain.value - float(high) * error, upper=plain.value - float(low) * error)
+    return replace(
+        plain, lower=plain.value - float(high) * error, upper=plain.value - float(low) * error
+    )

@@ -54,14 +54,21 @@ class Flips:
         flipping = self._flipping(bound)
         variance = max(self.size * flipping - bound * bound, self.least or 0.0)
         away = self.mean - bound
-        score = abs(away) / math.sqrt(variance / self.n) if variance > 0.0 else math.inf
+        if variance > 0.0:
+            score = abs(away) / math.sqrt(variance / self.n)
+        else:
+            score = math.inf
         if self.least is None:
             score = min(score, self._likelihood_ratio(bound, flipping))
-        return math.copysign(score, away) if away else 0.0
+        if away:
+            return math.copysign(score, away)
+        return 0.0
 
     def _flipping(self, bound: float) -> float:
         """The most likely share of flips among places, given that better minus worse is ``bound``."""
-        places, worse, better = self.n / self.size, self.worse, self.better
+        places = self.n / self.size
+        worse = self.worse
+        better = self.better
         same = places - worse - better
         linear = worse * (1 - 3 * bound) + better * (1 - bound) - 2 * same * bound
         root = math.sqrt(max(linear * linear + 8 * places * worse * bound * (1 - bound), 0.0))
@@ -75,7 +82,10 @@ class Flips:
         total = 0.0
         for count, share in zip(counts, shares, strict=True):
             if count > 0.0:
-                total += count * math.log(count / (self.n * share)) if share > 0.0 else math.inf
+                if share > 0.0:
+                    total += count * math.log(count / (self.n * share))
+                else:
+                    total += math.inf
         return math.sqrt(max(2 * total, 0.0))
 
     def bounds(self, quantile: float) -> tuple[float, float]:
@@ -88,7 +98,10 @@ class Flips:
             return far
         for _ in range(50):
             middle = (near + far) / 2
-            near, far = (middle, far) if abs(self.at(middle)) <= quantile else (near, middle)
+            if abs(self.at(middle)) <= quantile:
+                near = middle
+            else:
+                far = middle
         return near
 
 
@@ -107,22 +120,38 @@ class Difference:
     def interval(self, confidence: float = 0.95) -> Interval:
         """Two-sided bounds."""
         if self.evidence is None:
-            return Interval(self.value, None, None, self.method, self.n)
-        quantile = z_quantile(confidence) if self.df is None else t_quantile(0.5 + confidence / 2, self.df)
+            return Interval(self.value, None, None, method=self.method, n=self.n)
+        if self.df is None:
+            quantile = z_quantile(confidence)
+        else:
+            quantile = t_quantile(0.5 + confidence / 2, self.df)
         lower, upper = (self.scale * bound for bound in self.evidence.bounds(quantile))
-        lower, upper = min(lower, self.value), max(upper, self.value)
-        return Interval(self.value, max(lower, -self.scale), min(upper, self.scale), self.method, self.n)
+        lower = min(lower, self.value)
+        upper = max(upper, self.value)
+        return Interval(
+            self.value,
+            max(lower, -self.scale),
+            min(upper, self.scale),
+            method=self.method,
+            n=self.n,
+        )
 
     def p_above(self, bound: float) -> float:
         """One-sided p-value of "the true difference is not above ``bound``"."""
-        return 1.0 if self.evidence is None else self._tail(-self.evidence.at(bound / self.scale))
+        if self.evidence is None:
+            return 1.0
+        return self._tail(-self.evidence.at(bound / self.scale))
 
     def p_below(self, bound: float) -> float:
         """One-sided p-value of "the true difference is not below ``bound``"."""
-        return 1.0 if self.evidence is None else self._tail(self.evidence.at(bound / self.scale))
+        if self.evidence is None:
+            return 1.0
+        return self._tail(self.evidence.at(bound / self.scale))
 
     def _tail(self, value: float) -> float:
-        return float(normal_cdf(value)) if self.df is None else t_cdf(value, self.df)
+        if self.df is None:
+            return float(normal_cdf(value))
+        return t_cdf(value, self.df)
 
 
 def mean_difference(
@@ -135,43 +164,56 @@ def mean_difference(
     values = np.asarray(differences, dtype=np.float64)
     n = len(values)
     if n == 0:
-        return Difference(math.nan, None, None, "none", 0, scale)
+        return Difference(math.nan, None, None, method="none", n=0, scale=scale)
     mean = float(values.mean())
     if clusters is not None:
         spread = cluster_spread(values / scale, clusters)
         if spread.df >= 1 and spread.variance > 0:
             evidence = Centred(mean / scale, math.sqrt(spread.variance))
-            return Difference(mean, evidence, spread.df, "paired_cluster_t", spread.df + 1, scale)
+            return Difference(
+                mean, evidence, spread.df, method="paired_cluster_t", n=spread.df + 1, scale=scale
+            )
     if np.ptp(values) == 0.0:
         gain = n * mean / scale
-        return Difference(mean, Flips(max(-gain, 0.0), max(gain, 0.0), n), None, "flips", n, scale)
+        return Difference(
+            mean, Flips(max(-gain, 0.0), max(gain, 0.0), n), None, method="flips", n=n, scale=scale
+        )
     if bounded:
         return _flips(values / scale, mean, scale)
     evidence = Centred(mean / scale, float(values.std(ddof=1)) / math.sqrt(n) / scale)
-    return Difference(mean, evidence, n - 1, "paired_t", n, scale)
+    return Difference(mean, evidence, n - 1, method="paired_t", n=n, scale=scale)
 
 
 def _flips(unit: Floats, mean: float, scale: float) -> Difference:
-    n, sizes = len(unit), np.abs(unit)
-    moved, gain = float(sizes.sum()), float(unit.sum())
+    n = len(unit)
+    sizes = np.abs(unit)
+    moved = float(sizes.sum())
+    gain = float(unit.sum())
     size = float((unit * unit).sum()) / moved
     # One answer a side: the statistics as they are. Means of repeated answers: their own spread counts too, known
     # about twice as well as a free one because both of its ends are.
     whole = bool(((sizes == 0.0) | (sizes == 1.0)).all())
-    least = None if whole else float(unit.var())
-    found = Flips((moved - gain) / 2 / size, (moved + gain) / 2 / size, n, size, least)
-    return Difference(mean, found, None if whole else 2 * (n - 1), "flips", n, scale)
+    if whole:
+        least: float | None = None
+    else:
+        least = float(unit.var())
+    found = Flips((moved - gain) / 2 / size, (moved + gain) / 2 / size, n, size=size, least=least)
+    return Difference(mean, found, None if whole else 2 * (n - 1), method="flips", n=n, scale=scale)
 
 
-def unpaired_difference(baseline: Floats, candidate: Floats, *, confidence: float = 0.95) -> Interval:
+def unpaired_difference(
+    baseline: Floats, candidate: Floats, *, confidence: float = 0.95
+) -> Interval:
     """Welch's interval of the difference of two means, for problems that do not pair."""
-    a, b = np.asarray(baseline, dtype=np.float64), np.asarray(candidate, dtype=np.float64)
+    a = np.asarray(baseline, dtype=np.float64)
+    b = np.asarray(candidate, dtype=np.float64)
     if len(a) < 2 or len(b) < 2:
-        return Interval(math.nan, None, None, "welch", 0)
+        return Interval(math.nan, None, None, method="welch", n=0)
     value = float(b.mean() - a.mean())
-    va, vb = float(a.var(ddof=1)) / len(a), float(b.var(ddof=1)) / len(b)
+    va = float(a.var(ddof=1)) / len(a)
+    vb = float(b.var(ddof=1)) / len(b)
     if va + vb == 0.0:
-        return Interval(value, None, None, "welch", len(a) + len(b))
+        return Interval(value, None, None, method="welch", n=len(a) + len(b))
     df = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
     half = t_quantile(0.5 + confidence / 2, df) * math.sqrt(va + vb)
-    return Interval(value, value - half, value + half, "welch", len(a) + len(b))
+    return Interval(value, value - half, value + half, method="welch", n=len(a) + len(b))

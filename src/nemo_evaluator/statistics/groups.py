@@ -44,14 +44,18 @@ def by_problem(problem: Ints, reward: Floats) -> Problems:
         raise ValueError(f"{len(problem)} problem ids for {len(reward)} rewards")
     if len(problem) and bool((problem[1:] > problem[:-1]).all()):
         ones = np.broadcast_to(np.int64(1), len(problem))
-        return Problems(problem, ones, reward, np.arange(len(problem), dtype=np.int32), single=True)
+        return Problems(
+            problem, ones, reward, first=np.arange(len(problem), dtype=np.int32), single=True
+        )
     if len(problem) and bool((problem[1:] >= problem[:-1]).all()):
         starts = np.flatnonzero(np.r_[True, problem[1:] != problem[:-1]])
         counts = np.diff(np.r_[starts, len(problem)])
-        return Problems(problem[starts], counts, np.add.reduceat(reward, starts), starts)
-    ids, first, inverse, counts = np.unique(problem, return_index=True, return_inverse=True, return_counts=True)
+        return Problems(problem[starts], counts, np.add.reduceat(reward, starts), first=starts)
+    ids, first, inverse, counts = np.unique(
+        problem, return_index=True, return_inverse=True, return_counts=True
+    )
     totals = np.asarray(np.bincount(inverse, weights=reward, minlength=len(ids)), dtype=np.float64)
-    return Problems(ids, counts, totals, first)
+    return Problems(ids, counts, totals, first=first)
 
 
 def is_binary(reward: Floats) -> bool:
@@ -79,12 +83,21 @@ def variance_components(problem: Ints, reward: Floats) -> VarianceComponents:
     """One-way analysis of variance with problems as random groups; groups of unequal size are allowed."""
     reward = np.asarray(reward, dtype=np.float64)
     problems = by_problem(problem, reward)
-    groups, rows = len(problems), problems.rows
+    groups = len(problems)
+    rows = problems.rows
     if groups < 2:
-        return VarianceComponents(math.nan, math.nan, groups, float(rows), "more problems")
+        return VarianceComponents(
+            math.nan, math.nan, groups, repeats=float(rows), advice="more problems"
+        )
     repeats = groups / float((1 / problems.counts).sum())
     if rows == groups:
-        return VarianceComponents(float(reward.var(ddof=1)), math.nan, groups, 1.0, "unknown without repeats")
+        return VarianceComponents(
+            float(reward.var(ddof=1)),
+            math.nan,
+            groups,
+            repeats=1.0,
+            advice="unknown without repeats",
+        )
     squares = float((reward**2).sum())
     explained = float((problems.totals**2 / problems.counts).sum())
     within = max(squares - explained, 0.0) / (rows - groups)
@@ -93,5 +106,8 @@ def variance_components(problem: Ints, reward: Floats) -> VarianceComponents:
     size = (rows - float((problems.counts.astype(np.float64) ** 2).sum()) / rows) / (groups - 1)
     between = max((between_squares - within) / size, 0.0)
     # Another answer to each problem helps more than another problem when its noise is the larger part.
-    advice: Advice = "more repeats" if within / repeats > between else "more problems"
-    return VarianceComponents(between, within, groups, repeats, advice)
+    if within / repeats > between:
+        advice: Advice = "more repeats"
+    else:
+        advice = "more problems"
+    return VarianceComponents(between, within, groups, repeats=repeats, advice=advice)

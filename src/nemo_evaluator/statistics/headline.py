@@ -16,7 +16,12 @@ from nemo_evaluator.statistics.intervals import Interval
 
 
 def headline_scores(
-    problem: Ints, reward: Floats, *, repeats: int, clusters: Ints | None = None, spending: Spending = PLANNED
+    problem: Ints,
+    reward: Floats,
+    *,
+    repeats: int,
+    clusters: Ints | None = None,
+    spending: Spending = PLANNED,
 ) -> dict[str, JsonDict]:
     """``pass@k`` and ``pass^k`` for rewards that are all 0 or 1, ``mean_reward`` otherwise; nothing without rows.
     ``clusters`` (one code per row) names problems that belong together, such as questions on one passage. ``spending``
@@ -25,19 +30,35 @@ def headline_scores(
     if not len(reward):
         return {}
     problems = by_problem(problem, reward)
-    groups = None if clusters is None else np.asarray(clusters)[problems.first]
+    if clusters is None:
+        groups: np.ndarray[tuple[Any, ...], np.dtype[np.integer[Any]]] | None = None
+    else:
+        groups = np.asarray(clusters)[problems.first]
     if not is_binary(reward):
-        return {"mean_reward": score(spending.mean_interval(problems.means, answers=problems.rows, clusters=groups))}
+        return {
+            "mean_reward": score(
+                spending.mean_interval(problems.means, answers=problems.rows, clusters=groups)
+            )
+        }
     values = problems.means
-    scores = {"pass@1": score(spending.mean_interval(values, answers=problems.rows, binary=True, clusters=groups))}
+    scores = {
+        "pass@1": score(
+            spending.mean_interval(values, answers=problems.rows, binary=True, clusters=groups)
+        )
+    }
     # A bootstrap knows nothing of looks.
     if spending == PLANNED and len(values) > 1 and few_levels(values):
         lower, upper = np.quantile(resampled(values)[0], [0.025, 0.975])
-        scores["pass@1"] |= {"bootstrap_ci_lower": _round(float(lower)), "bootstrap_ci_upper": _round(float(upper))}
+        scores["pass@1"] |= {
+            "bootstrap_ci_lower": _round(float(lower)),
+            "bootstrap_ci_upper": _round(float(upper)),
+        }
     ks = [k for k in useful_ks(max(repeats, 1)) if k > 1]
     for name, every in (("pass@", False), ("pass^", True)):
         for k in ks:
-            interval, _ = pass_intervals(problems, k, every=every, clusters=groups, spending=spending)
+            interval, _ = pass_intervals(
+                problems, k, every=every, clusters=groups, spending=spending
+            )
             if interval.n:
                 scores[f"{name}{k}"] = score(interval)
     return scores
@@ -80,31 +101,48 @@ def category_scores(
     codes: Ints, names: Sequence[str], problem: Ints, reward: Floats, spending: Spending = PLANNED
 ) -> dict[str, JsonDict]:
     """``{category: {mean_reward, n, ci_lower, ci_upper}}``; ``codes`` index ``names``, one per row; n counts rows."""
-    return {names[code]: entry for code, entry in _groups(codes, problem, reward, spending)}
+    mapping: dict[str, dict[str, Any]] = {}
+    for code, entry in _groups(codes, problem, reward, spending=spending):
+        mapping[names[code]] = entry
+    return mapping
 
 
 def breakdowns(
-    fields: Mapping[str, tuple[Ints, Sequence[str]]], problem: Ints, reward: Floats, spending: Spending = PLANNED
+    fields: Mapping[str, tuple[Ints, Sequence[str]]],
+    problem: Ints,
+    reward: Floats,
+    spending: Spending = PLANNED,
 ) -> dict[str, list[JsonDict]]:
     """Mean reward by the values of each field: ``{field: [{group, n, mean_reward, ci_lower, ci_upper}]}``."""
-    return {
-        field: [{"group": names[code], **entry} for code, entry in _groups(codes, problem, reward, spending)]
-        for field, (codes, names) in fields.items()
-    }
+    mapping: dict[str, list[JsonDict]] = {}
+    for field, (codes, names) in fields.items():
+        mapping[field] = [
+            {"group": names[code], **entry}
+            for code, entry in _groups(codes, problem, reward, spending=spending)
+        ]
+    return mapping
 
 
-def _groups(codes: Ints, problem: Ints, reward: Floats, spending: Spending) -> list[tuple[int, JsonDict]]:
+def _groups(
+    codes: Ints, problem: Ints, reward: Floats, spending: Spending
+) -> list[tuple[int, JsonDict]]:
     """One mean reward per code."""
-    codes, problem = np.asarray(codes), np.asarray(problem)
+    codes = np.asarray(codes)
+    problem = np.asarray(problem)
     reward = np.asarray(reward, dtype=np.float64)
     if is_binary(reward) and len(by_problem(problem, reward)) == len(reward):
         return _single_answers(codes, reward, spending)
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
-    return [
-        (int(code), _mean(_interval_of(problem[rows], reward[rows], spending)) | {"n": len(rows)})
-        for code, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True)
-    ]
+    results: list[tuple[int, JsonDict]] = []
+    for code, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+        results.append(
+            (
+                int(code),
+                _mean(_interval_of(problem[rows], reward[rows], spending)) | {"n": len(rows)},
+            )
+        )
+    return results
 
 
 def _mean(interval: Interval) -> JsonDict:
@@ -120,21 +158,31 @@ def _single_answers(codes: Ints, reward: Floats, spending: Spending) -> list[tup
     out = []
     for code, n, k in zip(present.tolist(), counts.tolist(), right.tolist(), strict=True):
         if (n, k) not in known:
-            known[n, k] = _mean(spending.mean_interval(np.repeat([1.0, 0.0], [k, n - k]), binary=True))
+            known[n, k] = _mean(
+                spending.mean_interval(np.repeat([1.0, 0.0], [k, n - k]), binary=True)
+            )
         out.append((int(code), dict(known[n, k])))
     return out
 
 
-def _interval_of(problem: Ints, reward: Floats, spending: Spending, confidence: float = 0.95) -> Interval:
+def _interval_of(
+    problem: Ints, reward: Floats, spending: Spending, confidence: float = 0.95
+) -> Interval:
     found = by_problem(problem, reward)
-    return spending.mean_interval(found.means, answers=found.rows, binary=is_binary(reward), confidence=confidence)
+    return spending.mean_interval(
+        found.means, answers=found.rows, binary=is_binary(reward), confidence=confidence
+    )
 
 
 def _round(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else round(value, 6)
+    if value is None or math.isnan(value):
+        return None
+    return round(value, 6)
 
 
-def headline_score_metrics(per_problem: Mapping[int, Sequence[float]], n_repeats: int) -> dict[str, JsonDict]:
+def headline_score_metrics(
+    per_problem: Mapping[int, Sequence[float]], n_repeats: int
+) -> dict[str, JsonDict]:
     """``headline_scores`` for rewards held as ``{problem: [reward, ...]}``."""
     return headline_scores(*_columns([*per_problem.values()]), repeats=n_repeats)
 
@@ -146,7 +194,9 @@ def sample_level_ci(per_problem: Sequence[Sequence[float]], *, ci_level: float =
 
 def _columns(per_problem: Sequence[Sequence[float]]) -> tuple[Ints, Floats]:
     problem = np.repeat(np.arange(len(per_problem)), [len(rewards) for rewards in per_problem])
-    return problem, np.array([reward for rewards in per_problem for reward in rewards], dtype=np.float64)
+    return problem, np.array(
+        [reward for rewards in per_problem for reward in rewards], dtype=np.float64
+    )
 
 
 def category_breakdown(rows: Sequence[Mapping[str, Any]]) -> dict[str, JsonDict]:
@@ -156,9 +206,11 @@ def category_breakdown(rows: Sequence[Mapping[str, Any]]) -> dict[str, JsonDict]
     names = sorted(set(labels))
     place = {name: i for i, name in enumerate(names)}
     codes = np.array([place[label] for label in labels], dtype=np.int64)
-    problem = np.array([int(row.get("problem_idx", i)) for i, row in enumerate(scored)], dtype=np.int64)
+    problem = np.array(
+        [int(row.get("problem_idx", i)) for i, row in enumerate(scored)], dtype=np.int64
+    )
     reward = np.array([float(row["reward"]) for row in scored], dtype=np.float64)
-    return category_scores(codes, names, problem, reward)
+    return category_scores(codes, names, problem, reward=reward)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +229,9 @@ def missing_bounds(
     if planned <= 0:
         return None
     missing = max(planned - scored, 0)
-    return MissingBounds((total + missing * worst) / planned, (total + missing * best) / planned, missing)
+    return MissingBounds(
+        (total + missing * worst) / planned, (total + missing * best) / planned, missing
+    )
 
 
 # pass@k (at least one of k answers is right) and pass^k (all k are), estimated without bias from n answers.
@@ -221,12 +275,15 @@ def pass_intervals(
     enough = problems.counts >= k
     counts = problems.counts[enough]
     if not len(counts):
-        return Interval(math.nan, None, None, "none", 0), np.empty(0)
-    correct, width = np.rint(problems.totals[enough]).astype(np.int64), int(counts.max()) + 1
+        return Interval(math.nan, None, None, method="none", n=0), np.empty(0)
+    correct = np.rint(problems.totals[enough]).astype(np.int64)
+    width = int(counts.max()) + 1
     # The formula runs once per distinct (answers, right) pair.
     pairs, inverse = np.unique(counts * width + correct, return_inverse=True)
     estimate = pass_hat_k if every else pass_at_k
-    values = np.array([estimate(int(p) // width, int(p) % width, k) for p in pairs], dtype=np.float64)[inverse]
+    values = np.array(
+        [estimate(int(p) // width, int(p) % width, k) for p in pairs], dtype=np.float64
+    )[inverse]
     found = spending.mean_interval(
         values,
         # With k answers used up per estimate, a problem holds at most answers / k independent ones.

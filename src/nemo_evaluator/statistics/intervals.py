@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -48,7 +48,9 @@ class Interval:
     @property
     def width(self) -> float | None:
         """Upper minus lower, or ``None`` without bounds."""
-        return None if self.lower is None or self.upper is None else self.upper - self.lower
+        if self.lower is None or self.upper is None:
+            return None
+        return self.upper - self.lower
 
 
 @lru_cache(maxsize=64)
@@ -57,21 +59,34 @@ def z_quantile(confidence: float) -> float:
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
-def wilson(successes: float, n: float, *, confidence: float = 0.95, quantile: float | None = None) -> Interval:
+def wilson(
+    successes: float, n: float, *, confidence: float = 0.95, quantile: float | None = None
+) -> Interval:
     """Wilson's score interval; ``n`` may be an effective sample size, ``quantile`` a t quantile."""
     if n <= 0:
-        return Interval(math.nan, None, None, "wilson", 0)
-    q = z_quantile(confidence) if quantile is None else quantile
+        return Interval(math.nan, None, None, method="wilson", n=0)
+    if quantile is None:
+        q = z_quantile(confidence)
+    else:
+        q = quantile
     p = successes / n
     shrink = 1 + q * q / n
     centre = (p + q * q / (2 * n)) / shrink
     half = q / shrink * math.sqrt(max(p * (1 - p), 0.0) / n + q * q / (4 * n * n))
-    lower = 0.0 if p <= 0 else max(0.0, centre - half)
-    upper = 1.0 if p >= 1 else min(1.0, centre + half)
-    return Interval(p, lower, upper, "wilson", round(n))
+    if p <= 0:
+        lower = 0.0
+    else:
+        lower = max(0.0, centre - half)
+    if p >= 1:
+        upper = 1.0
+    else:
+        upper = min(1.0, centre + half)
+    return Interval(p, lower, upper, method="wilson", n=round(n))
 
 
-def wilson_modified(successes: float, n: float, *, confidence: float = 0.95, quantile: float | None = None) -> Interval:
+def wilson_modified(
+    successes: float, n: float, *, confidence: float = 0.95, quantile: float | None = None
+) -> Interval:
     """Wilson's interval with Poisson ends where it is known to cover too little (Brown, Cai, DasGupta 2001, §4.1.1). It
     differs from ``wilson`` only with one to three successes or failures (the paper stops at two up to n = 50, which
     leaves dips at n = 20 and n = 50)."""
@@ -79,20 +94,25 @@ def wilson_modified(successes: float, n: float, *, confidence: float = 0.95, qua
     if plain.lower is None or plain.upper is None:
         return plain
     alpha = 1 - confidence
-    lower, upper = plain.lower, plain.upper
+    lower = plain.lower
+    upper = plain.upper
     if 0 < successes <= _NEAR_EDGE:
         lower = min(lower, _poisson_lower(successes, alpha) / n)
     if 0 < n - successes <= _NEAR_EDGE:
         upper = max(upper, 1 - _poisson_lower(n - successes, alpha) / n)
-    method = plain.method if (lower, upper) == (plain.lower, plain.upper) else "wilson_modified"
-    return Interval(plain.value, lower, upper, method, plain.n)
+    if (lower, upper) == (plain.lower, plain.upper):
+        method = plain.method
+    else:
+        method = "wilson_modified"
+    return Interval(plain.value, lower, upper, method=method, n=plain.n)
 
 
 def _poisson_lower(count: float, alpha: float) -> float:
     """The rate at which ``count`` or more events have probability ``alpha``."""
     if count != int(count):
         return gamma_quantile(alpha, count)
-    low, high = 0.0, float(count)
+    low = 0.0
+    high = float(count)
     for _ in range(60):
         rate = (low + high) / 2
         tail = 1 - math.exp(-rate) * sum(rate**i / math.factorial(i) for i in range(int(count)))
@@ -103,19 +123,27 @@ def _poisson_lower(count: float, alpha: float) -> float:
 def clopper_pearson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
     """The exact interval: never covers less than it says, usually more."""
     if n <= 0:
-        return Interval(math.nan, None, None, "clopper_pearson", 0)
+        return Interval(math.nan, None, None, method="clopper_pearson", n=0)
     tail = (1 - confidence) / 2
-    lower = 0.0 if successes == 0 else beta_quantile(tail, successes, n - successes + 1)
-    upper = 1.0 if successes == n else beta_quantile(1 - tail, successes + 1, n - successes)
-    return Interval(successes / n, lower, upper, "clopper_pearson", n)
+    if successes == 0:
+        lower = 0.0
+    else:
+        lower = beta_quantile(tail, successes, n - successes + 1)
+    if successes == n:
+        upper = 1.0
+    else:
+        upper = beta_quantile(1 - tail, successes + 1, n - successes)
+    return Interval(successes / n, lower, upper, method="clopper_pearson", n=n)
 
 
-def beta_binomial(successes: int, n: int, *, confidence: float = 0.95, a: float = 0.5, b: float = 0.5) -> Interval:
+def beta_binomial(
+    successes: int, n: int, *, confidence: float = 0.95, a: float = 0.5, b: float = 0.5
+) -> Interval:
     """Equal-tailed credible interval of a proportion under a Beta(a, b) prior (Jeffreys by default)."""
     tail = (1 - confidence) / 2
     lower = beta_quantile(tail, a + successes, b + n - successes)
     upper = beta_quantile(1 - tail, a + successes, b + n - successes)
-    return Interval((a + successes) / (a + b + n), lower, upper, "beta_binomial", n)
+    return Interval((a + successes) / (a + b + n), lower, upper, method="beta_binomial", n=n)
 
 
 def t_interval(values: Floats, *, confidence: float = 0.95) -> Interval:
@@ -136,14 +164,20 @@ def cluster_spread(values: Floats, clusters: Ints | None) -> ClusterSpread:
     """Variance of the mean of ``values`` when values of one cluster may move together."""
     n = len(values)
     # The mean of equal values may differ from them by a rounding error, which is not a spread.
-    residual = values - values.mean() if np.ptp(values) > 0 else np.zeros(n)
+    if np.ptp(values) > 0:
+        residual: Any | np.ndarray[tuple[int], np.dtype[np.float64]] = values - values.mean()
+    else:
+        residual = np.zeros(n)
     if clusters is None:
         return ClusterSpread(float(residual @ residual) / (n * max(n - 1, 1)), n - 1, float(n))
     _, code, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
     groups = len(sizes)
     sums = np.bincount(code, weights=residual, minlength=groups)
     # With one cluster nothing can be learnt about the spread between clusters.
-    variance = float(sums @ sums) * groups / (groups - 1) / n**2 if groups > 1 else 0.0
+    if groups > 1:
+        variance = float(sums @ sums) * groups / (groups - 1) / n**2
+    else:
+        variance = 0.0
     return ClusterSpread(variance, groups - 1, n * n / float(sizes @ sizes))
 
 
@@ -151,13 +185,13 @@ def cluster_t(values: Floats, clusters: Ints | None, *, confidence: float = 0.95
     """Cluster-robust interval with Student's t on (clusters - 1) degrees of freedom."""
     values = np.asarray(values, dtype=np.float64)
     if not len(values):
-        return Interval(math.nan, None, None, "cluster_t", 0)
+        return Interval(math.nan, None, None, method="cluster_t", n=0)
     spread = cluster_spread(values, clusters)
     mean = float(values.mean())
     if spread.df < 1 or spread.variance == 0.0:
-        return Interval(mean, None, None, "cluster_t", spread.df + 1)
+        return Interval(mean, None, None, method="cluster_t", n=spread.df + 1)
     half = t_quantile(0.5 + confidence / 2, spread.df) * math.sqrt(spread.variance)
-    return Interval(mean, mean - half, mean + half, "cluster_t", spread.df + 1)
+    return Interval(mean, mean - half, mean + half, method="cluster_t", n=spread.df + 1)
 
 
 def cluster_wilson(
@@ -174,7 +208,7 @@ def cluster_wilson(
     for which a share of problems that are ever right can be counted on to be informative."""
     n = len(values)
     if n == 0:
-        return Interval(math.nan, None, None, "cluster_wilson", 0)
+        return Interval(math.nan, None, None, method="cluster_wilson", n=0)
     mean = min(1.0, max(0.0, float(values.mean())))
     spread = cluster_spread(values, clusters)
     if spread.df < 1:
@@ -184,14 +218,17 @@ def cluster_wilson(
     if binary:
         telling = min(int((values > 0).sum()), int((values < 1).sum())) ** _TELLING_POWER
         variance = (telling * variance + _SPREAD_PRIOR * widest) / (telling + _SPREAD_PRIOR)
-    size = widest * spread.least_n / variance if variance > 0 else spread.least_n
+    if variance > 0:
+        size = widest * spread.least_n / variance
+    else:
+        size = spread.least_n
     size = max(size, spread.least_n)
     if binary and answers is not None:
         size = min(size, float(answers))
     # Bounded from both sides, the spread of 0/1 rewards is known about twice as well as a free one.
     quantile = t_quantile(0.5 + confidence / 2, spread.df * 2 if binary else spread.df)
     found = wilson_modified(mean * size, size, confidence=confidence, quantile=quantile)
-    return Interval(mean, found.lower, found.upper, "cluster_wilson", n)
+    return Interval(mean, found.lower, found.upper, method="cluster_wilson", n=n)
 
 
 def mean_interval(
@@ -208,9 +245,11 @@ def mean_interval(
     values = np.asarray(values, dtype=np.float64)
     n = len(values)
     if n == 0:
-        return Interval(math.nan, None, None, "none", 0)
+        return Interval(math.nan, None, None, method="none", n=0)
     if binary and clusters is None and (answers is None or answers == n) and is_binary(values):
         return wilson_modified(float(values.sum()), n, confidence=confidence)
     if values.min() >= 0.0 and values.max() <= 1.0:
-        return cluster_wilson(values, clusters, binary=binary, answers=answers, confidence=confidence)
+        return cluster_wilson(
+            values, clusters, binary=binary, answers=answers, confidence=confidence
+        )
     return cluster_t(values, clusters, confidence=confidence)

@@ -36,11 +36,15 @@ class Agreement:
 def agreement(data: Labelled) -> Agreement:
     """What the labels say of the judge."""
     known = data.known > 0
-    weights, human, judge = data.weights[known], data.human[known], data.judge[known]
+    weights = data.weights[known]
+    human = data.human[known]
+    judge = data.judge[known]
     weights = weights / weights.sum()
-    right, said = human >= PASS, judge >= PASS
+    right = human >= PASS
+    said = judge >= PASS
     same = float(weights[right == said].sum())
-    base, judged = float(weights[right].sum()), float(weights[said].sum())
+    base = float(weights[right].sum())
+    judged = float(weights[said].sum())
     by_chance = base * judged + (1 - base) * (1 - judged)
     middle = (base + judged) / 2
     gwet = 2 * middle * (1 - middle)
@@ -68,8 +72,8 @@ def _deviation(values: Floats, weights: Floats) -> float:
 def _rate(hits: np.ndarray[tuple[int], np.dtype[np.bool_]], weights: Floats) -> Interval:
     """A weighted share with Wilson's interval at the number of equal labels that it is worth."""
     if not len(hits):
-        return Interval(math.nan, None, None, "wilson", 0)
+        return Interval(math.nan, None, None, method="wilson", n=0)
     size = float(weights.sum() ** 2 / (weights @ weights))
     share = float(weights[hits].sum() / weights.sum())
     found = wilson(share * size, size)
-    return Interval(share, found.lower, found.upper, "wilson", len(hits))
+    return Interval(share, found.lower, found.upper, method="wilson", n=len(hits))

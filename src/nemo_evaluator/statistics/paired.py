@@ -41,24 +41,43 @@ class PairedTest:
 
 
 def mcnemar_test(
-    worse: int | Mapping[str, int], better: int = 0, n: int = 0, *, alternative: Alternative = "less"
+    worse: int | Mapping[str, int],
+    better: int = 0,
+    n: int = 0,
+    *,
+    alternative: Alternative = "less",
 ) -> PairedTest:
     """Exact McNemar: ``worse`` problems only the baseline solved, ``better`` only the candidate; or, instead of the
     numbers, the ``contingency`` of a flip report. ``alternative="less"`` asks whether the candidate is worse."""
     if not isinstance(worse, int):
-        n, better, worse = sum(worse.values()), worse["candidate_only_correct"], worse["baseline_only_correct"]
+        n = sum(worse.values())
+        better = worse["candidate_only_correct"]
+        worse = worse["baseline_only_correct"]
     effect = (better - worse) / n if n else 0.0
     p_value = _exact_binomial(better, worse + better, alternative)
-    return PairedTest("mcnemar", p_value, effect, n, worse + better, alternative)
+    return PairedTest(
+        "mcnemar", p_value, effect, n=n, n_discordant=worse + better, alternative=alternative
+    )
 
 
 def sign_test(differences: Floats, *, alternative: Alternative = "less") -> PairedTest:
     """Exact sign test of candidate-minus-baseline differences; ties are left out of the test."""
     differences = np.asarray(differences, dtype=np.float64)
-    better, worse = int((differences > 0).sum()), int((differences < 0).sum())
-    effect = float(differences.mean()) if len(differences) else 0.0
+    better = int((differences > 0).sum())
+    worse = int((differences < 0).sum())
+    if len(differences):
+        effect = float(differences.mean())
+    else:
+        effect = 0.0
     p_value = _exact_binomial(better, better + worse, alternative)
-    return PairedTest("sign", p_value, effect, len(differences), better + worse, alternative)
+    return PairedTest(
+        "sign",
+        p_value,
+        effect,
+        n=len(differences),
+        n_discordant=better + worse,
+        alternative=alternative,
+    )
 
 
 def _exact_binomial(k: int, n: int, alternative: Alternative) -> float:
@@ -72,37 +91,49 @@ def _exact_binomial(k: int, n: int, alternative: Alternative) -> float:
 
 
 def permutation_test(
-    differences: Floats, *, alternative: Alternative = "less", n_permutations: int = 10_000, seed: int = 42
+    differences: Floats,
+    *,
+    alternative: Alternative = "less",
+    n_permutations: int = 10_000,
+    seed: int = 42,
 ) -> PairedTest:
     """Paired permutation test: the sign of each problem's difference is flipped at random. Up to 16 differences, and
     any number of one size (0/1 rewards), are tested exactly; up to 20,000 by drawing, in blocks of bounded memory; more
     by the normal limit of the same distribution."""
     differences = np.asarray(differences, dtype=np.float64)
     moved = differences[differences != 0.0]
-    n, k = len(differences), len(moved)
-    effect = float(differences.mean()) if n else 0.0
-    sizes, observed, method = np.abs(moved), float(moved.sum()), "permutation"
+    n = len(differences)
+    k = len(moved)
+    if n:
+        effect = float(differences.mean())
+    else:
+        effect = 0.0
+    sizes = np.abs(moved)
+    observed = float(moved.sum())
+    method = "permutation"
     if k == 0 or np.ptp(sizes) == 0.0:
         p_value = _exact_binomial(int((moved > 0).sum()), k, alternative)
     elif k <= _ENUMERATED:
         sums = np.zeros(1)
         for size in sizes.tolist():
             sums = np.concatenate([sums - size, sums + size])
-        p_value = _extreme(sums, observed, alternative, sizes) / len(sums)
+        p_value = _extreme(sums, observed, alternative, sizes=sizes) / len(sums)
     elif k * n_permutations > _MOST_CELLS:
         below = float(normal_cdf(observed / math.sqrt(float(sizes @ sizes))))
         tails = {"less": below, "greater": 1 - below, "two-sided": 2 * min(below, 1 - below)}
-        method, p_value = "permutation_limit", tails[alternative]
+        method = "permutation_limit"
+        p_value = tails[alternative]
     else:
-        extreme, rng = 0, np.random.default_rng(seed)
+        extreme = 0
+        rng = np.random.default_rng(seed)
         step = max(1, _CELLS_PER_BLOCK // k)
         for start in range(0, n_permutations, step):
             rows = min(step, n_permutations - start)
             bits = np.unpackbits(rng.integers(0, 256, (rows, -(-k // 8)), dtype=np.uint8), axis=1)
             sums = 2 * (bits[:, :k] @ sizes) - float(sizes.sum())
-            extreme += _extreme(sums, observed, alternative, sizes)
+            extreme += _extreme(sums, observed, alternative, sizes=sizes)
         p_value = (extreme + 1) / (n_permutations + 1)
-    return PairedTest(method, p_value, effect, n, k, alternative)
+    return PairedTest(method, p_value, effect, n=n, n_discordant=k, alternative=alternative)
 
 
 def _extreme(sums: Floats, observed: float, alternative: Alternative, sizes: Floats) -> int:
@@ -118,14 +149,18 @@ def _extreme(sums: Floats, observed: float, alternative: Alternative, sizes: Flo
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down p-values: the chance of any false finding stays under the level."""
-    return _in_order(p_values, lambda p: np.maximum.accumulate(np.minimum(1.0, p * np.arange(len(p), 0, -1))))
+    return _in_order(
+        p_values, lambda p: np.maximum.accumulate(np.minimum(1.0, p * np.arange(len(p), 0, -1)))
+    )
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Benjamini and Hochberg's step-up p-values: the expected share of false findings stays under the level."""
 
     def adjusted(p: Floats) -> Floats:
-        return np.minimum.accumulate(np.minimum(1.0, p * len(p) / np.arange(1, len(p) + 1))[::-1])[::-1]
+        return np.minimum.accumulate(np.minimum(1.0, p * len(p) / np.arange(1, len(p) + 1))[::-1])[
+            ::-1
+        ]
 
     return _in_order(p_values, adjusted)
 
@@ -134,12 +169,15 @@ def adjust(p_values: Sequence[float], correction: Correction) -> list[float]:
     """Adjusted p-values by the name of the correction."""
     if correction == "holm":
         return holm(p_values)
-    return benjamini_hochberg(p_values) if correction == "bh" else list(p_values)
+    if correction == "bh":
+        return benjamini_hochberg(p_values)
+    return list(p_values)
 
 
 def _in_order(p_values: Sequence[float], adjusted: Callable[[Floats], Floats]) -> list[float]:
     """What becomes of p-values that are put in order, given back in the order that they came in."""
     p = np.asarray(p_values, dtype=np.float64)
-    order, out = np.argsort(p, kind="stable"), np.empty(len(p))
+    order = np.argsort(p, kind="stable")
+    out = np.empty(len(p))
     out[order] = adjusted(p[order])
     return [float(value) for value in out]

@@ -20,24 +20,34 @@ def paired_power(effect: float, sd: float, problems: float, *, alpha: float = 0.
     df = problems - 1
     shift = effect / sd * math.sqrt(problems)
     # The distribution function loses its digits far out, where the answer is 1 anyway.
-    return 1.0 if shift > 37 else 1.0 - noncentral_t_cdf(t_quantile(1 - alpha, df), df, shift)
+    if shift > 37:
+        return 1.0
+    return 1.0 - noncentral_t_cdf(t_quantile(1 - alpha, df), df, shift)
 
 
-def problems_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float = 0.025) -> int | None:
+def problems_needed(
+    effect: float, sd: float, *, power: float = 0.8, alpha: float = 0.025
+) -> int | None:
     """Fewest problems that find ``effect`` with ``power``; ``None`` beyond ten million."""
     return first(lambda n: paired_power(effect, sd, n, alpha=alpha) >= power, 2, MOST_PROBLEMS)
 
 
-def detectable_effect(sd: float, problems: int, *, power: float = 0.8, alpha: float = 0.025) -> float | None:
+def detectable_effect(
+    sd: float, problems: int, *, power: float = 0.8, alpha: float = 0.025
+) -> float | None:
     """The smallest difference that ``problems`` problems find with ``power``."""
     if problems < 2 or sd <= 0:
         return None if problems < 2 else 0.0
-    low, high = 0.0, sd
+    low = 0.0
+    high = sd
     while paired_power(high, sd, problems, alpha=alpha) < power:
         high *= 2
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if paired_power(middle, sd, problems, alpha=alpha) < power else (low, middle)
+        if paired_power(middle, sd, problems, alpha=alpha) < power:
+            low = middle
+        else:
+            high = middle
     return high
 
 
@@ -47,10 +57,14 @@ def first(holds: Callable[[int], bool], low: int, most: int) -> int | None:
     while not holds(high):
         if high >= most:
             return None
-        low, high = high + 1, min(2 * high, most)
+        low = high + 1
+        high = min(2 * high, most)
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
     return high
 
 

@@ -52,7 +52,10 @@ class Labelled:
     @property
     def weights(self) -> Floats:
         """How many rows each label stands for; together all rows."""
-        raw = self.known if self.uniform or self.chance is None else self.known / self.chance
+        if self.uniform or self.chance is None:
+            raw = self.known
+        else:
+            raw = self.known / self.chance
         scale: float = len(raw) / raw.sum()
         return raw * scale
 
@@ -81,9 +84,13 @@ class Estimate:
 
 def ppi_mean(data: Labelled, trust: float | None = None) -> Estimate:
     """The PPI++ estimate; ``trust`` of None is tuned on the data and clipped to [0, 1]."""
-    rows, labels = len(data.judge), data.labels
+    rows = len(data.judge)
+    labels = data.labels
     share = 1 - labels / rows
-    trust = _tuned(data) if trust is None else trust
+    if trust is None:
+        trust = _tuned(data)
+    else:
+        trust = trust
     slope = trust / share if share > 0 else 0.0
     weights = data.weights
     residual = data.known * (data.filled - slope * data.judge)
@@ -97,19 +104,27 @@ def ppi_mean(data: Labelled, trust: float | None = None) -> Estimate:
             if group.any():
                 influence[group] -= raw[group].mean()
     else:
-        influence = slope * (data.judge - data.judge.mean()) + weights * (residual - missed * data.known)
-    problem = np.arange(rows) if data.clusters is None else np.unique(data.clusters, return_inverse=True)[1]
+        influence = slope * (data.judge - data.judge.mean()) + weights * (
+            residual - missed * data.known
+        )
+    problem = (
+        np.arange(rows)
+        if data.clusters is None
+        else np.unique(data.clusters, return_inverse=True)[1]
+    )
     sums = np.bincount(problem, weights=influence)
-    return Estimate(value, math.sqrt(float(sums @ sums)) / rows, trust, influence)
+    return Estimate(value, math.sqrt(float(sums @ sums)) / rows, trust, influence=influence)
 
 
 def _tuned(data: Labelled) -> float:
     """The λ with the least variance, on the scale of the formula for two separate samples."""
-    rows, known = len(data.judge), data.known > 0
+    rows = len(data.judge)
+    known = data.known > 0
     rest = rows - int(known.sum())
     if rest == 0 or known.sum() < 2:
         return 0.0
-    human, judge = data.human[known], data.judge[known]
+    human = data.human[known]
+    judge = data.judge[known]
     if data.uniform:
         spread = float(np.var(data.judge, ddof=1))
         together = float(np.mean((human - human.mean()) * (judge - judge.mean())))
@@ -119,7 +134,9 @@ def _tuned(data: Labelled) -> float:
         centred = judge - float(weights @ judge) / rows
         spread = float(pull @ centred**2)
         together = float(pull @ (centred * (human - float(weights @ human) / rows)))
-    return min(max(together / spread * rest / rows, 0.0), 1.0) if spread > 0 else 0.0
+    if spread > 0:
+        return min(max(together / spread * rest / rows, 0.0), 1.0)
+    return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,44 +151,56 @@ class Corrected:
 
 def corrected_mean(data: Labelled, *, confidence: float = 0.95) -> Corrected:
     """The judged mean as people would have scored it, never with a wider interval than the labels alone give."""
-    found, plain = ppi_mean(data), ppi_mean(data, 0.0)
+    found = ppi_mean(data)
+    plain = ppi_mean(data, 0.0)
     alone = replace(_bounds(data, plain, confidence), method="labels")
     interval = _bounds(data, found, confidence)
     if interval.width is None or alone.width is None or interval.width > alone.width:
-        return Corrected(alone, alone, 0.0, data.labels)
-    return Corrected(interval, alone, found.trust, data.labels)
+        return Corrected(alone, alone, 0.0, labels=data.labels)
+    return Corrected(interval, alone, found.trust, labels=data.labels)
 
 
 def _bounds(data: Labelled, found: Estimate, confidence: float) -> Interval:
     """Wilson's interval at the number of plain labels that would be as sure; Student's for values beyond [0, 1]."""
-    labels, size = data.labels, data.effective
+    labels = data.labels
+    size = data.effective
     if labels < 2:
-        return Interval(found.value, None, None, "ppi", labels)
+        return Interval(found.value, None, None, method="ppi", n=labels)
     carried = _telling(found.influence[data.known > 0])
     # With unequal chances few labels may stand for many rows: the spread is as sure as those that tell of it are many.
-    sure = 2 * (size - 1) if data.uniform or not carried else min(2 * (size - 1), max(2 * carried, 4.0))
+    if data.uniform or not carried:
+        sure: float = 2 * (size - 1)
+    else:
+        sure = min(2 * (size - 1), max(2 * carried, 4.0))
     quantile = t_quantile(0.5 + confidence / 2, max(sure, 1.0))
     seen = data.human[data.known > 0]
     if min(seen.min(), data.judge.min()) < 0 or max(seen.max(), data.judge.max()) > 1:
         half = quantile * found.error * math.sqrt(labels / max(labels - 2, 1))
-        return Interval(found.value, found.value - half, found.value + half, "ppi", labels)
+        return Interval(found.value, found.value - half, found.value + half, method="ppi", n=labels)
     value = min(max(found.value, 0.0), 1.0)
     widest = value * (1 - value) / size
-    variance = _cautious(found.error**2, widest, carried, size)
-    size = max(widest * size / variance, size) if variance > 0 else size
+    variance = _cautious(found.error**2, widest, carried, size=size)
+    if variance > 0:
+        size = max(widest * size / variance, size)
+    else:
+        size = size
     plain = wilson_modified(value * size, size, confidence=confidence, quantile=quantile)
-    lower, upper = plain.lower, plain.upper
+    lower = plain.lower
+    upper = plain.upper
     if labels < FEW_LABELS and found.trust > 0 and lower is not None and upper is not None:
         low, high = _resampled(data, found, confidence)
-        lower, upper = min(lower, max(low, 0.0)), max(upper, min(high, 1.0))
-    return Interval(value, lower, upper, "ppi", labels)
+        lower = min(lower, max(low, 0.0))
+        upper = max(upper, min(high, 1.0))
+    return Interval(value, lower, upper, method="ppi", n=labels)
 
 
 def _telling(influence: Floats) -> float:
     """How many labels carry the variance: those that contradict the judge, where it is right or wrong."""
     squares = (influence - influence.mean()) ** 2
     total = float(squares.sum())
-    return total**2 / float(squares @ squares) if total > len(influence) * _ROUNDING else 0.0
+    if total > len(influence) * _ROUNDING:
+        return total**2 / float(squares @ squares)
+    return 0.0
 
 
 def _cautious(variance: float, widest: float, telling: float, size: float) -> float:
@@ -183,17 +212,24 @@ def _cautious(variance: float, widest: float, telling: float, size: float) -> fl
 
 def _resampled(data: Labelled, found: Estimate, confidence: float) -> tuple[float, float]:
     """The percentile bootstrap of the prediction with its bias taken off, for few labels."""
-    rng, known, rows = np.random.default_rng(SEED), data.known > 0, len(data.judge)
+    rng = np.random.default_rng(SEED)
+    known = data.known > 0
+    rows = len(data.judge)
     slope = found.trust / (1 - data.labels / rows)
-    weights, residual = data.weights[known], (data.human - slope * data.judge)[known]
+    weights = data.weights[known]
+    residual = (data.human - slope * data.judge)[known]
     at = rng.integers(0, len(residual), size=(_RESAMPLES, len(residual)))
     missed = (weights * residual)[at].sum(axis=1) / weights[at].sum(axis=1)
     predicted = rng.normal(data.judge.mean(), data.judge.std() / math.sqrt(rows), _RESAMPLES)
-    low, high = np.quantile(slope * predicted + missed, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.quantile(
+        slope * predicted + missed, [(1 - confidence) / 2, (1 + confidence) / 2]
+    )
     return float(low), float(high)
 
 
-def corrected_difference(baseline: Labelled, candidate: Labelled, *, share: float = 1.0) -> Difference:
+def corrected_difference(
+    baseline: Labelled, candidate: Labelled, *, share: float = 1.0
+) -> Difference:
     """Candidate minus ``share`` of the baseline, both corrected by their own labels, paired by ``clusters``. A judge
     that errs differently on two models shows a difference that is not there. Problems that people labelled on both
     sides take the noise of the problems out; labels on one side alone count as well."""
@@ -202,12 +238,18 @@ def corrected_difference(baseline: Labelled, candidate: Labelled, *, share: floa
 
     def total(data: Labelled, sign: float, influence: Floats) -> Floats:
         places = np.searchsorted(keys, _keys(data))
-        return np.asarray(np.bincount(places, weights=influence * (sign / len(data.judge)), minlength=len(keys)), float)
+        return np.asarray(
+            np.bincount(places, weights=influence * (sign / len(data.judge)), minlength=len(keys)),
+            float,
+        )
 
     ends = [(ppi_mean(data, 0.0), ppi_mean(data, 1.0)) for data, _ in sides]
-    plain = [total(data, sign, low.influence) for (data, sign), (low, _) in zip(sides, ends, strict=True)]
+    plain = [
+        total(data, sign, low.influence) for (data, sign), (low, _) in zip(sides, ends, strict=True)
+    ]
     gains = [
-        total(data, sign, high.influence - low.influence) for (data, sign), (low, high) in zip(sides, ends, strict=True)
+        total(data, sign, high.influence - low.influence)
+        for (data, sign), (low, high) in zip(sides, ends, strict=True)
     ]
     trust = np.clip(np.linalg.lstsq(np.stack(gains, axis=1), -sum(plain), rcond=None)[0], 0.0, 1.0)
     value = sum(
@@ -221,14 +263,26 @@ def corrected_difference(baseline: Labelled, candidate: Labelled, *, share: floa
         sign * sign * max(low.value * (1 - low.value), 1 / (data.labels + 2)) / data.effective
         for (data, sign), (low, _) in zip(sides, ends, strict=True)
     )
-    variance = _cautious(float(error @ error), widest, _telling(error[known]), min(data.effective for data, _ in sides))
+    variance = _cautious(
+        float(error @ error),
+        widest,
+        _telling(error[known]),
+        size=min(data.effective for data, _ in sides),
+    )
     return Difference(
-        float(value), Centred(float(value), math.sqrt(variance)), 2.0 * max(labels - 1, 1), "ppi_paired", len(keys), 1.0
+        float(value),
+        Centred(float(value), math.sqrt(variance)),
+        2.0 * max(labels - 1, 1),
+        method="ppi_paired",
+        n=len(keys),
+        scale=1.0,
     )
 
 
 def _keys(data: Labelled) -> Ints:
-    return np.arange(len(data.judge)) if data.clusters is None else data.clusters
+    if data.clusters is None:
+        return np.arange(len(data.judge))
+    return data.clusters
 
 
 def rogan_gladen(
@@ -244,27 +298,41 @@ def rogan_gladen(
     """A share of right answers corrected by sensitivity and specificity that were measured elsewhere. The interval is
     the adjusted one of arXiv 2511.21140. No bounds where the judge does no better than chance."""
     z = z_quantile(confidence)
-    n, m0, m1 = rows + z * z, negatives + 2, positives + 2
+    n = rows + z * z
+    m0 = negatives + 2
+    m1 = positives + 2
     p = (rows * judged + z * z / 2) / n
-    q0, q1 = (negatives * specificity + 1) / m0, (positives * sensitivity + 1) / m1
+    q0 = (negatives * specificity + 1) / m0
+    q1 = (positives * sensitivity + 1) / m1
     better = q0 + q1 - 1
     if specificity + sensitivity <= 1 or better <= 0:
-        return Interval(math.nan, None, None, "rogan_gladen", rows)
+        return Interval(math.nan, None, None, method="rogan_gladen", n=rows)
     value = min(max((judged + specificity - 1) / (specificity + sensitivity - 1), 0.0), 1.0)
     centre = min(max((p + q0 - 1) / better, 0.0), 1.0)
-    v0, v1 = q0 * (1 - q0) / m0, q1 * (1 - q1) / m1
+    v0 = q0 * (1 - q0) / m0
+    v1 = q1 * (1 - q1) / m1
     shift = 2 * z * z * (centre * v1 - (1 - centre) * v0)
     half = z * math.sqrt(p * (1 - p) / n + (1 - centre) ** 2 * v0 + centre**2 * v1) / better
-    lower, upper = max(centre + shift - half, 0.0), min(centre + shift + half, 1.0)
-    return Interval(value, min(lower, value), max(upper, value), "rogan_gladen", rows)
+    lower = max(centre + shift - half, 0.0)
+    upper = min(centre + shift + half, 1.0)
+    return Interval(value, min(lower, value), max(upper, value), method="rogan_gladen", n=rows)
 
 
 def expected_half_width(
-    labels: int, rows: int, value: float, sensitivity: float, specificity: float, *, confidence: float = 0.95
+    labels: int,
+    rows: int,
+    value: float,
+    sensitivity: float,
+    specificity: float,
+    *,
+    confidence: float = 0.95,
 ) -> float:
     """How far a corrected score will be from its bounds, for so many labels on a run of ``rows`` rows."""
     together = value * (1 - value) * (sensitivity + specificity - 1)
     judged = value * sensitivity + (1 - value) * (1 - specificity)
-    explained = together**2 / (judged * (1 - judged)) if 0 < judged < 1 else 0.0
+    if 0 < judged < 1:
+        explained: float = together**2 / (judged * (1 - judged))
+    else:
+        explained = 0.0
     left = value * (1 - value) - explained * max(1 - labels / rows, 0.0)
     return z_quantile(confidence) * math.sqrt(max(left, 0.0) / max(labels, 1))

@@ -24,7 +24,9 @@ class MeanSequence:
     """An anytime-valid interval for the mean of values in [low, high], fed one value or many at a time."""
 
     def __init__(self, *, low: float = 0.0, high: float = 1.0, confidence: float = 0.95) -> None:
-        self.low, self.high, self.confidence = low, high, confidence
+        self.low = low
+        self.high = high
+        self.confidence = confidence
         # All values, and those of them that are known exactly.
         self.n = self.known = 0
         self._total = 0.0
@@ -46,7 +48,8 @@ class MeanSequence:
 
     def add_between(self, low: float, high: float) -> None:
         """Take one value of which only a range is known: for either bound it counts as the worst it can be."""
-        least, most = self._unit(low), self._unit(high)
+        least = self._unit(low)
+        most = self._unit(high)
         if not -1e-9 <= least <= most <= 1 + 1e-9:
             raise ValueError(f"a value outside [{self.low}, {self.high}]")
         self._floor[max(0, math.floor(least * _BINS + 1e-7))] += 1
@@ -82,14 +85,17 @@ class MeanSequence:
 
     def interval(self, confidence: float | None = None) -> Interval:
         """The bounds so far, at the sequence's own confidence or another."""
-        n, span = self.n, self.high - self.low
+        n = self.n
+        span = self.high - self.low
         if not n:
-            return Interval(math.nan, self.low, self.high, "betting", 0)
+            return Interval(math.nan, self.low, self.high, method="betting", n=0)
         goal = math.log(2 / (1 - (self.confidence if confidence is None else confidence)))
         # No bet is won against the mean that was seen, so the bounds lie on either side of it.
         lower = _edge(lambda m: self._wealth_above(m) >= goal, 0.0, float(self._floor @ _GRID) / n)
         upper = _edge(lambda m: self._wealth_below(m) >= goal, 1.0, float(self._ceil @ _GRID) / n)
-        return Interval(self.mean, self.low + span * lower, self.low + span * upper, "betting", n)
+        return Interval(
+            self.mean, self.low + span * lower, self.low + span * upper, method="betting", n=n
+        )
 
     def _wealth_above(self, m: float) -> float:
         return _log_wealth(self._floor, _GRID, m)
@@ -101,7 +107,9 @@ class MeanSequence:
 def _log_wealth(counts: np.ndarray, values: Floats, m: float) -> float:
     """Log of the mixed wealth of bets that the mean of ``values`` (in bins of ``counts``) is above ``m``."""
     if m <= 0.0:
-        return math.inf if bool((counts[values > 0] > 0).any()) else 0.0
+        if bool((counts[values > 0] > 0).any()):
+            return math.inf
+        return 0.0
     if m > 1.0:
         return 0.0
     bins = np.flatnonzero(counts)
@@ -114,8 +122,12 @@ def _edge(rejects: Callable[[float], bool], far: float, near: float) -> float:
     """The border between rejected means (from ``far``) and kept ones (towards ``near``)."""
     if not rejects(far):
         return far
-    low, high = far, near
+    low = far
+    high = near
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if rejects(middle) else (low, middle)
+        if rejects(middle):
+            low = middle
+        else:
+            high = middle
     return low

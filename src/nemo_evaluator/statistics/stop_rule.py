@@ -46,9 +46,15 @@ class StopRule:
     ) -> None:
         if interval_width is None and baseline is None:
             raise ValueError("a stop rule needs interval_width, a baseline, or both")
-        self.interval_width, self.baseline = interval_width, baseline
-        self.confidence, self.min_problems, self.min_coverage = confidence, min_problems, min_coverage
-        self.enough = None if interval_width is None else _enough(interval_width, confidence)
+        self.interval_width = interval_width
+        self.baseline = baseline
+        self.confidence = confidence
+        self.min_problems = min_problems
+        self.min_coverage = min_coverage
+        if interval_width is None:
+            self.enough: int | None = None
+        else:
+            self.enough = _enough(interval_width, confidence)
         self.reason: str | None = None
         self.note: str | None = None
         self.last_look = False
@@ -56,10 +62,15 @@ class StopRule:
         self._score = MeanSequence(confidence=looking)
         self._difference = MeanSequence(low=-1.0, high=1.0, confidence=looking)
         # For the look at the planned end: the least and the most that each difference can be.
-        self._least, self._most = array("d"), array("d")
-        self._unpaired = dict(baseline.rewards) if baseline is not None else {}
+        self._least = array("d")
+        self._most = array("d")
+        if baseline is not None:
+            self._unpaired = dict(baseline.rewards)
+        else:
+            self._unpaired = {}
         self._answers = self._scored = 0
-        self._next_look, self._next_width = min_problems, 0
+        self._next_look = min_problems
+        self._next_width = 0
 
     def add(self, problem: str, rewards: Sequence[float | None]) -> str | None:
         """Take all answers to one problem, None for one that failed; the reason to stop, or ``None``."""
@@ -68,11 +79,17 @@ class StopRule:
         scored = [reward for reward in rewards if reward is not None]
         outside = next((reward for reward in scored if not 0.0 <= reward <= 1.0), None)
         if outside is not None:
-            self.note = f"not applied: a reward of {outside:g} is outside [0, 1], where the rule holds"
+            self.note = (
+                f"not applied: a reward of {outside:g} is outside [0, 1], where the rule holds"
+            )
             return None
-        self._answers, self._scored = self._answers + len(rewards), self._scored + len(scored)
+        self._answers = self._answers + len(rewards)
+        self._scored = self._scored + len(scored)
         self._take(problem, scored, len(rewards))
-        if self._scored < self.min_coverage * self._answers or self._score.known < self.min_problems:
+        if (
+            self._scored < self.min_coverage * self._answers
+            or self._score.known < self.min_problems
+        ):
             return None
         if self.enough is not None and self._score.known >= self.enough:
             self.last_look = True
@@ -84,8 +101,10 @@ class StopRule:
         return self.reason
 
     def _take(self, problem: str, scored: list[float], asked: int) -> None:
-        total, failed = sum(scored), asked - len(scored)
-        low, high = total / asked, (total + failed) / asked
+        total = sum(scored)
+        failed = asked - len(scored)
+        low = total / asked
+        high = (total + failed) / asked
         self._score.add_between(low, high)
         # A problem that the dataset holds twice says nothing new the second time.
         known = self._unpaired.pop(problem, None)
@@ -104,7 +123,8 @@ class StopRule:
     def _decided(self) -> str | None:
         if self.baseline is None or self._difference.known < self.min_problems:
             return None
-        limit, found = -self.baseline.max_drop, self._difference
+        limit = -self.baseline.max_drop
+        found = self._difference
         # Only the side on which the mean lies can be proved.
         better = found.mean > limit
         return self._verdict(better and found.above(limit), not better and found.below(limit))
@@ -112,9 +132,7 @@ class StopRule:
     def _verdict(self, above: bool, below: bool) -> str | None:
         if self.baseline is None or not (above or below):
             return None
-        return (
-            f"{'not ' if above else ''}worse than {self.baseline.name} by more than {self.baseline.max_drop:g}: proved"
-        )
+        return f"{'not ' if above else ''}worse than {self.baseline.name} by more than {self.baseline.max_drop:g}: proved"
 
     def _narrow(self) -> str | None:
         n = self._score.n
@@ -122,14 +140,18 @@ class StopRule:
             return None
         width = self._score.interval().width or 0.0
         if width <= self.interval_width:
-            return f"the interval is {width:.4f} wide, at most {self.interval_width:g} was asked for"
+            return (
+                f"the interval is {width:.4f} wide, at most {self.interval_width:g} was asked for"
+            )
         # Half as wide takes at least twice as many (four times, far from 0 and 1): until then it is not worth a look.
         self._next_width = math.floor(n * width / self.interval_width)
         return None
 
     def end(self, planned: int) -> int:
         """Where a run of so many problems ends at the latest."""
-        return planned if self.enough is None else min(planned, self.enough)
+        if self.enough is None:
+            return planned
+        return min(planned, self.enough)
 
     def forgo_last_look(self) -> None:
         """The end was moved: an earlier session has taken the look that was kept for it, or could have."""
@@ -150,14 +172,23 @@ class StopRule:
         if not self.last_look:
             out["score"] = _bounds(self._score.interval())
         if self.baseline is not None:
-            out["rule"] |= {"decided_against": self.baseline.name, "max_drop": self.baseline.max_drop}
+            out["rule"] |= {
+                "decided_against": self.baseline.name,
+                "max_drop": self.baseline.max_drop,
+            }
             last = self.last_look or (ended and self.reason is None)
             found, decision = self._last_look() if last else (None, self._decided())
-            interval = self._difference.interval() if found is None else found
+            if found is None:
+                interval = self._difference.interval()
+            else:
+                interval = found
             out["difference"] = _bounds(interval) | {"paired": self._difference.n}
             out["decision"] = decision
             if self._score.n and not self._difference.n:
-                self.note = self.note or f"no problem that was asked is in {self.baseline.name}: nothing to decide"
+                self.note = (
+                    self.note
+                    or f"no problem that was asked is in {self.baseline.name}: nothing to decide"
+                )
         if self.note:
             out["note"] = self.note
         return out | {"last_look": True} if self.last_look else out
@@ -167,10 +198,14 @@ class StopRule:
         if self.baseline is None or not self._least or self.note is not None:
             return None, None
         ends = (np.frombuffer(side, dtype=np.float64) for side in (self._least, self._most))
-        least, most = (ENDED.reading(values, mean_difference(values, bounded=True)) for values in ends)
-        limit, alpha = -self.baseline.max_drop, (1 - self.confidence) / 2
-        low, high = least.interval(self.confidence), most.interval(self.confidence)
-        found = Interval(self._difference.mean, low.lower, high.upper, low.method, low.n)
+        least, most = (
+            ENDED.reading(values, mean_difference(values, bounded=True)) for values in ends
+        )
+        limit = -self.baseline.max_drop
+        alpha = (1 - self.confidence) / 2
+        low = least.interval(self.confidence)
+        high = most.interval(self.confidence)
+        found = Interval(self._difference.mean, low.lower, high.upper, method=low.method, n=low.n)
         return found, self._verdict(least.p_above(limit) <= alpha, most.p_below(limit) <= alpha)
 
 

@@ -42,11 +42,15 @@ class Checkpoint:
 
     def completed(self, key: str, bundle_path: Path) -> None:
         self._state["failed_benchmarks"].pop(key, None)
-        self._state["completed_benchmarks"][key] = {"bundle_path": os.path.relpath(bundle_path, self._path.parent)}
+        self._state["completed_benchmarks"][key] = {
+            "bundle_path": os.path.relpath(bundle_path, self._path.parent)
+        }
         write_json(self._path, self._state)
 
     def failed(self, key: str, error: str, cause: str | None = None) -> None:
         """Note a benchmark that did not finish, and the boundary that broke where one is known."""
         self._state["completed_benchmarks"].pop(key, None)
-        self._state["failed_benchmarks"][key] = {"error": error} | ({"cause": cause} if cause else {})
+        self._state["failed_benchmarks"][key] = {"error": error} | (
+            {"cause": cause} if cause else {}
+        )
         write_json(self._path, self._state)

@@ -30,11 +30,18 @@ class RunFingerprints:
         """Hash the service's own definition, the solver's settings (with generation) and the template text."""
         named = {"service": service, "solver": solver, "scorer": scorer, "template": template}
         parts = {name: digest(value) for name, value in named.items()}
-        seeded = any((one.get("generation") or {}).get("seed") is not None for one in (service, solver))
-        return cls(digest([service, solver, template]), scorer=parts["scorer"], parts=parts, seeded=seeded)
+        seeded = any(
+            (one.get("generation") or {}).get("seed") is not None for one in (service, solver)
+        )
+        return cls(
+            digest([service, solver, template]), scorer=parts["scorer"], parts=parts, seeded=seeded
+        )
 
     def answer(self, problem_hash: str, step: Step) -> str:
-        repeat = f"{step.repeat} by seed" if self.seeded and step.repeat else step.repeat
+        if self.seeded and step.repeat:
+            repeat: str | int = f"{step.repeat} by seed"
+        else:
+            repeat = step.repeat
         return digest_text(f"{self.answer_base}\x1f{problem_hash}\x1f{repeat}")
 
     def verdict(self, answer_fingerprint: str, seed: SeedResult) -> str:
@@ -48,10 +55,17 @@ def problem_hash(seed: SeedResult) -> str:
     plain = seed.messages is None or seed.messages == seed.plain_messages
     asked: list[Any] = [seed.prompt if plain else seed.messages]
     if seed.system or seed.images or seed.sandbox_spec or seed.pre_agent_cmd:
-        spec = asdict(seed.sandbox_spec) if seed.sandbox_spec else None
+        if seed.sandbox_spec:
+            spec: dict[str, Any] | None = asdict(seed.sandbox_spec)
+        else:
+            spec = None
         if spec is not None:
             del spec["life"]
-            spec = {name: value for name, value in spec.items() if value is not None or name not in _NEWER}
+            spec = {
+                name: value
+                for name, value in spec.items()
+                if value is not None or name not in _NEWER
+            }
             # What lies in the sandbox, not where it lay on this machine.
             spec["files"] = {there: _content(Path(here)) for here, there in spec["files"].items()}
         asked += [seed.system, seed.images, spec, seed.pre_agent_cmd]
@@ -63,5 +77,11 @@ def problem_hash(seed: SeedResult) -> str:
 def _content(path: Path) -> Any:
     """What a file, or each file of a folder, holds; None for what is not there, which the sandbox will say."""
     if path.is_dir():
-        return {str(one.relative_to(path)): file_sum(one) for one in sorted(path.rglob("*")) if one.is_file()}
-    return file_sum(path) if path.is_file() else None
+        return {
+            str(one.relative_to(path)): file_sum(one)
+            for one in sorted(path.rglob("*"))
+            if one.is_file()
+        }
+    if path.is_file():
+        return file_sum(path)
+    return None

@@ -109,16 +109,19 @@ class StepIndex:
             if at is None:
                 continue
             if kind == ANSWER:
-                self._answers[at], self._outcomes[at] = offset, _NONE
+                self._answers[at] = offset
+                self._outcomes[at] = _NONE
                 checksums[at] = int(record.get("crc", "0"), 16)
             elif "problem_hash" in record or (
-                checksums[at] != _NONE and ("of" not in record or int(record["of"], 16) == checksums[at])
+                checksums[at] != _NONE
+                and ("of" not in record or int(record["of"], 16) == checksums[at])
             ):
                 self._outcomes[at] = offset
         history.close()
 
     def _number(self, record: JsonDict) -> int | None:
-        problem, repeat = record.get("problem_idx"), record.get("repeat")
+        problem = record.get("problem_idx")
+        repeat = record.get("repeat")
         if not isinstance(problem, int) or not isinstance(repeat, int):
             return None
         inside = 0 <= problem < self._problems and 0 <= repeat < self._repeats

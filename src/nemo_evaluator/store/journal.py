@@ -89,8 +89,10 @@ class Journal:
     def flush(self) -> None:
         if not self._lines:
             return
-        lines, self._lines = self._lines, []
-        callbacks, self._callbacks = self._callbacks, []
+        lines = self._lines
+        self._lines = []
+        callbacks = self._callbacks
+        self._callbacks = []
         try:
             view = memoryview(b"".join(lines))
             while view:
@@ -118,10 +120,17 @@ class Journal:
         if not begin <= offset < begin + len(data):
             begin, data = self._block = offset, os.pread(self._fd, _BLOCK, offset)
         end = data.find(b"\n", offset - begin) + 1
-        record = open_line(data[offset - begin : end]) if end else None
-        return read_record(self._fd, offset) if record is None else record
+        if end:
+            record = open_line(data[offset - begin : end])
+        else:
+            record = None
+        if record is None:
+            return read_record(self._fd, offset)
+        return record
 
-    def scan(self, damaged: Callable[[Damage], None] | None = None) -> Iterator[tuple[int, JsonDict]]:
+    def scan(
+        self, damaged: Callable[[Damage], None] | None = None
+    ) -> Iterator[tuple[int, JsonDict]]:
         """Every record with its offset, in the order of writing; damaged lines are handed to ``damaged``."""
         self.flush()
         yield from scan_records(self.path, damaged)
@@ -130,7 +139,11 @@ class Journal:
         """Take damaged lines out of the journal; they are kept in ``journal.damaged.jsonl``."""
         bad = {found.line for found in damage}
         repaired = self.path.with_name(f".{self.path.name}.repaired")
-        with self.path.open("rb") as old, repaired.open("wb") as good, damaged_lines(self.path).open("ab") as kept:
+        with (
+            self.path.open("rb") as old,
+            repaired.open("wb") as good,
+            damaged_lines(self.path).open("ab") as kept,
+        ):
             for number, line in enumerate(old, 1):
                 (kept if number in bad else good).write(line)
             good.flush()
@@ -139,7 +152,8 @@ class Journal:
         # Its places are those of the old file.
         self.path.with_name("index.sqlite").unlink(missing_ok=True)
         os.close(self._fd)
-        self._fd, self._block = self._open(), (0, b"")
+        self._fd = self._open()
+        self._block = (0, b"")
         self._end = os.fstat(self._fd).st_size
 
     def close(self) -> None:
@@ -168,7 +182,10 @@ class Journal:
             return
         try:
             # A duplicate descriptor, so that closing the journal meanwhile cannot hand the number to another file.
-            work = self.listener.batch() if self.listener is not None else None
+            if self.listener is not None:
+                work = self.listener.batch()
+            else:
+                work = None
             self._loop.run_in_executor(None, _sync, os.dup(self._fd), work)
         except OSError as error:  # No descriptor is left: what that ends, a request says.
             self._broken(error)
@@ -179,7 +196,9 @@ class Journal:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(fd)
-            hint = "wait for it, stop it with `nel eval stop`, or choose another output folder with -o"
+            hint = (
+                "wait for it, stop it with `nel eval stop`, or choose another output folder with -o"
+            )
             raise UsageError(f"another run is writing {self.path}", hint=hint) from error
         return fd
 

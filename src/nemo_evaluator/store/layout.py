@@ -45,14 +45,20 @@ class TaskPaths:
     results = _File("results.jsonl")  # One row a step.
     trajectories = _File("trajectories.jsonl")  # One row a step, with the whole conversation.
     runtime_stats = _File("runtime_stats.json")  # Tokens, latency, throughput.
-    failure_analysis = _File("failure_analysis.json")  # Failures by category; only there when there are any.
+    failure_analysis = _File(
+        "failure_analysis.json"
+    )  # Failures by category; only there when there are any.
     traffic = _File("model_traffic.jsonl")  # Model calls on the wire, when kept.
     index = _File("index.sqlite")  # The index of the rows; it can be built anew at any time.
     labels = _File("labels.jsonl")  # What people said of rows.
-    label_draw = _File("label_draw.json")  # Which rows were drawn to be labelled, each with its chance.
+    label_draw = _File(
+        "label_draw.json"
+    )  # Which rows were drawn to be labelled, each with its chance.
     noise = _File("noise.json")  # How far the run differs from itself when it is asked again.
     batches = _File("batches")  # What is known of batches at vendors, a folder per service.
-    workspaces = _File("workspaces")  # What agents left in their working directories, as far as it was kept.
+    workspaces = _File(
+        "workspaces"
+    )  # What agents left in their working directories, as far as it was kept.
 
     def workspace(self, step: Step, seal: str) -> Path:
         """The work that belongs to one answer, which its record's checksum names."""

@@ -18,7 +18,15 @@ from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
 
 # Words that give a document its shape and say nothing about a metric.
 _SHAPE: Final = frozenset({"results", "tasks", "groups", "metrics", "scores"})
-_REWARDS: Final = ("reward", "score", "symbolic_correct", "correct", "is_correct", "passed", "success")
+_REWARDS: Final = (
+    "reward",
+    "score",
+    "symbolic_correct",
+    "correct",
+    "is_correct",
+    "passed",
+    "success",
+)
 _FIELDS: Final = {
     "prompt": ("problem", "question", "input"),
     "model_response": ("generation", "response", "output"),
@@ -31,7 +39,9 @@ def convert_legacy(root: Path) -> list[Path]:
     """Give every harness result under ``root`` a bundle and rows; what is there is kept. Returns the new bundles."""
     if not root.is_dir():
         return []
-    found = sorted({path for name in ("results.yml", "results.json") for path in root.rglob(f"results/{name}")})
+    found = sorted(
+        {path for name in ("results.yml", "results.json") for path in root.rglob(f"results/{name}")}
+    )
     written = []
     for path in found:
         if PREVIOUS in path.relative_to(root).parts:
@@ -45,7 +55,10 @@ def convert_legacy(root: Path) -> list[Path]:
 
 def _write_bundle(task: TaskPaths, path: Path, rows: int) -> Path:
     document = _read(path)
-    settings = _read(task.root / "run_config.yaml") if (task.root / "run_config.yaml").is_file() else {}
+    if (task.root / "run_config.yaml").is_file():
+        settings = _read(task.root / "run_config.yaml")
+    else:
+        settings = {}
     config = as_dict(settings.get("config")) or as_dict(document.get("config"))
     target = as_dict(settings.get("target")) or as_dict(document.get("target"))
     name = str(config.get("type") or settings.get("image") or task.root.name).rsplit("/", 1)[-1]
@@ -106,7 +119,9 @@ def _fill_rows(task: TaskPaths, results: Path) -> int:
 
 
 def _row(raw: JsonDict, problem: int, repeat: int) -> JsonDict:
-    reward = next((float(raw[name]) for name in _REWARDS if isinstance(raw.get(name), int | float)), None)
+    reward = next(
+        (float(raw[name]) for name in _REWARDS if isinstance(raw.get(name), int | float)), None
+    )
     row: JsonDict = {"problem_idx": problem, "repeat": repeat, "reward": reward}
     row["status"] = "scored" if reward is not None else "failed"
     if reward is None:
@@ -119,7 +134,10 @@ def _row(raw: JsonDict, problem: int, repeat: int) -> JsonDict:
 def _read(path: Path) -> JsonDict:
     try:
         text = path.read_bytes()
-        loaded = orjson.loads(text) if path.suffix == ".json" else load_yaml(text)
+        if path.suffix == ".json":
+            loaded = orjson.loads(text)
+        else:
+            loaded = load_yaml(text)
     except (orjson.JSONDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
     return as_dict(loaded)

@@ -57,7 +57,9 @@ class LockedError(UsageError):
 
 
 @contextmanager
-def folder_lock(folder: Path, *, run_id: str = "", say: Callable[[str], None] | None = None) -> Iterator[None]:
+def folder_lock(
+    folder: Path, *, run_id: str = "", say: Callable[[str], None] | None = None
+) -> Iterator[None]:
     """Hold a folder for the length of the block. Raises LockedError when somebody else does. ``say`` is told when the
     lock of a host that has fallen silent is taken over."""
     try:
@@ -96,7 +98,9 @@ def holder_of(folder: Path) -> Holder | None:
         holder = _read(fd)
         # Shared: many may look at once, and none of them seems to hold the folder.
         if _flock(fd, fcntl.LOCK_SH):
-            return holder if holder.host != socket.gethostname() and _age(folder, fd) < _DEAD_AFTER else None
+            if holder.host != socket.gethostname() and _age(folder, fd) < _DEAD_AFTER:
+                return holder
+            return None
         return holder
     finally:
         os.close(fd)
@@ -113,9 +117,13 @@ def _take(folder: Path, run_id: str, say: Callable[[str], None] | None) -> int:
             continue  # Nobody holds it any more: whoever makes the next file has it.
         fcntl.flock(fd, fcntl.LOCK_EX)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        os.write(fd, dumps(asdict(Holder(socket.gethostname(), os.getpid(), now, run_id))) + b"\n")
+        os.write(
+            fd, dumps(asdict(Holder(socket.gethostname(), os.getpid(), now, run_id=run_id))) + b"\n"
+        )
         return fd
-    raise UsageError(f"{path} changes hands all the time", hint="wait for the other runs in this folder")
+    raise UsageError(
+        f"{path} changes hands all the time", hint="wait for the other runs in this folder"
+    )
 
 
 def _refuse_living(folder: Path, say: Callable[[str], None] | None) -> None:

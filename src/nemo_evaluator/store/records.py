@@ -24,7 +24,12 @@ _INLINE_DATA: Final = 256
 
 
 def answer_record(
-    step: Step, fingerprint: str, problem: str, seed: SeedResult, answer: SolveResult, label: Cause | None
+    step: Step,
+    fingerprint: str,
+    problem: str,
+    seed: SeedResult,
+    answer: SolveResult,
+    label: Cause | None,
 ) -> JsonDict:
     """What was asked and what came back."""
     record: JsonDict = {
@@ -34,13 +39,14 @@ def answer_record(
         "fp": fingerprint,
         "at": int(time.time() * 1000) / 1000,
     }
-    _add_asked(record, seed, answer, problem)
+    _add_asked(record, seed, answer, problem=problem)
     record["response"] = answer.response
     reply = answer.model_response
     if reply is not None:
         if reply.content != answer.response:
             record["content"] = reply.content
-        prompt, completion = reply.prompt_tokens, reply.completion_tokens
+        prompt = reply.prompt_tokens
+        completion = reply.completion_tokens
         record["model"] = reply.model
         record["finish_reason"] = reply.finish_reason
         record["prompt_tokens"] = prompt
@@ -53,7 +59,9 @@ def answer_record(
             record["attempts"] = reply.attempts
         optional = _optional(reply)
         if any(optional):
-            record |= {key: value for key, value in zip(_OPTIONAL_REPLY, optional, strict=True) if value}
+            for key, value in zip(_OPTIONAL_REPLY, optional, strict=True):
+                if value:
+                    record[key] = value
     if answer.trajectory:
         record["trajectory"] = answer.trajectory
     if answer.reward is not None:
@@ -79,9 +87,16 @@ _OPTIONAL_REPLY: Final = (
 _optional: Final = attrgetter(*_OPTIONAL_REPLY)
 
 
-def outcome_record(step: Step, fingerprint: str, outcome: Outcome, timing: JsonDict, of: str | None) -> JsonDict:
+def outcome_record(
+    step: Step, fingerprint: str, outcome: Outcome, timing: JsonDict, of: str | None
+) -> JsonDict:
     """What became of a step; ``of`` is the checksum of the answer that it is about."""
-    record: JsonDict = {"kind": OUTCOME, "problem_idx": step.problem_idx, "repeat": step.repeat, "fp": fingerprint}
+    record: JsonDict = {
+        "kind": OUTCOME,
+        "problem_idx": step.problem_idx,
+        "repeat": step.repeat,
+        "fp": fingerprint,
+    }
     if isinstance(outcome, Scored):
         verdict = outcome.verdict
         record["status"] = "scored"
@@ -109,13 +124,15 @@ def outcome_record(step: Step, fingerprint: str, outcome: Outcome, timing: JsonD
 def extracted_of(outcome: JsonDict) -> object:
     """The extracted answer of an outcome record; it is written only where the details do not say it."""
     details = outcome.get("scoring_details") or {}
-    return outcome["extracted_answer"] if "extracted_answer" in outcome else details.get("extracted")
+    if "extracted_answer" in outcome:
+        return outcome["extracted_answer"]
+    return details.get("extracted")
 
 
 def unanswered(record: JsonDict, seed: SeedResult, problem: str) -> JsonDict:
     """An outcome without an answer carries what would have been asked, so that its row is whole."""
     record["at"] = round(time.time(), 3)
-    _add_asked(record, seed, None, problem)
+    _add_asked(record, seed, None, problem=problem)
     return record
 
 
@@ -131,16 +148,31 @@ def total_tokens(answer: JsonDict) -> int:
 
 
 def _add_asked(asked: JsonDict, seed: SeedResult, answer: SolveResult | None, problem: str) -> None:
-    body = answer.model_response.request_body if answer and answer.model_response else None
+    if answer and answer.model_response:
+        body = answer.model_response.request_body
+    else:
+        body = None
     asked["problem_hash"] = problem
-    messages: Any = body.get("messages") if body else seed.messages
+    if body:
+        messages: Any = body.get("messages")
+    else:
+        messages = seed.messages
     if messages is not None:
-        asked["messages"] = _without_image_data(messages) if seed.images else messages
+        if seed.images:
+            asked["messages"] = _without_image_data(messages)
+        else:
+            asked["messages"] = messages
         if last_user_text(messages) != seed.prompt:
             asked["prompt"] = seed.prompt
     else:
-        sent = body.get("prompt", seed.prompt) if body else seed.prompt
-        asked["prompt"] = sent if isinstance(sent, str) else seed.prompt
+        if body:
+            sent: Any | str = body.get("prompt", seed.prompt)
+        else:
+            sent = seed.prompt
+        if isinstance(sent, str):
+            asked["prompt"] = sent
+        else:
+            asked["prompt"] = seed.prompt
     asked["expected_answer"] = seed.expected_answer
     asked["metadata"] = seed.stored_metadata()
 
@@ -153,7 +185,9 @@ def last_user_text(messages: list[Message]) -> str:
             if isinstance(content, str):
                 return content
             if isinstance(content, list):
-                return "\n".join(part.get("text", "") for part in content if part.get("type") == "text")
+                return "\n".join(
+                    part.get("text", "") for part in content if part.get("type") == "text"
+                )
     return ""
 
 
@@ -165,12 +199,17 @@ def _without_image_data(messages: list[Message]) -> list[Message]:
         if isinstance(image, dict) and len(str(image.get("url", ""))) > _INLINE_DATA:
             url = str(image["url"])
             kind = url.partition(",")[0]
-            return part | {"image_url": image | {"url": f"{kind},sha256:{hashlib.sha256(url.encode()).hexdigest()}"}}
+            return part | {
+                "image_url": image
+                | {"url": f"{kind},sha256:{hashlib.sha256(url.encode()).hexdigest()}"}
+            }
         return part
 
-    return [
-        message | {"content": [slim(part) for part in content]}
-        if isinstance(content := message.get("content"), list)
-        else message
-        for message in messages
-    ]
+    results: list[dict[str, Any]] = []
+    for message in messages:
+        results.append(
+            message | {"content": [slim(part) for part in content]}
+            if isinstance(content := message.get("content"), list)
+            else message
+        )
+    return results

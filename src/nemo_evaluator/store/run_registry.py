@@ -37,9 +37,14 @@ class RunMeta:
 
     def place(self, name: str) -> Path | None:
         """A folder that ``details`` names: where it was, or as seen from the run's folder when both were moved."""
-        there, from_here = self.details.get(name), self.details.get(f"{name}_from_here")
-        found = [Path(there)] if there else []
-        found += [Path(self.output_dir, from_here).resolve()] if from_here else []
+        there = self.details.get(name)
+        from_here = self.details.get(f"{name}_from_here")
+        if there:
+            found = [Path(there)]
+        else:
+            found = []
+        if from_here:
+            found += [Path(self.output_dir, from_here).resolve()]
         return next((path for path in found if path.is_dir()), None)
 
     @property
@@ -70,8 +75,14 @@ class RunMeta:
 
     def save(self) -> None:
         """Write the run to its output folder and to the registry; what is elsewhere or part of a run to one of them."""
-        own = [] if self.remote else [Path(self.output_dir)]
-        for folder in (*own, *([] if "part_of" in self.details else [registry_dir() / self.run_id])):
+        if self.remote:
+            own: list[Path] = []
+        else:
+            own = [Path(self.output_dir)]
+        for folder in (
+            *own,
+            *([] if "part_of" in self.details else [registry_dir() / self.run_id]),
+        ):
             write_json(folder / FILE, asdict(self))
 
 
@@ -95,13 +106,18 @@ def invocation_of(run_id: str) -> str:
 def places(output_dir: Path, **folders: Path) -> JsonDict:
     """Folders for ``details``, each as it is and as seen from the run's folder."""
     found = {name: str(path.resolve()) for name, path in folders.items()}
-    seen = {f"{name}_from_here": os.path.relpath(path, output_dir.resolve()) for name, path in found.items()}
+    seen: dict[str, str] = {}
+    for name, path in found.items():
+        seen[f"{name}_from_here"] = os.path.relpath(path, output_dir.resolve())
     return found | seen
 
 
 def summary_of(benchmarks: Sequence[str]) -> str:
     """The first benchmark's name, and how many more."""
-    more = f" (+{len(benchmarks) - 1} more)" if len(benchmarks) > 1 else ""
+    if len(benchmarks) > 1:
+        more = f" (+{len(benchmarks) - 1} more)"
+    else:
+        more = ""
     return f"{benchmarks[0]}{more}" if benchmarks else ""
 
 
@@ -117,19 +133,25 @@ def load_run(folder: Path) -> RunMeta | None:
         run: RunMeta = _adapter(RunMeta).validate_json(read_regular(folder / FILE))
     except (OSError, ValidationError):
         return None
-    return run if _ID.fullmatch(run.run_id) else None
+    if _ID.fullmatch(run.run_id):
+        return run
+    return None
 
 
 def run_in(folder: Path) -> RunMeta | None:
     """The run of a folder, which may have been moved since: its output is where it is now."""
     run = load_run(folder)
-    return run if run is None or run.remote else replace(run, output_dir=str(folder.resolve()))
+    if run is None or run.remote:
+        return run
+    return replace(run, output_dir=str(folder.resolve()))
 
 
 def refreshed(run: RunMeta) -> RunMeta:
     """A run as its folder records it now; the folder may be gone or hold another run."""
     there = run_in(Path(run.output_dir))
-    return there if there is not None and there.run_id == run.run_id else run
+    if there is not None and there.run_id == run.run_id:
+        return there
+    return run
 
 
 def list_runs() -> Iterator[RunMeta]:
@@ -151,7 +173,9 @@ def known_run(which: str) -> RunMeta:
         raise UsageError(f"no run {which!r} is known", hint="`nel eval runs` lists them")
     if len(found) > 1:
         ids = ", ".join(run.run_id for run in found[:5])
-        raise UsageError(f"{len(found)} runs begin with {which!r}", hint=f"give more of the id: {ids}")
+        raise UsageError(
+            f"{len(found)} runs begin with {which!r}", hint=f"give more of the id: {ids}"
+        )
     return found[0]
 
 
@@ -162,7 +186,10 @@ def find_run(which: str | None = None, output_dir: str | Path | None = None) -> 
     if run is not None:
         return run
     if which is None or output_dir is not None or folder.is_dir():
-        raise UsageError(f"no run was started in {folder}", hint="name a run by its id or folder; see `nel eval runs`")
+        raise UsageError(
+            f"no run was started in {folder}",
+            hint="name a run by its id or folder; see `nel eval runs`",
+        )
     run = known_run(which)
     if run.remote:
         return run
@@ -172,7 +199,9 @@ def find_run(which: str | None = None, output_dir: str | Path | None = None) -> 
     there = load_run(Path(run.output_dir))
     if there is not None and there.run_id != run.run_id:
         hint = f"that one is run {there.run_id}"
-        raise UsageError(f"the folder of run {run.run_id}, {run.output_dir}, holds a later run", hint=hint)
+        raise UsageError(
+            f"the folder of run {run.run_id}, {run.output_dir}, holds a later run", hint=hint
+        )
     return run
 
 

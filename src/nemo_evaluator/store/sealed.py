@@ -43,7 +43,10 @@ class Damage:
     step: Step | None = None
 
     def __str__(self) -> str:
-        whose = f" (problem {self.step.problem_idx}, repeat {self.step.repeat})" if self.step else ""
+        if self.step:
+            whose = f" (problem {self.step.problem_idx}, repeat {self.step.repeat})"
+        else:
+            whose = ""
         return f"{self.path}, line {self.line}: damaged {self.kind}{whose}"
 
 
@@ -67,15 +70,22 @@ def open_line(line: bytes) -> JsonDict | None:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    return record if isinstance(record, dict) else None
+    if isinstance(record, dict):
+        return record
+    return None
 
 
-def scan_records(path: Path, damaged: Callable[[Damage], None] | None = None) -> Iterator[tuple[int, JsonDict]]:
+def scan_records(
+    path: Path, damaged: Callable[[Damage], None] | None = None
+) -> Iterator[tuple[int, JsonDict]]:
     """Every whole record of a journal file with its offset; damaged lines are handed to ``damaged``."""
     sealed = False
     for number, (offset, line) in enumerate(lines_from(path), 1):
         if line.endswith(b"\n"):
-            record = open_line(line) if not sealed or is_sealed(line) else None
+            if not sealed or is_sealed(line):
+                record = open_line(line)
+            else:
+                record = None
             if record is not None:
                 sealed = sealed or "crc" in record
                 yield offset, record
@@ -95,7 +105,9 @@ def read_record(fd: int, offset: int) -> JsonDict:
                 return record
         if end or len(data) < size:
             hint = "run again with --resume: the record is named and its step is done again"
-            raise JournalError(f"the journal has no whole record at byte {offset}: the file is damaged", hint=hint)
+            raise JournalError(
+                f"the journal has no whole record at byte {offset}: the file is damaged", hint=hint
+            )
         size *= 8
 
 
@@ -103,4 +115,4 @@ def _damage(path: Path, number: int, line: bytes) -> Damage:
     about = _ABOUT.search(line)
     if about is None:
         return Damage(path, number)
-    return Damage(path, number, about[1].decode(), Step(int(about[2]), int(about[3])))
+    return Damage(path, number, about[1].decode(), step=Step(int(about[2]), int(about[3])))

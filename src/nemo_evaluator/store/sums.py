@@ -26,12 +26,18 @@ _LINE: Final = re.compile(r"([0-9a-f]{64})  (\S.*)")
 _known: dict[Path, tuple[int, int, str]] = {}
 
 
-def record_sums(folder: Path, files: Iterable[Path], *, known: dict[Path, str] | None = None) -> None:
+def record_sums(
+    folder: Path, files: Iterable[Path], *, known: dict[Path, str] | None = None
+) -> None:
     """Write down what files of a folder hold; entries of files that are gone are dropped, others stay. ``known`` has
     the digests of files that were hashed while they were written."""
     sums = {name: digest for name, digest in _read(folder).items() if (folder / name).is_file()}
-    sums |= {path.name: (known or {}).get(path) or file_sum(path) for path in files if path.is_file()}
-    write_atomic(folder / FILE, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
+    for path in files:
+        if path.is_file():
+            sums[path.name] = (known or {}).get(path) or file_sum(path)
+    write_atomic(
+        folder / FILE, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
+    )
 
 
 def update_sums(folder: Path, files: Iterable[Path]) -> None:
@@ -50,7 +56,9 @@ def untouched(folder: Path) -> frozenset[Path]:
     """The recorded files of a folder, when all of them are there and what was written; none otherwise."""
     recorded = {folder / name: digest for name, digest in _read(folder).items()}
     whole = all(path.is_file() and file_sum(path) == digest for path, digest in recorded.items())
-    return frozenset(recorded) if whole else frozenset()
+    if whole:
+        return frozenset(recorded)
+    return frozenset()
 
 
 def verified(path: Path) -> Path:
@@ -73,7 +81,9 @@ def damaged_files(root: Path) -> list[str]:
         if PREVIOUS in place.relative_to(root).parts:
             continue
         text = place.read_bytes().decode("utf-8", "replace")
-        found += [f"{place} is damaged: {line[:80]!r}" for line in text.splitlines() if not _LINE.fullmatch(line)]
+        for line in text.splitlines():
+            if not _LINE.fullmatch(line):
+                found.append(f"{place} is damaged: {line[:80]!r}")
         for name, expected in _read(place.parent).items():
             path = place.parent / name
             if not path.is_file():

@@ -33,7 +33,8 @@ def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
     details = outcome.get("scoring_details", {})
     given: JsonDict = answer or {}
     said = given.get
-    metadata, more = asked.get("metadata", {}), outcome.get("scoring_metadata")
+    metadata = asked.get("metadata", {})
+    more = outcome.get("scoring_metadata")
     row: JsonDict = {
         "problem_idx": outcome["problem_idx"],
         "repeat": outcome["repeat"],
@@ -68,7 +69,11 @@ def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
 
 
 def trajectory_row(
-    answer: JsonDict | None, outcome: JsonDict, result: JsonDict, trajectory: list[JsonDict], category: str | None
+    answer: JsonDict | None,
+    outcome: JsonDict,
+    result: JsonDict,
+    trajectory: list[JsonDict],
+    category: str | None,
 ) -> JsonDict:
     """A line of trajectories.jsonl; ``result`` is the step's line of results.jsonl."""
     asked = answer or outcome
@@ -119,11 +124,11 @@ def content_of(answer: JsonDict) -> str:
 
 def scorer_rewards(details: JsonDict) -> dict[str, Any]:
     """The rewards of the extra scorers, by ``scorer:<name>``."""
-    return {
-        key: as_number(value.get("reward"))
-        for key, value in details.items()
-        if type(value) is dict and key.startswith("scorer:")
-    }
+    mapping: dict[str, Any] = {}
+    for key, value in details.items():
+        if type(value) is dict and key.startswith("scorer:"):
+            mapping[key] = as_number(value.get("reward"))
+    return mapping
 
 
 def is_tripped(row: JsonDict) -> bool:

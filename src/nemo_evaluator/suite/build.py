@@ -35,10 +35,17 @@ class Builder:
     """Takes a config apart, once, and makes the evaluation of each of its benchmarks from the parts."""
 
     def __init__(
-        self, config: EvalConfig, running: Mapping[str, RunningService], run_id: str, *, detach: bool = False
+        self,
+        config: EvalConfig,
+        running: Mapping[str, RunningService],
+        run_id: str,
+        *,
+        detach: bool = False,
     ) -> None:
         self._benches = {bench.key: bench for bench in config.benchmarks}
-        self._settings, self.running, self._run_id = config.services, running, run_id
+        self._settings = config.services
+        self.running = running
+        self._run_id = run_id
         logged = config.output.traffic != "none"
         self._clients = partial(Clients, config.services, running, logged=logged, detach=detach)
         self._urls = {name: one.url for name, one in running.items()}
@@ -52,15 +59,23 @@ class Builder:
         return tuple(self._benches)
 
     async def build(
-        self, key: str, output_dir: Path, stack: AsyncExitStack, *, resume: bool, shard: Shard | None
+        self,
+        key: str,
+        output_dir: Path,
+        stack: AsyncExitStack,
+        *,
+        resume: bool,
+        shard: Shard | None,
     ) -> Evaluation:
         """Everything ``evaluate`` needs; whatever must be closed goes onto ``stack``.
 
         Raises a NelError with the fix when something cannot be had.
         """
-        bench, task = self._benches[key], TaskPaths(output_dir / safe_name(key))
+        bench = self._benches[key]
+        task = TaskPaths(output_dir / safe_name(key))
         clients = self._clients(bench.max_concurrent, stack, batches=task.batches)
-        template, service = load_template(bench.instruction_template), bench.solver.model_service
+        template = load_template(bench.instruction_template)
+        service = bench.solver.model_service
         # A harness container may be named by its solver alone.
         name = getattr(bench.solver, "uri", None) or bench.name
         environment = get_environment(name, num_fewshot=bench.fewshot, params=bench.params)
@@ -70,7 +85,9 @@ class Builder:
         _check_solver(bench, environment, endpoint)
         if service:
             await environment.use_model(clients[service])
-        solver = SOLVERS.build(bench.solver.type, bench.solver, SolverContext(clients, self._urls, self._lost))
+        solver = SOLVERS.build(
+            bench.solver.type, bench.solver, SolverContext(clients, self._urls, self._lost)
+        )
         bound = bind_solver(solver)
         if bound.close is not None:
             stack.push_async_callback(bound.close)
@@ -83,10 +100,12 @@ class Builder:
             solver=solver,
             task_dir=task.root,
             name=environment.name if key in map(safe_name, (bench.name, environment.name)) else key,
-            verifier=Verifier(environment, bench.scoring, clients, elsewhere=self._verifier(bench, stack)),
+            verifier=Verifier(
+                environment, bench.scoring, clients, elsewhere=self._verifier(bench, stack)
+            ),
             service=endpoint.describe() if endpoint else {},
             solver_settings=settings,
-            config=_facts(bench, settings, endpoint, self._urls),
+            config=_facts(bench, settings, endpoint, urls=self._urls),
             repeats=bench.repeats,
             max_problems=bench.max_problems,
             shuffle_seed=bench.shuffle_seed,
@@ -101,15 +120,21 @@ class Builder:
             skip_failed=bench.skip_failed,
             template=template,
             sandboxes=self._sandboxes(bench, environment, stack),
-            door=_door(bench, clients, stack) if MODEL in bound.needs or environment.facts().batch else None,
+            door=_door(bench, clients, stack)
+            if MODEL in bound.needs or environment.facts().batch
+            else None,
             resume=resume,
             stop_rule=build_stop_rule(bench, environment.name, task.root),
-            budgets=tuple(filter(None, (self._budget, _budget(f"the budget of {key}", bench.budget)))),
+            budgets=tuple(
+                filter(None, (self._budget, _budget(f"the budget of {key}", bench.budget)))
+            ),
             step_limits=StepLimits(**bench.step_limits.model_dump()) if bench.step_limits else None,
             traffic=self._log_traffic(task, stack),
         )
 
-    def _sandboxes(self, bench: BenchmarkConfig, environment: EvalEnvironment, stack: AsyncExitStack) -> Any:
+    def _sandboxes(
+        self, bench: BenchmarkConfig, environment: EvalEnvironment, stack: AsyncExitStack
+    ) -> Any:
         wanted = None if bench.sandbox.type == "none" else bench.sandbox
         if wanted is None and SANDBOX not in environment.facts().needs:
             return None
@@ -119,7 +144,8 @@ class Builder:
         return _closed_by(stack, SandboxManager(wanted, self._run_id))
 
     def _verifier(self, bench: BenchmarkConfig, stack: AsyncExitStack) -> Any:
-        if (name := bench.verifier) is None:
+        name = bench.verifier
+        if name is None:
             return None
         from nemo_evaluator.environments.schemes.gym import GymVerifier  # noqa: PLC0415
 
@@ -132,7 +158,9 @@ class Builder:
         batches = [getattr(service, "batch", None) for service in used]
         return max((batch.max_requests for batch in batches if batch is not None), default=0)
 
-    def _log_traffic(self, task: TaskPaths, stack: AsyncExitStack) -> Callable[[JsonDict], None] | None:
+    def _log_traffic(
+        self, task: TaskPaths, stack: AsyncExitStack
+    ) -> Callable[[JsonDict], None] | None:
         if self._traffic == "none":
             return None
         log = TrafficLog(task.traffic, keep=self._traffic)
@@ -141,7 +169,8 @@ class Builder:
 
 
 def _door(bench: BenchmarkConfig, clients: Clients, stack: AsyncExitStack) -> Any:
-    if not (service := bench.solver.model_service):
+    service = bench.solver.model_service
+    if not service:
         return None
     from nemo_evaluator.adapters.outside import AgentDoor  # noqa: PLC0415
 
@@ -153,7 +182,9 @@ def _closed_by(stack: AsyncExitStack, made: Any) -> Any:
     return made
 
 
-def _check_solver(bench: BenchmarkConfig, environment: EvalEnvironment, endpoint: Endpoint | None) -> None:
+def _check_solver(
+    bench: BenchmarkConfig, environment: EvalEnvironment, endpoint: Endpoint | None
+) -> None:
     """Refuse settings that would do nothing, and a model that cannot give what the benchmark asks for."""
     service = bench.solver.model_service
     unused = sorted(bench.solver.model_fields_set - {"type", "service"})
@@ -163,19 +194,31 @@ def _check_solver(bench: BenchmarkConfig, environment: EvalEnvironment, endpoint
     if environment.endpoint_type != "chat" and endpoint and endpoint.protocol != "completions":
         if environment.endpoint_type == "logprobs":
             hint = f"set protocol: completions on service {service!r}, and a URL that ends in /completions"
-            raise UsageError(f"{bench.key} asks for log-likelihoods, which chat endpoints do not give", hint=hint)
-        _log.warning("%s is meant for text completions, and service %r speaks chat", bench.key, service)
+            raise UsageError(
+                f"{bench.key} asks for log-likelihoods, which chat endpoints do not give", hint=hint
+            )
+        _log.warning(
+            "%s is meant for text completions, and service %r speaks chat", bench.key, service
+        )
 
 
-def _facts(bench: BenchmarkConfig, solver: JsonDict, endpoint: Endpoint | None, urls: Mapping[str, str]) -> JsonDict:
+def _facts(
+    bench: BenchmarkConfig, solver: JsonDict, endpoint: Endpoint | None, urls: Mapping[str, str]
+) -> JsonDict:
     scorers = [metric.name for metric in bench.scoring.metrics] or None
     facts: JsonDict = {"service": bench.solver.model_service, "solver": solver}
     facts |= {"params": bench.params, "fewshot": bench.fewshot, "scorers": scorers}
     if endpoint is None:
         return facts
     generation = endpoint.generation | (solver.get("generation") or {})
-    return facts | {"model": endpoint.model, "base_url": urls[endpoint.name], "generation": generation}
+    return facts | {
+        "model": endpoint.model,
+        "base_url": urls[endpoint.name],
+        "generation": generation,
+    }
 
 
 def _budget(name: str, config: BudgetConfig | None) -> Budget | None:
-    return Budget(name, **config.model_dump()) if config is not None else None
+    if config is not None:
+        return Budget(name, **config.model_dump())
+    return None

@@ -34,14 +34,22 @@ class Clients(Mapping[str, Client]):
         batches: Path | None = None,
         detach: bool = False,
     ) -> None:
-        self._settings, self._running, self._logged = settings, running, logged
-        self._max_concurrent, self._stack, self._batches, self._detach = max_concurrent, stack, batches, detach
+        self._settings = settings
+        self._running = running
+        self._logged = logged
+        self._max_concurrent = max_concurrent
+        self._stack = stack
+        self._batches = batches
+        self._detach = detach
         self._open: dict[str, Client] = {}
 
     def endpoint(self, name: str) -> Endpoint:
         """Where a service answers, with as many requests at once as the benchmark has steps."""
-        service, running = self._settings[name], self._running[name]
-        endpoint = running.reach(endpoint_of(name, service, url=running.url, base_dir=config_folder.get()))
+        service = self._settings[name]
+        running = self._running[name]
+        endpoint = running.reach(
+            endpoint_of(name, service, url=running.url, base_dir=config_folder.get())
+        )
         return replace(
             endpoint,
             max_concurrent=service.max_concurrent or self._max_concurrent,
@@ -56,7 +64,9 @@ class Clients(Mapping[str, Client]):
             endpoint = self.endpoint(name)
             if endpoint.batch is not None and self._batches is not None:
                 folder = self._batches / safe_name(name)
-                endpoint = replace(endpoint, batch=replace(endpoint.batch, folder=folder, detach=self._detach))
+                endpoint = replace(
+                    endpoint, batch=replace(endpoint.batch, folder=folder, detach=self._detach)
+                )
             client = self._open[name] = open_client(endpoint)
             self._stack.push_async_callback(client.close)
         return self._open[name]

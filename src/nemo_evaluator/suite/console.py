@@ -18,7 +18,9 @@ from nemo_evaluator.store.layout import LOG
 class Console:
     """Lines to stderr and to the log of the run."""
 
-    def __init__(self, output_dir: Path, *, as_json: bool, quiet: bool, interval: float, append: bool) -> None:
+    def __init__(
+        self, output_dir: Path, *, as_json: bool, quiet: bool, interval: float, append: bool
+    ) -> None:
         output_dir.mkdir(parents=True, exist_ok=True)
         log = (output_dir / LOG).open("a" if append else "w", encoding="utf-8", buffering=1)
         self._log = _Log(log)
@@ -41,7 +43,9 @@ class Console:
         """
         log = LineProgress(cast("TextIO", self._log), interval=self._interval, live=False)
         if self._quiet:
-            return log if not self._to_log_only else SilentProgress()
+            if not self._to_log_only:
+                return log
+            return SilentProgress()
         if self.as_json:
             return _Both(JsonProgress(interval=self._interval), log)
         if self._to_log_only:
@@ -74,7 +78,11 @@ class _Log:
             act()
         except OSError as error:
             if not self._broken:
-                print(f"{self.name} is no longer written: {error.strerror}", file=sys.stderr, flush=True)
+                print(
+                    f"{self.name} is no longer written: {error.strerror}",
+                    file=sys.stderr,
+                    flush=True,
+                )
             self._broken = True
 
 

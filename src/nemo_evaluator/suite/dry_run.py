@@ -32,12 +32,14 @@ class DryRun:
     def text(self) -> str:
         """For people."""
         lines = [f"{counted(len(self.entries), 'benchmark')}, results in {self.output_dir}"]
-        lines += [f"  {entry['id']}: {entry.get('error') or _about(entry)}" for entry in self.entries]
+        for entry in self.entries:
+            lines.append(f"  {entry['id']}: {entry.get('error') or _about(entry)}")
         return "\n".join(lines)
 
 
 def _about(entry: JsonDict) -> str:
-    problems, steps = counted(entry["problems"], "problem"), counted(entry["steps"], "step")
+    problems = counted(entry["problems"], "problem")
+    steps = counted(entry["steps"], "step")
     where = f"{entry['solver']} on {entry['model']}, concurrency {entry['max_concurrent']}"
     return f"{problems} x {entry['repeats']} = {steps}, {where}"
 
@@ -46,7 +48,9 @@ async def describe_plan(config: EvalConfig, output_dir: Path, shard: Shard | Non
     """The plan of a config. Datasets are opened, models are not."""
     use_datasets(config.datasets)
     every = range(len(config.benchmarks))
-    return DryRun([await _entry(config, number, output_dir, shard) for number in every], output_dir)
+    return DryRun(
+        [await _entry(config, number, output_dir, shard=shard) for number in every], output_dir
+    )
 
 
 async def _entry(config: EvalConfig, at: int, output_dir: Path, shard: Shard | None) -> JsonDict:

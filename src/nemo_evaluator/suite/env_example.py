@@ -17,10 +17,16 @@ def env_example(path: Path) -> str:
     data = compose_config(path)
     found = _REFERENCE.findall(dumps(data).decode())
     needed = dict.fromkeys(name for name, default in found if not default)
-    gated = [one["name"] for one in data.get("benchmarks", ()) if isinstance(one, dict) and _gated(one.get("name"))]
+    gated: list[Any] = []
+    for one in data.get("benchmarks", ()):
+        if isinstance(one, dict) and _gated(one.get("name")):
+            gated.append(one["name"])
     lines = [f"# Variables of {path.name}. Fill them in; keep this file out of version control."]
     if gated and "HF_TOKEN" not in needed:
-        lines += [f"# Gated dataset of {', '.join(gated)}: accept its terms on the hub first.", "HF_TOKEN="]
+        lines += [
+            f"# Gated dataset of {', '.join(gated)}: accept its terms on the hub first.",
+            "HF_TOKEN=",
+        ]
     lines += [f"{name}=" for name in needed]
     optional = dict.fromkeys(name for name, default in found if default and name not in needed)
     lines += [f"# {name}=" for name in optional if not (gated and name == "HF_TOKEN")]

@@ -10,14 +10,20 @@ from nemo_evaluator.exporters import export_bundles
 
 
 def run_exports(
-    output: OutputConfig, output_dir: Path, say: Callable[[str], None], *, shard: Shard | None = None
+    output: OutputConfig,
+    output_dir: Path,
+    say: Callable[[str], None],
+    *,
+    shard: Shard | None = None,
 ) -> list[str]:
     """Run every exporter of the config; returns what went wrong, one line an exporter.
 
     A shard is not exported: a tracker would show each part as a result. ``nel eval merge`` exports the whole.
     """
     if shard is not None and output.exporters:
-        say(f"shard {shard.index} is not exported: `nel eval merge {output_dir.parent}` exports the whole")
+        say(
+            f"shard {shard.index} is not exported: `nel eval merge {output_dir.parent}` exports the whole"
+        )
         return []
     errors = []
     for name, settings in output.exporters.items():
@@ -26,5 +32,8 @@ def run_exports(
             say(f"Exported to: {name}")
         except NelError as error:
             errors.append(f"{name}: {error.message}")
-            say(f"export to {name} failed: {error.message}" + (f" ({error.hint})" if error.hint else ""))
+            say(
+                f"export to {name} failed: {error.message}"
+                + (f" ({error.hint})" if error.hint else "")
+            )
     return errors

@@ -41,7 +41,9 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Su
         found = shards[0].config["repeats"]
         if repeats is not None and found != repeats:
             hint = "leave --repeats out"
-            raise UsageError(f"{name} was run with {counted(found, 'repeat')}, not {repeats}", hint=hint)
+            raise UsageError(
+                f"{name} was run with {counted(found, 'repeat')}, not {repeats}", hint=hint
+            )
     merged = SuiteResult()
     with folder_lock(folder, say=say):
         sums = _Sums(folder, say)
@@ -53,7 +55,8 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Su
         if sums.config is not None:
             output = sums.config.output
             merged.reports = write_all_reports(output, folder)
-            merged.export_errors, merged.strict_export = run_exports(output, folder, say), output.strict_export
+            merged.export_errors = run_exports(output, folder, say)
+            merged.strict_export = output.strict_export
     return merged
 
 
@@ -61,24 +64,37 @@ class _Sums:
     """Computes what is no mean of rows (a benchmark's summary, agreement of judges) with the config of the run."""
 
     def __init__(self, root: Path, say: Say) -> None:
-        self._root, self._say = root, say
+        self._root = root
+        self._say = say
         self.snapshot = min((path for path in root.glob(f"shard_*/{SNAPSHOT}")), default=None)
         self.config: EvalConfig | None = None
-        self.run = run_in(self.snapshot.parent) if self.snapshot is not None else None
+        if self.snapshot is not None:
+            self.run = run_in(self.snapshot.parent)
+        else:
+            self.run = None
         # Relative paths in the config mean what they meant then.
         self._cwd = (self.run.place("cwd") if self.run is not None else None) or Path()
         if self.snapshot is None:
             return
         try:
-            folder = self.run.place("config_dir") if self.run is not None else None
-            self.config = load_config(self.snapshot, environment=_environment(self.snapshot), folder=folder).config
+            if self.run is not None:
+                folder = self.run.place("config_dir")
+            else:
+                folder = None
+            self.config = load_config(
+                self.snapshot, environment=_environment(self.snapshot), folder=folder
+            ).config
         except NelError as error:
             self._say(f"the config of the shards cannot be read: {error.message}")
 
     def describe_run(self) -> None:
         """Make the folder a run like any other, unless it is one already that was no merge."""
         there = load_run(self._root)
-        if self.snapshot is None or self.run is None or (there is not None and not there.details.get("merged")):
+        if (
+            self.snapshot is None
+            or self.run is None
+            or (there is not None and not there.details.get("merged"))
+        ):
             return
         shutil.copyfile(self.snapshot, self._root / SNAPSHOT)
         details = {key: value for key, value in self.run.details.items() if key != "shard"}
@@ -106,7 +122,7 @@ async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) 
     async with AsyncExitStack() as stack:
         environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
-        clients = Clients(config.services, idle, bench.max_concurrent, stack)
+        clients = Clients(config.services, idle, bench.max_concurrent, stack=stack)
         return Verifier(environment, bench.scoring, clients, allow_fallback=True).aggregate(results)
 
 

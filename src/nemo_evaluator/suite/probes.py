@@ -57,7 +57,9 @@ class NoiseReport:
         return {"version": 1, **asdict(self)}
 
 
-async def measure_noise(config: EvalConfig, problems: int, levels: tuple[int, int], *, say: Say) -> list[NoiseReport]:
+async def measure_noise(
+    config: EvalConfig, problems: int, levels: tuple[int, int], *, say: Say
+) -> list[NoiseReport]:
     """Ask every benchmark three times and keep what changed in ``noise.json`` in its folder of the config's output."""
     use_datasets(config.datasets)
     still = _still(config, problems)
@@ -68,20 +70,33 @@ async def measure_noise(config: EvalConfig, problems: int, levels: tuple[int, in
                 runs = []
                 async with AsyncExitStack() as stack:
                     plain = Builder(config, running, "noise")
-                    job = await plain.build(key, Path(folder) / "plain", stack, resume=False, shard=None)
+                    job = await plain.build(
+                        key, Path(folder) / "plain", stack, resume=False, shard=None
+                    )
                     bound = tie(fingerprints_of(job).parts)
                 for number, level in enumerate((levels[0], levels[0], levels[1])):
                     say(f"{key}: {number + 1} of 3, concurrency {level}")
                     builder = Builder(_at(still, level), running, f"noise-{number}")
                     async with AsyncExitStack() as stack:
-                        job = await builder.build(key, Path(folder) / str(number), stack, resume=False, shard=None)
+                        job = await builder.build(
+                            key, Path(folder) / str(number), stack, resume=False, shard=None
+                        )
                         finished = await evaluate(job)
                     if finished.halt.error is not None:
                         raise finished.halt.error
                     runs.append(load_bundle(finished.task.bundles()[-1]))
-                rows = [{row.key: row for row in run.rows() if row.reward is not None} for run in runs]
+                rows: list[dict[tuple[int, int], Row]] = []
+                for run in runs:
+                    rows.append({row.key: row for row in run.rows() if row.reward is not None})
                 again, other_level = (_change(rows[0], those) for those in rows[1:])
-                report = NoiseReport(runs[0].name, runs[0].model, levels, again, other_level, bound)
+                report = NoiseReport(
+                    runs[0].name,
+                    runs[0].model,
+                    levels,
+                    again=again,
+                    other_level=other_level,
+                    measured_by=bound,
+                )
                 target = TaskPaths(Path(config.output.dir) / safe_name(key)).noise
                 target.parent.mkdir(parents=True, exist_ok=True)
                 write_json(target, report.to_dict())
@@ -109,9 +124,16 @@ def _still(config: EvalConfig, problems: int) -> EvalConfig:
     benches = []
     for bench in config.benchmarks:
         own = getattr(bench.solver, "generation", None)
-        cooler = {"generation": own.model_copy(update={"temperature": 0.0})} if own is not None else {}
+        if own is not None:
+            cooler = {"generation": own.model_copy(update={"temperature": 0.0})}
+        else:
+            cooler = {}
         most = min(problems, bench.max_problems or problems)
-        update = {"solver": bench.solver.model_copy(update=cooler), "max_problems": most, "repeats": 1}
+        update = {
+            "solver": bench.solver.model_copy(update=cooler),
+            "max_problems": most,
+            "repeats": 1,
+        }
         benches.append(bench.model_copy(update=update | {"stop_when": None}))
     return config.model_copy(update={"services": services, "benchmarks": benches})
 
@@ -121,7 +143,8 @@ def _cold(service: ServiceBase) -> ServiceBase:
         return service
     cold = service.generation.model_copy(update={"temperature": 0.0})
     update: JsonDict = {"generation": cold, "max_concurrent": None}
-    if (proxy := service.proxy) is not None:
+    proxy = service.proxy
+    if proxy is not None:
         asked = [one for one in proxy.interceptors if one.name != "caching"]
         off = proxy.cache.model_copy(update={"mode": "off"})
         update["proxy"] = proxy.model_copy(update={"cache": off, "interceptors": asked})
@@ -133,21 +156,36 @@ def _at(config: EvalConfig, level: int) -> EvalConfig:
     return config.model_copy(update={"benchmarks": benches})
 
 
-async def attack_config(config: EvalConfig, *, problems: int | None, say: Say) -> list[AttackReport]:
+async def attack_config(
+    config: EvalConfig, *, problems: int | None, say: Say
+) -> list[AttackReport]:
     """Attack every judge of a config. Raises UsageError when it has none."""
-    metrics = [metric for bench in config.benchmarks if bench.scoring for metric in bench.scoring.metrics]
+    metrics: list[MetricBase] = []
+    for bench in config.benchmarks:
+        if bench.scoring:
+            for metric in bench.scoring.metrics:
+                metrics.append(metric)
     judges = (JudgeMetric, EnsembleJudgeMetric, PairwiseJudgeMetric)
     found = {one.name: one for one in metrics if isinstance(one, judges)}
     if not found:
-        raise UsageError("the config has no judge", hint="add a metric of type judge, or give --judge-url")
+        raise UsageError(
+            "the config has no judge", hint="add a metric of type judge, or give --judge-url"
+        )
     needed = config.only(name for one in found.values() for name in one.asked(judges=True))
     with tempfile.TemporaryDirectory(prefix="nel-attack-") as folder:
-        async with AsyncExitStack() as stack, start_services(needed, Path(folder), say=say) as running:
-            clients = Clients(needed.services, running, 8, stack, logged=False)
-            return [
-                await attack_judge(name, _built(one, clients), high=float(one.max_score), problems=problems)
-                for name, one in found.items()
-            ]
+        async with (
+            AsyncExitStack() as stack,
+            start_services(needed, Path(folder), say=say) as running,
+        ):
+            clients = Clients(needed.services, running, 8, stack=stack, logged=False)
+            results: list[AttackReport] = []
+            for name, one in found.items():
+                results.append(
+                    await attack_judge(
+                        name, _built(one, clients), high=float(one.max_score), problems=problems
+                    )
+                )
+            return results
 
 
 def _built(judge: MetricBase, clients: Clients) -> Metric:

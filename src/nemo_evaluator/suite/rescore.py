@@ -3,7 +3,7 @@
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.errors import TransportError, UsageError
@@ -25,22 +25,34 @@ from nemo_evaluator.suite.run import Interrupts, SuiteOptions, SuiteResult, run_
 _SETTINGS: Final = ("service", "solver", "template")
 
 
-async def rescore(config: EvalConfig, options: SuiteOptions, source: Path, source_run_id: str = "") -> SuiteResult:
+async def rescore(
+    config: EvalConfig, options: SuiteOptions, source: Path, source_run_id: str = ""
+) -> SuiteResult:
     """Verify every answer of ``source`` anew where its scorer's fingerprint differs; one new bundle a benchmark.
 
     Raises UsageError when the config asks the model something else than the run did: such answers are not there.
     """
     use_datasets(config.datasets)
     journals = _journals(config, source, options.output_dir)
-    result, interrupts = SuiteResult(), Interrupts(options.say)
+    result = SuiteResult()
+    interrupts = Interrupts(options.say)
     metrics = [metric for bench in config.benchmarks for metric in bench.scoring.metrics]
     needed = config.only(name for metric in metrics for name in metric.asked())
     async with start_services(needed, options.output_dir, say=options.say) as running:
         idle = {name: not_started(name, service) for name, service in config.services.items()}
         builder = Builder(config, {**idle, **running}, options.run_id)
         for key, journal in journals.items():
-            take = partial(_take_answers, journal=journal, source=source, source_run_id=source_run_id)
-            one = await run_one(key, builder, options, interrupts, options.progress(), take)
+            take = partial(
+                _take_answers, journal=journal, source=source, source_run_id=source_run_id
+            )
+            one = await run_one(
+                key,
+                builder,
+                options,
+                interrupts=interrupts,
+                progress=options.progress(),
+                prepare=take,
+            )
             if one.error is not None:
                 fix = f"\n  fix: {one.error.hint}" if one.error.hint else ""
                 options.say(f"{key}: failed: {one.error.message}{fix}")
@@ -55,13 +67,22 @@ def _take_answers(job: Evaluation, journal: Path, source: Path, source_run_id: s
     _same_question(job, journal)
     job.task_dir.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(journal, TaskPaths(job.task_dir).journal)
-    if (work := TaskPaths(journal.parent).workspaces).is_dir():
+    work = TaskPaths(journal.parent).workspaces
+    if work.is_dir():
         shutil.copytree(work, TaskPaths(job.task_dir).workspaces, dirs_exist_ok=True)
     bundle = newest_bundle(journal.parent)
-    job.solver, job.stop_rule = _Silent(), None
-    job.stopped_before = _rule_of(bundle.stopped) if bundle else None
+    job.solver = _Silent()
+    job.stop_rule = None
+    if bundle:
+        job.stopped_before = _rule_of(bundle.stopped)
+    else:
+        job.stopped_before = None
     named = bundle.path.name if bundle else None
-    job.config["rescored_from"] = {"run_id": source_run_id, "output_dir": str(source), "bundle": named}
+    job.config["rescored_from"] = {
+        "run_id": source_run_id,
+        "output_dir": str(source),
+        "bundle": named,
+    }
 
 
 class _Silent:
@@ -69,12 +90,17 @@ class _Silent:
 
     async def solve(self, task: SeedResult) -> SolveResult:
         """There is no stored answer to this problem as it is asked now, and rescoring asks nobody."""
-        raise TransportError("no stored answer fits this problem, and rescoring does not ask the model", attempts=1000)
+        raise TransportError(
+            "no stored answer fits this problem, and rescoring does not ask the model",
+            attempts=1000,
+        )
 
 
 def _journals(config: EvalConfig, source: Path, target: Path) -> dict[str, Path]:
     """The stored answers of every benchmark. Raises UsageError when some are not there, or would be written over."""
-    journals = {bench.key: TaskPaths(source / safe_name(bench.key)).journal for bench in config.benchmarks}
+    journals: dict[str, Path] = {}
+    for bench in config.benchmarks:
+        journals[bench.key] = TaskPaths(source / safe_name(bench.key)).journal
     absent = [key for key, journal in journals.items() if not journal.is_file()]
     if absent:
         hint = "rescore takes the folder of a run, and only benchmarks that it ran"
@@ -88,7 +114,10 @@ def _journals(config: EvalConfig, source: Path, target: Path) -> dict[str, Path]
 def _same_question(job: Evaluation, journal: Path) -> None:
     """Refuse a config that would ask something else: its answers would not be those that are stored."""
     begun = sessions(journal)
-    old = as_dict(begun[-1].get("fingerprints")) if begun else {}
+    if begun:
+        old = as_dict(begun[-1].get("fingerprints"))
+    else:
+        old = {}
     new = fingerprints_of(job).parts
     changed = [part for part in _SETTINGS if old.get(part) != new[part]]
     if changed:
@@ -101,5 +130,10 @@ def _rule_of(stopped: JsonDict) -> JsonDict | None:
     """The stop rule of the run, without what it said of the scores of that time: what it left out stays out."""
     if "rule" not in stopped:
         return None
-    rule = {key: value for key, value in stopped["rule"].items() if key not in ("score", "difference", "decision")}
-    return dict(stopped) | {"rule": rule} if stopped.get("kind") in (None, HaltKind.RULE) else {"rule": rule}
+    rule: dict[Any, Any] = {}
+    for key, value in stopped["rule"].items():
+        if key not in ("score", "difference", "decision"):
+            rule[key] = value
+    if stopped.get("kind") in (None, HaltKind.RULE):
+        return dict(stopped) | {"rule": rule}
+    return {"rule": rule}

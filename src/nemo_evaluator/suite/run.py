@@ -147,7 +147,9 @@ class BenchmarkResult:
             return EXIT_FAILED
         if self.stopped in (HaltKind.BUDGET, HaltKind.DETACHED):
             return EXIT_BUDGET if self.stopped is HaltKind.BUDGET else EXIT_DETACHED
-        return EXIT_INVALID if self.bundle["validity"]["status"] == INVALID else EXIT_OK
+        if self.bundle["validity"]["status"] == INVALID:
+            return EXIT_INVALID
+        return EXIT_OK
 
 
 @dataclass(slots=True)
@@ -169,7 +171,12 @@ class SuiteResult:
         if self.export_errors and self.strict_export:
             codes.add(EXIT_FAILED)
         return next(
-            (code for code in (EXIT_FAILED, EXIT_BUDGET, EXIT_DETACHED, EXIT_INVALID) if code in codes), EXIT_OK
+            (
+                code
+                for code in (EXIT_FAILED, EXIT_BUDGET, EXIT_DETACHED, EXIT_INVALID)
+                if code in codes
+            ),
+            EXIT_OK,
         )
 
 
@@ -191,11 +198,15 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
                         if interrupts.asked:
                             return
                         noted = _Noted(options.progress(), checkpoint, key)
-                        one = await run_one(key, builder, options, interrupts, noted)
+                        one = await run_one(
+                            key, builder, options, interrupts=interrupts, progress=noted
+                        )
                         result.benchmarks.append(one)
                         _note(checkpoint, one, options.say)
 
-                await all_or_first_error([run_some() for _ in range(config.suite.parallel_benchmarks)])
+                await all_or_first_error(
+                    [run_some() for _ in range(config.suite.parallel_benchmarks)]
+                )
         except asyncio.CancelledError:
             if not interrupts.asked:
                 raise
@@ -203,17 +214,24 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     order = [bench.key for bench in config.benchmarks]
     result.benchmarks.sort(key=lambda one: order.index(one.key))
     if any(one.bundle is not None for one in result.benchmarks):
-        _report(result, config, options, checkpoint)
-        result.export_errors = run_exports(config.output, options.output_dir, options.say, shard=options.shard)
+        _report(result, config, options, checkpoint=checkpoint)
+        result.export_errors = run_exports(
+            config.output, options.output_dir, options.say, shard=options.shard
+        )
     return result
 
 
-def _report(result: SuiteResult, config: EvalConfig, options: SuiteOptions, checkpoint: Checkpoint) -> None:
+def _report(
+    result: SuiteResult, config: EvalConfig, options: SuiteOptions, checkpoint: Checkpoint
+) -> None:
     """Write the reports, unless they stand as they were written and all that they are made of with them."""
     folder = options.output_dir
     made_of = [str(path.relative_to(folder)) for path in find_bundles(folder)]
     wanted = {fmt: folder / f"report.{SUFFIXES[fmt]}" for fmt in config.output.report}
-    more = [folder / "trajectories_report.json"] if config.output.enriched else []
+    if config.output.enriched:
+        more = [folder / "trajectories_report.json"]
+    else:
+        more = []
     files = [*wanted.values(), *filter(Path.is_file, more)]
     if (
         all(one.kept for one in result.benchmarks)
@@ -240,7 +258,11 @@ def write_all_reports(output: OutputConfig, folder: Path) -> list[Path]:
 def _last_change(result: SuiteResult) -> int:
     """When a file beside a bundle was last changed: labels, calibrations and notes are parts of a report too."""
     places = [one.task_dir for one in result.benchmarks if one.task_dir is not None]
-    inside = [path for place in places for path in place.iterdir() if path.is_file()]
+    inside: list[Path] = []
+    for place in places:
+        for path in place.iterdir():
+            if path.is_file():
+                inside.append(path)
     return max((path.stat().st_mtime_ns for path in inside), default=0)
 
 
@@ -248,7 +270,9 @@ class _Noted:
     """Progress of one benchmark whose start is noted in the checkpoint, for whoever asks for the status."""
 
     def __init__(self, shown: Progress, checkpoint: Checkpoint, key: str) -> None:
-        self._shown, self._checkpoint, self._key = shown, checkpoint, key
+        self._shown = shown
+        self._checkpoint = checkpoint
+        self._key = key
         self.finished = shown.finished
 
     def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
@@ -265,21 +289,33 @@ async def run_one(
     prepare: Callable[[Evaluation], None] = lambda job: None,
 ) -> BenchmarkResult:
     """Run one benchmark of a suite, whatever becomes of it; ``prepare`` changes its evaluation before it begins."""
-    result, halt = BenchmarkResult(key), Halt()
+    result = BenchmarkResult(key)
+    halt = Halt()
     interrupts.running.append(halt)
     try:
         async with AsyncExitStack() as stack:
-            job = await builder.build(key, options.output_dir, stack, resume=options.resume, shard=options.shard)
+            job = await builder.build(
+                key, options.output_dir, stack, resume=options.resume, shard=options.shard
+            )
             result.task_dir = job.task_dir
-            job.halt, job.progress, job.say, job.fresh = halt, progress, options.say, options.fresh
+            job.halt = halt
+            job.progress = progress
+            job.say = options.say
+            job.fresh = options.fresh
             if options.pool is not None:
                 job.workers = options.pool.workers
             prepare(job)
-            pool = options.pool.of(key, builder.running) if options.pool is not None else None
+            if options.pool is not None:
+                pool: WorkerPool | None = options.pool.of(key, builder.running)
+            else:
+                pool = None
             finished = await evaluate(job, pool)
         _take(result, finished)
     except (NelError, OSError) as error:
-        result.error = error if isinstance(error, NelError) else storage_error(error)
+        if isinstance(error, NelError):
+            result.error = error
+        else:
+            result.error = storage_error(error)
         result.stopped = halt.kind
     finally:
         interrupts.running.remove(halt)
@@ -287,7 +323,8 @@ async def run_one(
 
 
 def _take(result: BenchmarkResult, finished: Finished) -> None:
-    result.bundle, result.kept = finished.bundle, finished.kept
+    result.bundle = finished.bundle
+    result.kept = finished.kept
     if not finished.kept:
         # Here, as the reports: these bring all of the statistics along, which a run without work does not need.
         from nemo_evaluator.decisions.check.check_run import settle_status  # noqa: PLC0415
@@ -312,6 +349,9 @@ def _note(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
         say(f"{result.key}: stopped: {result.stop_reason}")
         checkpoint.failed(result.key, f"stopped: {result.stop_reason}")
     elif result.task_dir is not None:
-        if words := rule_words((result.bundle or {}).get("stopped")):
+        words = rule_words((result.bundle or {}).get("stopped"))
+        if words:
             say(f"{result.key}: stop rule: {words}")
-        checkpoint.completed(result.key, (TaskPaths(result.task_dir).bundles() or [result.task_dir])[-1])
+        checkpoint.completed(
+            result.key, (TaskPaths(result.task_dir).bundles() or [result.task_dir])[-1]
+        )

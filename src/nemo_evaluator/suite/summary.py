@@ -10,7 +10,17 @@ from nemo_evaluator.core.wording import counted, folded
 from nemo_evaluator.runs.bundle import INVALID, Bundle
 from nemo_evaluator.suite.run import BenchmarkResult, SuiteResult
 
-_HEAD = ("status", "benchmark", "metric", "score", "95% interval", "n", "coverage", "truncated", "unparsed")
+_HEAD = (
+    "status",
+    "benchmark",
+    "metric",
+    "score",
+    "95% interval",
+    "n",
+    "coverage",
+    "truncated",
+    "unparsed",
+)
 _SHORT = (*_HEAD[:6], "cov.", "trunc.", "unp.")
 _EXAMPLE = 200
 
@@ -23,7 +33,9 @@ def summary_text(result: SuiteResult, output_dir: Path, *, width: int | None = N
     left = sum(one.exit_code == EXIT_DETACHED for one in result.benchmarks)
     failed = sum(one.exit_code not in (0, 3, EXIT_DETACHED) for one in result.benchmarks)
     told = f"Completed {counted(len(result.benchmarks) - failed - left, 'benchmark')}."
-    told += (f" {failed} failed." if failed else "") + (f" {left} left to the vendor's batches." if left else "")
+    told += (f" {failed} failed." if failed else "") + (
+        f" {left} left to the vendor's batches." if left else ""
+    )
     lines.append(f"{told} Results: {output_dir}")
     lines += [f"Report: {path}" for path in result.reports]
     if any(one.bundle is not None for one in result.benchmarks):
@@ -37,7 +49,9 @@ def summary_text(result: SuiteResult, output_dir: Path, *, width: int | None = N
 def _table(rows: list[tuple[str, ...]], width: int | None) -> list[str]:
     lines = table([_HEAD, *rows], width=None)
     fits = width is None or max(map(cells, lines)) <= width
-    return lines if fits else table([_SHORT, *rows], width, narrow=(1,))
+    if fits:
+        return lines
+    return table([_SHORT, *rows], width, narrow=(1,))
 
 
 def _about(one: BenchmarkResult) -> Iterator[str]:
@@ -48,11 +62,17 @@ def _about(one: BenchmarkResult) -> Iterator[str]:
     yield from reasons
     bundle = Bundle(Path(), one.bundle)
     for line in bundle.failures:
-        example = one_line(line.examples[0], _EXAMPLE) if line.examples else ""
-        yield f"{line.count:,} failed with {line.cause}" + (f", such as: {example}" if example else "")
+        if line.examples:
+            example = one_line(line.examples[0], _EXAMPLE)
+        else:
+            example = ""
+        yield f"{line.count:,} failed with {line.cause}" + (
+            f", such as: {example}" if example else ""
+        )
     if bundle.failures and one.task_dir is not None:
         yield f"all failed rows: {one.task_dir / 'results.jsonl'} (status: failed)"
-    if (people := bundle.corrected) is not None:
+    people = bundle.corrected
+    if people is not None:
         yield f"{people.name} {people.value:.4f} {_interval(people.ci_lower, people.ci_upper)}"
     yield from (note for note in bundle.notes if note not in reasons)
 
@@ -67,7 +87,9 @@ def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
             {
                 "id": one.key,
                 "status": _status(one),
-                "error": {"message": one.error.message, "hint": one.error.hint} if one.error else None,
+                "error": {"message": one.error.message, "hint": one.error.hint}
+                if one.error
+                else None,
                 "bundle": one.bundle,
             }
             for one in result.benchmarks
@@ -80,11 +102,16 @@ def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
 def headline(bundle: JsonDict) -> tuple[str, JsonDict] | None:
     """The metric that stands for a benchmark."""
     scores = bundle["benchmark"]["scores"]
-    return next(((name, scores[name]) for name in ("mean_reward", "pass@1") if name in scores), None)
+    return next(
+        ((name, scores[name]) for name in ("mean_reward", "pass@1") if name in scores), None
+    )
 
 
 def _row(one: BenchmarkResult) -> tuple[str, ...]:
-    found = headline(one.bundle) if one.bundle else None
+    if one.bundle:
+        found = headline(one.bundle)
+    else:
+        found = None
     if one.bundle is None or found is None:
         return (_status(one), one.key, *"-------")
     name, score = found
@@ -104,9 +131,13 @@ def _row(one: BenchmarkResult) -> tuple[str, ...]:
 
 
 def _interval(lower: float | None, upper: float | None) -> str:
-    return "-" if lower is None or upper is None else f"[{lower:.3f}, {upper:.3f}]"
+    if lower is None or upper is None:
+        return "-"
+    return f"[{lower:.3f}, {upper:.3f}]"
 
 
 def _status(one: BenchmarkResult) -> str:
     """That of ``nel check``, also of a benchmark that did not get as far as a bundle."""
-    return str(one.bundle["validity"]["status"]) if one.bundle else INVALID
+    if one.bundle:
+        return str(one.bundle["validity"]["status"])
+    return INVALID

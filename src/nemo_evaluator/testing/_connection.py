@@ -78,7 +78,9 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._loop = server.loop
         self._parser = httptools.HttpRequestParser(self)
-        self._target, self._head, self._body = b"", list[tuple[bytes, bytes]](), list[bytes]()
+        self._target = b""
+        self._head = list[tuple[bytes, bytes]]()
+        self._body = list[bytes]()
         self._waiting: deque[tuple[str, str, list[tuple[bytes, bytes]], bytes]] = deque()
         # The one that is being answered.
         self._seen: Seen | None = None
@@ -128,9 +130,12 @@ class Connection(asyncio.Protocol):
         self._body.append(part)
 
     def on_message_complete(self) -> None:
-        method, path = self._parser.get_method().decode(), self._target.decode("latin-1").partition("?")[0]
+        method = self._parser.get_method().decode()
+        path = self._target.decode("latin-1").partition("?")[0]
         self._waiting.append((method, path, self._head, b"".join(self._body)))
-        self._target, self._head, self._body = b"", [], []
+        self._target = b""
+        self._head = []
+        self._body = []
 
     def _next(self) -> None:
         while self._waiting and self._seen is None:
@@ -139,12 +144,15 @@ class Connection(asyncio.Protocol):
                 self._get(path)
                 continue
             server = self._server
-            self._seen = Seen(server.count, method, path, {}, body)
+            self._seen = Seen(server.count, method, path, headers={}, raw=body)
             server.count += 1
             server.in_flight += 1
             server.max_in_flight = max(server.max_in_flight, server.in_flight)
             if server.record or server.api_key or server.book.constant is None:
-                self._seen.headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in head}
+                headers: dict[str, str] = {}
+                for k, v in head:
+                    headers[k.decode("latin-1").lower()] = v.decode("latin-1")
+                self._seen.headers = headers
             if server.record:
                 server.note(self._seen)
             self._begin(self._seen)
@@ -167,7 +175,9 @@ class Connection(asyncio.Protocol):
         if not seen.path.endswith(_POSTS):
             return Say(status=404, message=f"no such path: {seen.path}")
         if server.api_key is not None:
-            given = seen.headers.get("authorization", "").removeprefix("Bearer ") or seen.headers.get("x-api-key", "")
+            given = seen.headers.get("authorization", "").removeprefix(
+                "Bearer "
+            ) or seen.headers.get("x-api-key", "")
             if given != server.api_key:
                 return Say(status=401, message=f"Incorrect API key provided: {given}")
         if server.models:
@@ -208,9 +218,13 @@ class Connection(asyncio.Protocol):
             payload = orjson.dumps(embeddings_of(seen.body))
         else:
             constant = say is self._server.book.constant and not self._server.record
-            model = "scripted" if constant else str(seen.body.get("model", "scripted"))
-            payload = orjson.dumps(answer_body(seen.path, say, model, len(seen.raw)))
-        length, cut = len(payload), fault is Fault.TRUNCATED_BODY
+            if constant:
+                model = "scripted"
+            else:
+                model = str(seen.body.get("model", "scripted"))
+            payload = orjson.dumps(answer_body(seen.path, say, model, prompt_chars=len(seen.raw)))
+        length = len(payload)
+        cut = fault is Fault.TRUNCATED_BODY
         if fault in SPOILED:
             payload = SPOILED[fault](payload, say)
         head = head_of(say, length if cut else len(payload))
@@ -223,14 +237,28 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     async def _stream(self, seen: Seen, say: Say) -> None:
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
+        head = (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
+        )
         self._write(head + extra_lines(say) + b"\r\n")
         options = seen.body.get("stream_options") or {}
         model = str(seen.body.get("model", "scripted"))
-        events = list(stream_events(seen.path, say, model, len(seen.raw), usage=bool(options.get("include_usage"))))
+        events = list(
+            stream_events(
+                seen.path,
+                say,
+                model,
+                prompt_chars=len(seen.raw),
+                usage=bool(options.get("include_usage")),
+            )
+        )
         broken = len(events) // 2
         for number, chunk in enumerate(events):
-            if number == broken and say.fault in (Fault.STREAM_ERROR, Fault.STREAM_RESET, Fault.STREAM_STALL):
+            if number == broken and say.fault in (
+                Fault.STREAM_ERROR,
+                Fault.STREAM_RESET,
+                Fault.STREAM_STALL,
+            ):
                 if say.fault is Fault.STREAM_STALL:
                     return
                 if say.fault is Fault.STREAM_RESET:
@@ -281,7 +309,8 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def _get(self, path: str) -> None:
-        say, value = Say(), dict[str, Any]()
+        say = Say()
+        value = dict[str, Any]()
         if path.endswith("/health"):
             value = {"status": "ok"}
         elif path == "/stats":

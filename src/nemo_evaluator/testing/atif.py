@@ -10,18 +10,26 @@ from jsonschema import Draft202012Validator, ValidationError
 from nemo_evaluator.core.files import read_json
 from nemo_evaluator.core.types import JsonDict
 
-_AGENT_ONLY: Final = ("model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics")
+_AGENT_ONLY: Final = (
+    "model_name",
+    "reasoning_effort",
+    "reasoning_content",
+    "tool_calls",
+    "metrics",
+)
 
 
 def validate_trajectory(doc: Any, *, strict: bool = False) -> list[str]:
     """Everything that is wrong with one ATIF document; an empty list means it is valid. ``strict`` also asks for a user
     or system step wherever an agent did something."""
-    if wrong := [_told(error) for error in _schema().iter_errors(doc)]:
+    wrong = [_told(error) for error in _schema().iter_errors(doc)]
+    if wrong:
         return wrong
     steps: list[JsonDict] = doc["steps"]
     known_calls: set[str] = set()
     for number, step in enumerate(steps, start=1):
-        wrong += [f"steps[{number}].{problem}" for problem in _check_step(step, number, known_calls)]
+        for problem in _check_step(step, number, known_calls):
+            wrong.append(f"steps[{number}].{problem}")
     total = (doc.get("final_metrics") or {}).get("total_steps")
     if total is not None and total != len(steps):
         wrong.append(f"final_metrics.total_steps: is {total!r}, must be {len(steps)}")
@@ -40,7 +48,10 @@ def _told(error: ValidationError) -> str:
     """Where it is (steps are counted from 1, as their ids are) and what is wrong there."""
     place = ""
     for part in error.absolute_path:
-        place += f"[{part + (place == '.steps')}]" if isinstance(part, int) else f".{part}"
+        if isinstance(part, int):
+            place += f"[{part + (place == '.steps')}]"
+        else:
+            place += f".{part}"
     if error.validator == "required":
         place += "." + error.message.partition("'")[2].partition("'")[0]
     return f"{place.removeprefix('.') or 'document'}: {error.message}"
@@ -57,7 +68,9 @@ def _check_step(step: JsonDict, number: int, known_calls: set[str]) -> Iterator[
             yield f"tool_calls: the tool_call_id {call!r} is used twice"
         known_calls.add(call)
     metrics = step.get("metrics", {})
-    if metrics.get("cached_tokens", 0) > metrics.get("prompt_tokens", metrics.get("cached_tokens", 0)):
+    if metrics.get("cached_tokens", 0) > metrics.get(
+        "prompt_tokens", metrics.get("cached_tokens", 0)
+    ):
         yield "metrics.cached_tokens: more than prompt_tokens"
     for result in step.get("observation", {}).get("results", ()):
         call = result.get("source_call_id")

@@ -84,8 +84,12 @@ class Say:
         if isinstance(value, str):
             return cls(value)
         known = {item.name for item in fields(cls)}
-        if unknown := sorted(set(value) - known):
-            raise UsageError(f"unknown field {unknown[0]!r} of an answer", hint=f"known: {', '.join(sorted(known))}")
+        unknown = sorted(set(value) - known)
+        if unknown:
+            raise UsageError(
+                f"unknown field {unknown[0]!r} of an answer",
+                hint=f"known: {', '.join(sorted(known))}",
+            )
         return cls(**value)
 
 
@@ -103,8 +107,13 @@ class Seen:
     @cached_property
     def body(self) -> JsonDict:
         """The JSON body."""
-        parsed = orjson.loads(self.raw) if self.raw else {}
-        return parsed if isinstance(parsed, dict) else {}
+        if self.raw:
+            parsed: Any | dict[Any, Any] = orjson.loads(self.raw)
+        else:
+            parsed = {}
+        if isinstance(parsed, dict):
+            return parsed
+        return {}
 
     @cached_property
     def prompt(self) -> str:
@@ -113,7 +122,10 @@ class Seen:
         messages = body.get("messages") or body.get("input")
         if isinstance(messages, list) and messages:
             last = messages[-1]
-            content = last.get("content", "") if isinstance(last, dict) else last
+            if isinstance(last, dict):
+                content = last.get("content", "")
+            else:
+                content = last
             return text_of(content)
         return str(messages or body.get("prompt", ""))
 
@@ -193,7 +205,10 @@ def load_script(path: Path) -> Script:
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: {error}") from error
     if isinstance(loaded, list):
-        return [Rule(**item) if isinstance(item, dict) and "say" in item else item for item in loaded]
+        results: list[str | Say | Mapping[str, Any] | Rule] = []
+        for item in loaded:
+            results.append(Rule(**item) if isinstance(item, dict) and "say" in item else item)
+        return results
     if isinstance(loaded, (str, dict)):
         return loaded
     raise UsageError(f"{path}: a script is a text, a mapping or a list")
@@ -228,10 +243,16 @@ class Weather:
         """What falls on the request that arrives at ``now``, if anything."""
         if self.rate_limit and not self._take(now):
             return Say(status=429, message="rate limit reached", retry_after=self.retry_after)
-        stumble, busy = Say(status=500, message="the server stumbled"), Say(status=429, message="too busy")
+        stumble = Say(status=500, message="the server stumbled")
+        busy = Say(status=429, message="too busy")
         busy.retry_after = self.retry_after
-        falls = (self.p500, stumble), (self.preset, Say(fault=Fault.RESET)), (self.pstall, Say(fault=self.stalls))
-        draw, reached = self._random.random(), 0.0
+        falls = (
+            (self.p500, stumble),
+            (self.preset, Say(fault=Fault.RESET)),
+            (self.pstall, Say(fault=self.stalls)),
+        )
+        draw = self._random.random()
+        reached = 0.0
         for share, say in (*falls, (self.p429, busy)):
             reached += share
             if draw < reached:
@@ -241,7 +262,10 @@ class Weather:
     def _take(self, now: float) -> bool:
         rate = self.rate_limit or 0.0
         size = self.burst if self.burst is not None else rate
-        self._tokens = size if self._last is None else min(size, self._tokens + (now - self._last) * rate)
+        if self._last is None:
+            self._tokens = size
+        else:
+            self._tokens = min(size, self._tokens + (now - self._last) * rate)
         self._last = now
         enough = self._tokens >= 1
         self._tokens -= enough

@@ -19,7 +19,8 @@ class Threaded(AbstractAsyncContextManager[Any]):
         ready, failure = threading.Event(), list[OSError]()
 
         async def serve() -> None:
-            self.loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+            self.loop = asyncio.get_running_loop()
+            self._over = asyncio.Event()
             try:
                 async with self:
                     ready.set()
@@ -28,7 +29,9 @@ class Threaded(AbstractAsyncContextManager[Any]):
                 failure.append(error)
                 ready.set()
 
-        self._thread = threading.Thread(target=lambda: uvloop.run(serve()), name="test-server", daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: uvloop.run(serve()), name="test-server", daemon=True
+        )
         self._thread.start()
         ready.wait(10)
         if failure:
@@ -71,7 +74,9 @@ class ScriptedServer(Desk, Threaded):
     async def start(self) -> Self:
         """Listen, on the running loop."""
         self.loop = asyncio.get_running_loop()
-        self._server = await self.loop.create_server(lambda: Connection(self), self.host, self.port, backlog=4096)
+        self._server = await self.loop.create_server(
+            lambda: Connection(self), self.host, self.port, backlog=4096
+        )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

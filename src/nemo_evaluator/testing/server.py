@@ -22,13 +22,19 @@ from nemo_evaluator.testing.scripted import ScriptedServer
 
 @click.command(name="scripted-server")
 @click.option("--port", default=0, help="0 takes any free port.")
-@click.option("--script", "script_file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--script", "script_file", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 @click.option("--answer", default="ok", help="What to say to everybody, when there is no script.")
-@click.option("--answers", "answers_file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--answers", "answers_file", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 @click.option("--delay", default=0.0, help="Seconds before each answer.")
 @click.option("--jitter", default=0.0, help="Up to this many seconds more, by chance.")
 @click.option("--rate-limit", type=float, help="Requests per second; 429 beyond.")
-@click.option("--burst", type=float, help="Requests allowed in a burst; one second's worth by default.")
+@click.option(
+    "--burst", type=float, help="Requests allowed in a burst; one second's worth by default."
+)
 @click.option("--retry-after", type=float, help="Retry-After of those 429s, in seconds.")
 @click.option("--p500", default=0.0, help="Share of requests that get a 500.")
 @click.option("--p429", default=0.0, help="Share of requests that get a 429.")
@@ -40,13 +46,26 @@ from nemo_evaluator.testing.scripted import ScriptedServer
 @click.option("--record", default=0, help="Requests to remember (and count by body).")
 @click.option("--until-eof", is_flag=True, help="Stop when standard input closes.")
 def main(
-    script_file: Path | None, answer: str, answers_file: Path | None, delay: float, jitter: float, **options: Any
+    script_file: Path | None,
+    answer: str,
+    answers_file: Path | None,
+    delay: float,
+    jitter: float,
+    **options: Any,
 ) -> None:
     """Serve a scripted OpenAI-compatible model on loopback."""
-    script: Script = load_script(script_file) if script_file else Say(answer, delay=delay, jitter=jitter)
-    answers = orjson.loads(answers_file.read_bytes()) if answers_file else None
+    if script_file:
+        script: Script = load_script(script_file)
+    else:
+        script = Say(answer, delay=delay, jitter=jitter)
+    if answers_file:
+        answers: Any | None = orjson.loads(answers_file.read_bytes())
+    else:
+        answers = None
     until_eof = options.pop("until_eof")
-    weather = Weather(**{one.name: options.pop(one.name) for one in fields(Weather) if one.name in options})
+    weather = Weather(
+        **{one.name: options.pop(one.name) for one in fields(Weather) if one.name in options}
+    )
     server = ScriptedServer(script, answers=answers, weather=weather, **options)
     with contextlib.suppress(KeyboardInterrupt):
         uvloop.run(_serve(server, until_eof))

@@ -13,7 +13,13 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.testing.script import Fault, Say
 
 _numbers = itertools.count(1)
-_REASONS: Final = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Found", 429: b"Too Many Requests"}
+_REASONS: Final = {
+    200: b"OK",
+    400: b"Bad Request",
+    401: b"Unauthorized",
+    404: b"Not Found",
+    429: b"Too Many Requests",
+}
 SPOILED: Final[dict[Fault, Callable[[bytes, Say], bytes]]] = {
     Fault.TRUNCATED_JSON: lambda payload, say: payload[: len(payload) // 2],
     Fault.TRUNCATED_BODY: lambda payload, say: payload[: len(payload) // 2],
@@ -35,8 +41,13 @@ def usage_of(say: Say, prompt_chars: int) -> JsonDict:
     """The usage an answer reports: as scripted, or four characters to a token."""
     if say.usage is not None:
         return say.usage
-    prompt, completion = max(1, prompt_chars // 4), max(1, len(say.text) // 4)
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    prompt = max(1, prompt_chars // 4)
+    completion = max(1, len(say.text) // 4)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
 
 
 def answer_body(path: str, say: Say, model: str, prompt_chars: int) -> Any:
@@ -59,13 +70,26 @@ def answer_body(path: str, say: Say, model: str, prompt_chars: int) -> Any:
 def embeddings_of(body: JsonDict) -> JsonDict:
     """Small vectors that tell their texts apart."""
     given = body.get("input")
-    texts = given if isinstance(given, list) else [given]
-    data = [
-        {"object": "embedding", "index": number, "embedding": [float(len(str(text))), float(number)]}
-        for number, text in enumerate(texts)
-    ]
+    if isinstance(given, list):
+        texts: list[Any] | list[Any | None] = given
+    else:
+        texts = [given]
+    data: list[dict[str, object]] = []
+    for number, text in enumerate(texts):
+        data.append(
+            {
+                "object": "embedding",
+                "index": number,
+                "embedding": [float(len(str(text))), float(number)],
+            }
+        )
     # Out of order on purpose: the client must sort by index.
-    return {"object": "list", "data": data[::-1], "model": body.get("model"), "usage": {"prompt_tokens": 1}}
+    return {
+        "object": "list",
+        "data": data[::-1],
+        "model": body.get("model"),
+        "usage": {"prompt_tokens": 1},
+    }
 
 
 def speech_of(path: str) -> Speech:
@@ -104,9 +128,14 @@ def tool_calls_of(say: Say) -> list[JsonDict]:
     calls = []
     for number, call in enumerate(say.tool_calls):
         arguments = call.get("arguments", {})
-        text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+        if isinstance(arguments, str):
+            text = arguments
+        else:
+            text = orjson.dumps(arguments).decode()
         function = {"name": call["name"], "arguments": text}
-        calls.append({"id": call.get("id", f"call_{number}"), "type": "function", "function": function})
+        calls.append(
+            {"id": call.get("id", f"call_{number}"), "type": "function", "function": function}
+        )
     return calls
 
 
@@ -121,9 +150,14 @@ def pieces(say: Say) -> list[str]:
     return [word if number == 0 else f" {word}" for number, word in enumerate(words)]
 
 
-def stream_events(path: str, say: Say, model: str, prompt_chars: int, *, usage: bool) -> Iterator[bytes]:
+def stream_events(
+    path: str, say: Say, model: str, prompt_chars: int, *, usage: bool
+) -> Iterator[bytes]:
     """The server-sent events of an answer, one at a time; ``usage`` where completions shall tell theirs."""
-    told = usage_of(say, prompt_chars) if usage or not path.endswith("/completions") else None
+    if usage or not path.endswith("/completions"):
+        told: dict[str, Any] | None = usage_of(say, prompt_chars)
+    else:
+        told = None
     translator = speech_of(path).translator()
     for chunk in _chunks(say, model, told):
         yield from translator.feed(chunk)
@@ -145,7 +179,9 @@ def _chunks(say: Say, model: str, usage: JsonDict | None) -> Iterator[JsonDict]:
     for number, call in enumerate(tool_calls_of(say)):
         function = call["function"]
         begun = {"index": number, "id": call["id"], "type": "function"}
-        yield chunk({"tool_calls": [{**begun, "function": {"name": function["name"], "arguments": ""}}]})
+        yield chunk(
+            {"tool_calls": [{**begun, "function": {"name": function["name"], "arguments": ""}}]}
+        )
         text = function["arguments"]
         for part in (text[: len(text) // 2], text[len(text) // 2 :]):
             yield chunk({"tool_calls": [{"index": number, "function": {"arguments": part}}]})
@@ -157,7 +193,8 @@ def _chunks(say: Say, model: str, usage: JsonDict | None) -> Iterator[JsonDict]:
 def extra_lines(say: Say) -> bytes:
     """The header lines that a script asks for."""
     lines = [f"{name}: {value}" for name, value in say.headers.items()]
-    if (wait := say.retry_after) is not None:
+    wait = say.retry_after
+    if wait is not None:
         if isinstance(wait, str) and wait.startswith("date+"):
             wait = email.utils.formatdate(time.time() + float(wait[5:]), usegmt=True)
         lines.append(f"Retry-After: {wait}")
@@ -166,7 +203,13 @@ def extra_lines(say: Say) -> bytes:
 
 def head_of(say: Say, length: int) -> bytes:
     reason = _REASONS.get(say.status, b"Scripted")
-    kind = b"text/html" if say.fault is Fault.WRONG_TYPE else b"application/json"
-    extra = extra_lines(say) if say.headers or say.retry_after is not None else b""
+    if say.fault is Fault.WRONG_TYPE:
+        kind = b"text/html"
+    else:
+        kind = b"application/json"
+    if say.headers or say.retry_after is not None:
+        extra = extra_lines(say)
+    else:
+        extra = b""
     head = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n"
     return head % (say.status, reason, kind, length, extra)

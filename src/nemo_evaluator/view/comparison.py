@@ -24,7 +24,10 @@ def compared(paths: Sequence[Path]) -> JsonDict:
         {
             "candidate": entry.candidate,
             "benchmark": entry.benchmark,
-            "folders": [Path(side.path).parent.name for side in (entry.report.baseline, entry.report.candidate)],
+            "folders": [
+                Path(side.path).parent.name
+                for side in (entry.report.baseline, entry.report.candidate)
+            ],
             "report": entry.report.to_dict(),
             "figures": figures_html(section_figures(entry)),
         }
@@ -46,7 +49,9 @@ async def compared_apart(paths: Sequence[Path], keys: Mapping[Path, str]) -> Jso
         child.kill()
         raise
     if child.returncode:
-        raise UsageError(errors.decode(errors="replace").strip().splitlines()[-1] if errors else "it was ended")
+        raise UsageError(
+            errors.decode(errors="replace").strip().splitlines()[-1] if errors else "it was ended"
+        )
     return with_keys(orjson.loads(out), paths, keys)
 
 

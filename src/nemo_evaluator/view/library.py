@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import files_under
@@ -54,15 +54,24 @@ class Library:
     """The runs, found anew at each look; nothing outside of its paths is ever opened."""
 
     def __init__(self, paths: Sequence[Path], *, registry: bool) -> None:
-        self._paths, self._registry = [path.resolve() for path in paths], registry
+        self._paths = [path.resolve() for path in paths]
+        self._registry = registry
         self._folders: dict[str, Path] = {}
 
     def look(self) -> dict[str, Path]:
         """The folders of runs by their keys."""
-        found = [folder for path in self._paths for folder in _run_folders(path)]
+        found: list[Path] = []
+        for path in self._paths:
+            for folder in _run_folders(path):
+                found.append(folder)
         if self._registry:
-            found += [Path(run.output_dir) for run in list_runs() if not run.remote and Path(run.output_dir).is_dir()]
-        self._folders = {digest_parts(str(path))[:12]: path for path in dict.fromkeys(map(Path.resolve, found))}
+            for run in list_runs():
+                if not run.remote and Path(run.output_dir).is_dir():
+                    found.append(Path(run.output_dir))
+        folders: dict[str, Path] = {}
+        for path in dict.fromkeys(map(Path.resolve, found)):
+            folders[digest_parts(str(path))[:12]] = path
+        self._folders = folders
         return self._folders
 
     def run(self, key: str) -> RunFolder:
@@ -75,8 +84,11 @@ class Library:
         """A benchmark of a run. Raises UsageError where there is none, or its files lie outside of the run."""
         run = self.run(key)
         if name not in run.benchmarks:
-            raise UsageError(f"the run has no benchmark {name!r}", hint=f"it has: {', '.join(run.benchmarks)}")
-        found, task = run.benchmarks[name], TaskPaths(run.benchmarks[name].path)
+            raise UsageError(
+                f"the run has no benchmark {name!r}", hint=f"it has: {', '.join(run.benchmarks)}"
+            )
+        found = run.benchmarks[name]
+        task = TaskPaths(run.benchmarks[name].path)
         for path in (task.journal, task.results, task.trajectories, task.labels, task.index):
             if path.is_symlink() and not path.resolve().is_relative_to(run.path):
                 said = f"{path.name} of {name!r} leads out of the run's folder"
@@ -91,11 +103,20 @@ class Library:
     def described(self, key: str) -> JsonDict:
         """A run as the list shows it."""
         run = self.run(key)
-        meta, running = load_run(run.path), holder_of(run.path) is not None
+        meta = load_run(run.path)
+        running = holder_of(run.path) is not None
         lines = list(self._lines(run, running=running))
-        models = [line.model for line in lines if line.model] or [str(meta.details.get("model") or "") if meta else ""]
-        started = meta.started_at if meta else max((line.finished for line in lines), default="")
-        age = meta.age(datetime.now(UTC)) if meta else None
+        models = [line.model for line in lines if line.model] or [
+            str(meta.details.get("model") or "") if meta else ""
+        ]
+        if meta:
+            started = meta.started_at
+        else:
+            started = max((line.finished for line in lines), default="")
+        if meta:
+            age = meta.age(datetime.now(UTC))
+        else:
+            age = None
         waiting = any(not line.finished for line in lines) or not lines
         return {
             "key": key,
@@ -114,7 +135,8 @@ class Library:
         open_ones = {one.folder: one for one in find_unfinished(run.path)}
         for name, folder in run.benchmarks.items():
             try:
-                if files := TaskPaths(folder.path).bundles():
+                files = TaskPaths(folder.path).bundles()
+                if files:
                     yield _finished(name, files[-1], files[-1].stat().st_mtime_ns)
                 else:
                     yield _unfinished(folder, as_dict(sessions.get(name)), running=running)
@@ -141,19 +163,37 @@ def _run_folders(root: Path) -> Iterator[Path]:
 def _finished(name: str, path: Path, stamp: int) -> ListedBenchmark:
     """Bundles do not change once they are written: each is read once, and again when its time differs."""
     bundle = load_bundle(path)
-    head, cover = bundle.headline, bundle.coverage
+    head = bundle.headline
+    cover = bundle.coverage
     line = ListedBenchmark(
-        name, bundle.model, bundle.status, finished=bundle.timestamp or "-", cost_usd=bundle.runtime.cost_usd
+        name,
+        bundle.model,
+        bundle.status,
+        finished=bundle.timestamp or "-",
+        cost_usd=bundle.runtime.cost_usd,
     )
-    line = replace(line, coverage=cover.share, scored=cover.scored, failed=cover.failed, planned=cover.planned)
+    line = replace(
+        line, coverage=cover.share, scored=cover.scored, failed=cover.failed, planned=cover.planned
+    )
     if head is None:
         return line
-    people = asdict(bundle.corrected) if bundle.corrected is not None else None
-    return replace(line, metric=head.name, score=head.value, lower=head.ci_lower, upper=head.ci_upper, corrected=people)
+    if bundle.corrected is not None:
+        people: dict[str, Any] | None = asdict(bundle.corrected)
+    else:
+        people = None
+    return replace(
+        line,
+        metric=head.name,
+        score=head.value,
+        lower=head.ci_lower,
+        upper=head.ci_upper,
+        corrected=people,
+    )
 
 
 def _unfinished(folder: BenchmarkFolder, session: JsonDict, *, running: bool) -> ListedBenchmark:
-    done, planned = folder.progress(), as_count(session.get("planned"))
+    done = folder.progress()
+    planned = as_count(session.get("planned"))
     return ListedBenchmark(
         folder.name,
         status="running" if running else "not finished",
@@ -184,7 +224,10 @@ async def changes(library: Library, keys: Sequence[str]) -> AsyncIterator[JsonDi
 
 
 def _looked(library: Library, keys: Sequence[str]) -> dict[str, dict[str, int]]:
-    folders = {key: library.run(key).path for key in keys} if keys else library.look()
+    if keys:
+        folders: dict[str, Path] = {key: library.run(key).path for key in keys}
+    else:
+        folders = library.look()
     return {key: _marks(path) for key, path in folders.items()}
 
 
@@ -204,10 +247,13 @@ def _marks(run: Path) -> dict[str, int]:
 
 
 def _told(library: Library, key: str) -> JsonDict:
-    described, run = library.described(key), library.run(key)
-    running, sessions = described["state"] == "running", as_dict(read_checkpoint(run.path).get("sessions"))
-    status = [
-        asdict(benchmark_status(one.path, as_dict(sessions.get(name)), running=running))
-        for name, one in run.benchmarks.items()
-    ]
+    described = library.described(key)
+    run = library.run(key)
+    running = described["state"] == "running"
+    sessions = as_dict(read_checkpoint(run.path).get("sessions"))
+    status: list[dict[str, Any]] = []
+    for name, one in run.benchmarks.items():
+        status.append(
+            asdict(benchmark_status(one.path, as_dict(sessions.get(name)), running=running))
+        )
     return described | {"status": status}

@@ -28,8 +28,26 @@ _KNOWN: Final = ("reward", "cause", "category", "finish_reason", "tokens", "late
 # How many bytes a search reads before it says how far it is.
 _STRIDE: Final = 16 << 20
 KINDS: Final = {"jsonl": "application/x-ndjson", "csv": "text/csv"}
-_COLUMNS: Final = ("problem_idx", "repeat", "status", "cause", "reward", "category", "finish_reason", "tokens")
-_MORE: Final = ("latency_ms", "cost_usd", "truncated", "unparsed", "prompt", "response", "expected", "extracted")
+_COLUMNS: Final = (
+    "problem_idx",
+    "repeat",
+    "status",
+    "cause",
+    "reward",
+    "category",
+    "finish_reason",
+    "tokens",
+)
+_MORE: Final = (
+    "latency_ms",
+    "cost_usd",
+    "truncated",
+    "unparsed",
+    "prompt",
+    "response",
+    "expected",
+    "extracted",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +62,19 @@ class Wish:
 
     def fits(self, row: Row) -> bool:
         """Whether a row has the text and the metadata that are asked for."""
-        said = {"prompt": (row.prompt,), "answer": (row.response,)}.get(self.place, (row.prompt, row.response))
-        held = {name: shown(value).lower() for name, value in row.metadata.items()} if self.metadata else {}
+        said = {"prompt": (row.prompt,), "answer": (row.response,)}.get(
+            self.place, (row.prompt, row.response)
+        )
+        if self.metadata:
+            held: dict[str, str] = {}
+            for name, value in row.metadata.items():
+                held[name] = shown(value).lower()
+        else:
+            held = {}
         found = not self.text or any(self.text.lower() in text.lower() for text in said)
-        return found and all(name in held and value.lower() in held[name] for name, value in self.metadata)
+        return found and all(
+            name in held and value.lower() in held[name] for name, value in self.metadata
+        )
 
 
 def read_wish(query: Mapping[str, str], folder: BenchmarkFolder) -> Wish:
@@ -59,7 +86,13 @@ def read_wish(query: Mapping[str, str], folder: BenchmarkFolder) -> Wish:
     label = fields.pop("label", None)
     which = _labelled(RowFilter(**fields), label, folder)
     metadata = tuple((name[5:], value) for name, value in given.items() if name.startswith("meta."))
-    return Wish(which, given.get("sort", "problem_idx"), given.get("text", ""), given.get("in", "any"), metadata)
+    return Wish(
+        which,
+        given.get("sort", "problem_idx"),
+        given.get("text", ""),
+        place=given.get("in", "any"),
+        metadata=metadata,
+    )
 
 
 def _filter_fields(definition: FilterDefinition, given: Mapping[str, str]) -> dict[str, Any]:
@@ -112,27 +145,43 @@ def page_of(folder: BenchmarkFolder, wish: Wish, offset: int, limit: int) -> Jso
     labels = read_labels(folder.path)
     with folder.reading() as (columns, reader):
         total = count(columns, wish.which)
-        found = places(columns, wish.which, cast(Order, wish.order), offset, min(limit, MOST))
-        return {"total": total, "rows": [listed(place, _short_row(reader, place), labels) for place in found]}
+        found = places(
+            columns, wish.which, cast(Order, wish.order), offset=offset, limit=min(limit, MOST)
+        )
+        return {
+            "total": total,
+            "rows": [listed(place, _short_row(reader, place), labels) for place in found],
+        }
 
 
 def facets(folder: BenchmarkFolder) -> JsonDict:
     """What rows can be filtered by: the values of columns with their counts, and the names of metadata fields."""
     with folder.reading() as (columns, reader):
         values = {name: tally(columns, name) for name in WORDS}
-        rows = [_short_row(reader, place) for place in places(columns, RowFilter(), "problem_idx", 0, 20)]
+        rows: list[Row | None] = []
+        for place in places(columns, RowFilter(), "problem_idx", offset=0, limit=20):
+            rows.append(_short_row(reader, place))
     names = dict.fromkeys(name for row in rows if row is not None for name in row.metadata)
-    return {name: [one[:2] for one in found] for name, found in values.items()} | {"metadata": list(names)}
+    return {name: [one[:2] for one in found] for name, found in values.items()} | {
+        "metadata": list(names)
+    }
 
 
 def search(folder: BenchmarkFolder, wish: Wish) -> Iterator[JsonDict | tuple[IndexedRow, Row]]:
     """The rows that fit, in the order of problems, and now and then how far the search is; stops when it is closed."""
-    labels_needed = wish.text.isascii() and wish.text.isprintable() and not set(wish.text) & set('"\\/')
-    needle = wish.text.lower().encode() if wish.text and labels_needed else b""
+    labels_needed = (
+        wish.text.isascii() and wish.text.isprintable() and not set(wish.text) & set('"\\/')
+    )
+    if wish.text and labels_needed:
+        needle = wish.text.lower().encode()
+    else:
+        needle = b""
     read = 0
     with folder.reading() as (columns, reader):
         total = count(columns, wish.which)
-        for at, place in enumerate(places(columns, wish.which, "problem_idx", 0, None)):
+        for at, place in enumerate(
+            places(columns, wish.which, "problem_idx", offset=0, limit=None)
+        ):
             raw = reader.raw(place) or b""
             read += len(raw)
             if needle in raw.lower() if needle else True:
@@ -163,7 +212,9 @@ def listed(place: IndexedRow, row: Row | None, labels: Mapping[tuple[int, int], 
 
 
 def _short_row(reader: RowReader, place: IndexedRow) -> Row | None:
-    return None if reader.raw(place, _LONG) is None else reader.row(place)
+    if reader.raw(place, _LONG) is None:
+        return None
+    return reader.row(place)
 
 
 def _peek(value: Any) -> str:
@@ -188,7 +239,10 @@ def exported(folder: BenchmarkFolder, wish: Wish, kind: str) -> Iterator[bytes]:
             yield _line([safe_cell(value) for value in (*texts, *said)])
         else:
             names = ("label", "note", "who", "when")
-            human = {"human": {name: getattr(label, name) for name in names}} if label else {}
+            if label:
+                human = {"human": {name: getattr(label, name) for name in names}}
+            else:
+                human = {}
             yield scrub_json(dumps(row.data | human)) + b"\n"
 
 

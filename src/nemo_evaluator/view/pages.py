@@ -31,18 +31,45 @@ _DEEPEST: Final = 50
 PART: Final = 1 << 18
 # A journal up to this size is searched for an answer that the index does not point to.
 _SEARCHED: Final = 1 << 29
-_ASKED: Final = ("messages", "prompt", "model", "content", "reasoning_content", "time_to_first_token_ms", "queue_ms")
-_SUMMED: Final = ("model", "invalid", "truncated_share", "unparsed_share", "samples", "repeats", "config")
+_ASKED: Final = (
+    "messages",
+    "prompt",
+    "model",
+    "content",
+    "reasoning_content",
+    "time_to_first_token_ms",
+    "queue_ms",
+)
+_SUMMED: Final = (
+    "model",
+    "invalid",
+    "truncated_share",
+    "unparsed_share",
+    "samples",
+    "repeats",
+    "config",
+)
 _STATE: Final = ("status", "cause", "error", "reward", "label", "truncated", "unparsed", "refused")
 _FACTS: Final = (*_STATE, "tokens", "attempts")
-_KEPT: Final = (*_ASKED, "reasoning_tokens", "cached_tokens", "from_cache", "error", "at", "attempts")
+_KEPT: Final = (
+    *_ASKED,
+    "reasoning_tokens",
+    "cached_tokens",
+    "from_cache",
+    "error",
+    "at",
+    "attempts",
+)
 
 
 def run_page(library: Library, key: str) -> JsonDict:
     """A run as the list shows it, with the summary of each benchmark."""
-    described, names = library.described(key), library.run(key).benchmarks
+    described = library.described(key)
+    names = library.run(key).benchmarks
     running = described["state"] == "running"
-    return described | {"parts": [summary(library.benchmark(key, name), running=running) for name in names]}
+    return described | {
+        "parts": [summary(library.benchmark(key, name), running=running) for name in names]
+    }
 
 
 def summary(folder: BenchmarkFolder, *, running: bool) -> JsonDict:
@@ -50,7 +77,14 @@ def summary(folder: BenchmarkFolder, *, running: bool) -> JsonDict:
     bundle, missing = _bundle(folder)
     missing += _missing(folder, bundle, running=running)
     if bundle is None:
-        return {"name": folder.name, "missing": missing, "scores": [], "failures": [], "notes": [], "config": {}}
+        return {
+            "name": folder.name,
+            "missing": missing,
+            "scores": [],
+            "failures": [],
+            "notes": [],
+            "config": {},
+        }
     return {
         "name": folder.name,
         "title": bundle.name,
@@ -80,10 +114,19 @@ def figures(folder: BenchmarkFolder) -> str:
         seen, binary = outcomes(columns)
         latency, tokens = (histogram(columns[name]) for name in ("latency_ms", "tokens"))
         causes = {name: number for name, number, _ in tally(columns, "cause")}
-        groups = {name: {"n": n, "mean_reward": mean} for name, n, mean in tally(columns, "category")}
-    details = RowDetails(sum(seen.values()), latency, tokens, outcomes=seen, causes=causes, binary=binary)
-    document = bundle.document if bundle else {"benchmark": {"categories": groups}}
-    report = BenchmarkReport(bundle.path if bundle else folder.path / "unfinished", document, details)
+        groups: dict[str, dict[str, float]] = {}
+        for name, n, mean in tally(columns, "category"):
+            groups[name] = {"n": n, "mean_reward": mean}
+    details = RowDetails(
+        sum(seen.values()), latency, tokens, outcomes=seen, causes=causes, binary=binary
+    )
+    if bundle:
+        document: JsonDict | dict[str, dict[str, dict[str, dict[str, float]]]] = bundle.document
+    else:
+        document = {"benchmark": {"categories": groups}}
+    report = BenchmarkReport(
+        bundle.path if bundle else folder.path / "unfinished", document, details
+    )
     return figures_html(figures_of(report))
 
 
@@ -99,7 +142,10 @@ def _missing(folder: BenchmarkFolder, bundle: Bundle | None, *, running: bool) -
     task = TaskPaths(folder.path)
     if bundle is None and not running:
         yield from (f"{one.name} {one.reason}" for one in find_unfinished(folder.path))
-    rows = task.results if task.results.is_file() else task.journal
+    if task.results.is_file():
+        rows = task.results
+    else:
+        rows = task.journal
     if not running and _torn(rows):
         yield f"The last line of {rows.name} was cut off; `nel eval resume` asks for what is lost."
     if not task.journal.is_file():
@@ -107,7 +153,8 @@ def _missing(folder: BenchmarkFolder, bundle: Bundle | None, *, running: bool) -
     if bundle is None:
         return
     done = folder.progress()
-    if (known := done.scored + done.failed) < bundle.n_results:
+    known = done.scored + done.failed
+    if known < bundle.n_results:
         yield f"The bundle counts {counted(bundle.n_results, 'row')}, {known:,} can be read."
     if bundle.coverage.planned is None or not bundle.validity:
         yield "The bundle was written by an older version: coverage or validity was not recorded."
@@ -125,15 +172,19 @@ def _torn(path: Path) -> bool:
 def row_page(folder: BenchmarkFolder, problem: int, repeat: int) -> JsonDict:
     """Everything that is known of a row. Texts that were cut are named in ``cut`` with their lengths."""
     whole, repeats = _read(folder, problem, repeat)
-    return page_of_row(folder, whole, read_labels(folder.path).get((problem, repeat)), repeats)
+    return page_of_row(
+        folder, whole, read_labels(folder.path).get((problem, repeat)), repeats=repeats
+    )
 
 
-def page_of_row(folder: BenchmarkFolder, whole: JsonDict, label: Label | None, repeats: list[JsonDict]) -> JsonDict:
+def page_of_row(
+    folder: BenchmarkFolder, whole: JsonDict, label: Label | None, repeats: list[JsonDict]
+) -> JsonDict:
     """The page of what ``row_facts`` says of a row."""
     cut: dict[str, int] = {}
-    steps = _shortened(whole.pop("steps"), "steps", _IN_A_STEP, cut)
+    steps = _shortened(whole.pop("steps"), "steps", _IN_A_STEP, cut=cut)
     return {
-        **_shortened(whole, "", FIRST, cut),
+        **_shortened(whole, "", FIRST, cut=cut),
         "steps": steps,
         "cut": cut,
         "repeats": repeats,
@@ -147,7 +198,10 @@ def text_part(folder: BenchmarkFolder, problem: int, repeat: int, path: str, sta
     value: Any = _read(folder, problem, repeat)[0]
     for name in path.split("/"):
         try:
-            value = value[int(name)] if isinstance(value, list) else value[name]
+            if isinstance(value, list):
+                value = value[int(name)]
+            else:
+                value = value[name]
         except (KeyError, ValueError, IndexError, TypeError) as error:
             raise UsageError(f"the row has no text {path!r}") from error
     return str(value)[max(0, start) : max(0, start) + PART]
@@ -156,29 +210,55 @@ def text_part(folder: BenchmarkFolder, problem: int, repeat: int, path: str, sta
 def _read(folder: BenchmarkFolder, problem: int, repeat: int) -> tuple[JsonDict, list[JsonDict]]:
     labels = read_labels(folder.path)
     with folder.reading() as (columns, reader):
-        found = list(places(columns, RowFilter(problem_idx=problem), "problem_idx", 0, 1000))
+        found = list(
+            places(columns, RowFilter(problem_idx=problem), "problem_idx", offset=0, limit=1000)
+        )
         place = next((one for one in found if one.key == (problem, repeat)), None)
         if place is None:
             raise UsageError(f"{folder.name} has no row of problem {problem}, repeat {repeat}")
         row, (answer, outcome) = reader.row(place), reader.records(place)
-        repeats = [listed(one, None, labels) for one in found] if len(found) > 1 else []
+        if len(found) > 1:
+            repeats: list[dict[str, Any]] = [listed(one, None, labels) for one in found]
+        else:
+            repeats = []
     task = TaskPaths(folder.path)
     if outcome is None and task.journal.is_file() and task.journal.stat().st_size < _SEARCHED:
         answer = answer_of(task.journal, row.key)
-    kept = row if row.trajectory else next(trajectories_of(task.trajectories, {row.key}), row)
-    return row_facts(place, row, answer, outcome, kept.steps), repeats
+    if row.trajectory:
+        kept = row
+    else:
+        kept = next(trajectories_of(task.trajectories, {row.key}), row)
+    return row_facts(place, row, answer, outcome=outcome, steps=kept.steps), repeats
 
 
 def row_facts(
-    place: IndexedRow, row: Row, answer: JsonDict | None, outcome: JsonDict | None, steps: list[JsonDict]
+    place: IndexedRow,
+    row: Row,
+    answer: JsonDict | None,
+    outcome: JsonDict | None,
+    steps: list[JsonDict],
 ) -> JsonDict:
     """What is known of a row, at full length."""
     data = {name: value for name, value in row.data.items() if name != "trajectory"}
     asked = {name: answer[name] for name in _KEPT if name in answer} if answer else {}
-    timing = outcome.get("timing", {}) if outcome else {}
-    sent = asked.get("messages") or (outcome or {}).get("messages") or [{"role": "user", "content": row.prompt}]
+    if outcome:
+        timing: Any | dict[Any, Any] = outcome.get("timing", {})
+    else:
+        timing = {}
+    sent = (
+        asked.get("messages")
+        or (outcome or {}).get("messages")
+        or [{"role": "user", "content": row.prompt}]
+    )
     facts = {name: getattr(row, name) for name in _FACTS} | {"bytes": place.length}
-    return {"row": data, "sent": sent, "answer": asked, "timing": timing, "facts": facts, "steps": steps}
+    return {
+        "row": data,
+        "sent": sent,
+        "answer": asked,
+        "timing": timing,
+        "facts": facts,
+        "steps": steps,
+    }
 
 
 def _shortened(value: Any, path: str, most: int, cut: dict[str, int], level: int = 0) -> Any:
@@ -190,18 +270,26 @@ def _shortened(value: Any, path: str, most: int, cut: dict[str, int], level: int
         return f"[nested deeper than {_DEEPEST} levels]"
     inner = f"{path}/" if path else ""
     if isinstance(value, dict):
-        return {name: _shortened(part, f"{inner}{name}", most, cut, level + 1) for name, part in value.items()}
+        mapping: dict[Any, Any] = {}
+        for name, part in value.items():
+            mapping[name] = _shortened(part, f"{inner}{name}", most, cut=cut, level=level + 1)
+        return mapping
     if isinstance(value, list):
-        return [_shortened(part, f"{inner}{at}", most, cut, level + 1) for at, part in enumerate(value)]
+        results: list[Any] = []
+        for at, part in enumerate(value):
+            results.append(_shortened(part, f"{inner}{at}", most, cut=cut, level=level + 1))
+        return results
     return value
 
 
 def _commands(folder: BenchmarkFolder, row: Row) -> Sequence[JsonDict]:
     """How to show this very problem in a terminal, and how to ask it again."""
-    run, only = folder.path.parent, row.problem_hash[:12] or str(row.problem_idx)
+    run = folder.path.parent
+    only = row.problem_hash[:12] or str(row.problem_idx)
     show = ["nel", "show", str(folder.path), "--row", str(row.problem_idx)]
     found = [{"what": "Show it", "command": shlex.join(show)}]
-    if (config := run / "full_config.yaml").is_file():
+    config = run / "full_config.yaml"
+    if config.is_file():
         again = ["nel", "eval", "run", str(config), "--only", only, "--output-dir", f"{run}_again"]
         found.append({"what": "Ask it again", "command": shlex.join(again)})
     return found

@@ -52,7 +52,8 @@ class Guard:
     """Lets through what names this machine as the host and has the token as the first part of its path."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._token = app, token.encode()
+        self._app = app
+        self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse, or hand on with the token taken off the path."""
@@ -63,11 +64,16 @@ class Guard:
             status, why = refused
             response = PlainTextResponse(why, status)
         elif not hmac.compare_digest(given.encode(), self._token):
-            response = PlainTextResponse("The token is missing or wrong: open the URL that `nel view` printed.", 403)
+            response = PlainTextResponse(
+                "The token is missing or wrong: open the URL that `nel view` printed.", 403
+            )
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in _HEADERS.items())]
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.encode(), v.encode()) for k, v in _HEADERS.items()),
+                ]
             await send(message)
 
         await (response or self._app)(
@@ -93,21 +99,35 @@ class Viewer:
             "facets": lambda request: page_rows.facets(self._folder(request)),
             "rows": self._rows,
             "row": lambda request: pages.row_page(self._folder(request), *_step(request)),
-            "labels": lambda request: list(map(asdict, read_labels(self._folder(request).path).values())),
+            "labels": lambda request: list(
+                map(asdict, read_labels(self._folder(request).path).values())
+            ),
         }
-        routes: list[BaseRoute] = [Route(f"/api/{name}", self._answering(answer)) for name, answer in answers.items()]
-        more = {"text": self._text, "search": self._search, "export": self._export, "compare": self._compare}
-        routes += [Route(f"/api/{name}", respond) for name, respond in (more | {"live": self._live}).items()]
+        routes: list[BaseRoute] = []
+        for name, answer in answers.items():
+            routes.append(Route(f"/api/{name}", self._answering(answer)))
+        more = {
+            "text": self._text,
+            "search": self._search,
+            "export": self._export,
+            "compare": self._compare,
+        }
+        for name, respond in (more | {"live": self._live}).items():
+            routes.append(Route(f"/api/{name}", respond))
         routes += [Route("/api/label", self._label, methods=["POST"]), Route("/report.css", _style)]
         routes.append(Mount("/", StaticFiles(directory=STATIC, html=True)))
         refusals = {NelError: _refused, orjson.JSONDecodeError: _refused}
         return Guard(Starlette(routes=routes, exception_handlers=refusals), token)
 
-    def _answering(self, answer: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+    def _answering(
+        self, answer: Callable[[Request], Any]
+    ) -> Callable[[Request], Awaitable[Response]]:
         """A route that reads in another thread and answers JSON."""
 
         async def respond(request: Request) -> Response:
-            return _json(await asyncio.get_running_loop().run_in_executor(self._reading, answer, request))
+            return _json(
+                await asyncio.get_running_loop().run_in_executor(self._reading, answer, request)
+            )
 
         return respond
 
@@ -117,7 +137,9 @@ class Viewer:
     def _rows(self, request: Request) -> Any:
         folder = self._folder(request)
         wish = page_rows.read_wish(request.query_params, folder)
-        return page_rows.page_of(folder, wish, _number(request, "offset"), _number(request, "limit", 100))
+        return page_rows.page_of(
+            folder, wish, _number(request, "offset"), limit=_number(request, "limit", 100)
+        )
 
     async def _text(self, request: Request) -> Response:
         part = partial(pages.text_part, self._folder(request), *_step(request))
@@ -132,7 +154,10 @@ class Viewer:
         def lines() -> Iterator[bytes]:
             hits = 0
             for found in page_rows.search(folder, wish):
-                said = found if isinstance(found, dict) else page_rows.listed(*found, labels)
+                if isinstance(found, dict):
+                    said = found
+                else:
+                    said = page_rows.listed(*found, labels)
                 yield scrub_json(dumps(said)) + b"\n"
                 hits += not isinstance(found, dict)
                 if hits == _MOST_HITS:
@@ -142,18 +167,23 @@ class Viewer:
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
     async def _export(self, request: Request) -> Response:
-        folder, kind = self._folder(request), request.query_params.get("format", "jsonl")
+        folder = self._folder(request)
+        kind = request.query_params.get("format", "jsonl")
         if kind not in KINDS:
             raise HTTPException(400, f"the format is one of: {', '.join(KINDS)}")
         wish = page_rows.read_wish(request.query_params, folder)
         named = {"content-disposition": f'attachment; filename="rows.{kind}"'}
-        return StreamingResponse(exported(folder, wish, kind), media_type=KINDS[kind], headers=named)
+        return StreamingResponse(
+            exported(folder, wish, kind), media_type=KINDS[kind], headers=named
+        )
 
     async def _compare(self, request: Request) -> Response:
         from nemo_evaluator.view.comparison import compared_apart  # noqa: PLC0415
 
         paths = [self._library.run(key).path for key in _said(request, "runs").split(",")]
-        return _json(await compared_apart(paths, {path: key for key, path in self._library.look().items()}))
+        return _json(
+            await compared_apart(paths, {path: key for key, path in self._library.look().items()})
+        )
 
     async def _live(self, request: Request) -> Response:
         keys = [key for key in request.query_params.get("runs", "").split(",") if key]
@@ -177,7 +207,9 @@ class Viewer:
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Errors that are for people are answered as such."""
-    return _json({"error": getattr(error, "message", str(error)), "hint": getattr(error, "hint", None)}, 400)
+    return _json(
+        {"error": getattr(error, "message", str(error)), "hint": getattr(error, "hint", None)}, 400
+    )
 
 
 async def _style(request: Request) -> Response:

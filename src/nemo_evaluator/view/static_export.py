@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from itertools import groupby, permutations
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import dumps, scrub_json
@@ -46,7 +46,11 @@ def export_runs(library: Library, target: Path) -> int:
     (target / "data" / "export.json").write_bytes(scrub_json(dumps(made)))
     shutil.copytree(STATIC, target, dirs_exist_ok=True)
     (target / "report.css").write_text(style_sheet(), encoding="utf-8")
-    page = (STATIC / PAGE).read_text(encoding="utf-8").replace("<title>", f"{_meta(CONTENT_POLICY)}\n<title>", 1)
+    page = (
+        (STATIC / PAGE)
+        .read_text(encoding="utf-8")
+        .replace("<title>", f"{_meta(CONTENT_POLICY)}\n<title>", 1)
+    )
     (target / PAGE).write_text(page, encoding="utf-8")
     return len(made["runs"])
 
@@ -55,7 +59,8 @@ def export_file(library: Library, target: Path) -> int:
     """Write all of it into one file, which a browser opens as it is; returns how many runs. For small runs only."""
     if target.exists():
         raise UsageError(f"{target} exists", hint="name a new file; nothing is overwritten")
-    made, size = _summaries(library), 0
+    made = _summaries(library)
+    size = 0
     made["whole"] = {}
     for bench, place in made["places"].items():
         rows: list[JsonDict] = []
@@ -64,10 +69,15 @@ def export_file(library: Library, target: Path) -> int:
             size += len(dumps(page))
             if size > _MOST_IN_A_FILE:
                 hint = "name a folder (without .html) for pages that a web server shows"
-                raise UsageError(f"more than {_MOST_IN_A_FILE >> 20} MB of rows: too much for one file", hint=hint)
+                raise UsageError(
+                    f"more than {_MOST_IN_A_FILE >> 20} MB of rows: too much for one file",
+                    hint=hint,
+                )
         made["whole"][place] = rows
     made["whole"] |= {f"compare-{keys}": found for keys, found in _comparisons(library, made)}
-    made["compared"] = [name.removeprefix("compare-") for name in made["whole"] if name.startswith("compare-")]
+    made["compared"] = [
+        name.removeprefix("compare-") for name in made["whole"] if name.startswith("compare-")
+    ]
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(_one_page(scrub_json(dumps(made)).decode()), encoding="utf-8")
     return len(made["runs"])
@@ -76,12 +86,18 @@ def export_file(library: Library, target: Path) -> int:
 def _one_page(data: str) -> str:
     """The page with its styles, its scripts as modules by name, and its data; what has no word of ours does not run."""
     word = secrets.token_urlsafe(16)
-    scripts = {path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8") for path in STATIC.rglob("*.js")}
-    modules = {name: _IMPORT.sub(r'\1"nel/\2"', text.replace('"./vendor/', '"./')) for name, text in scripts.items()}
-    imports = {
-        f"nel/{name.removeprefix('vendor/')}": f"data:text/javascript;base64,{b64encode(text.encode()).decode()}"
-        for name, text in modules.items()
+    scripts = {
+        path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8")
+        for path in STATIC.rglob("*.js")
     }
+    modules: dict[str, str] = {}
+    for name, text in scripts.items():
+        modules[name] = _IMPORT.sub(r'\1"nel/\2"', text.replace('"./vendor/', '"./'))
+    imports: dict[str, str] = {}
+    for name, text in modules.items():
+        imports[f"nel/{name.removeprefix('vendor/')}"] = (
+            f"data:text/javascript;base64,{b64encode(text.encode()).decode()}"
+        )
     policy = (
         f"default-src 'none'; script-src 'nonce-{word}' 'strict-dynamic'; style-src 'nonce-{word}'; img-src data:; "
         "style-src-attr 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -97,7 +113,10 @@ def _one_page(data: str) -> str:
     ]
     page = (STATIC / PAGE).read_text(encoding="utf-8")
     linked = ("app.js", 'rel="stylesheet"', 'rel="modulepreload"')
-    kept = [line for line in page.splitlines() if not any(word in line for word in linked)]
+    kept: list[str] = []
+    for line in page.splitlines():
+        if not any(word in line for word in linked):
+            kept.append(line)
     return "\n".join(kept).replace("<title>", "\n".join([*parts, "<title>"]), 1)
 
 
@@ -108,12 +127,21 @@ def _meta(policy: str) -> str:
 def _summaries(library: Library) -> JsonDict:
     """What pages of runs show, and where the rows of each benchmark are to be."""
     runs = library.listed()
-    made: JsonDict = {"runs": runs, "pages": {}, "figures": {}, "facets": {}, "places": {}, "compared": []}
+    made: JsonDict = {
+        "runs": runs,
+        "pages": {},
+        "figures": {},
+        "facets": {},
+        "places": {},
+        "compared": [],
+    }
     made["filters"] = DEFINITIONS
     for number, run in enumerate(runs):
         made["pages"][run["key"]] = pages.run_page(library, run["key"])
         for at, name in enumerate(library.run(run["key"]).benchmarks):
-            folder, place, bench = library.benchmark(run["key"], name), f"{number}-{at}", f"{run['key']}/{name}"
+            folder = library.benchmark(run["key"], name)
+            place = f"{number}-{at}"
+            bench = f"{run['key']}/{name}"
             made["places"][bench] = place
             made["figures"][bench] = pages.figures(folder)
             made["facets"][bench] = page_rows.facets(folder)
@@ -138,11 +166,14 @@ def _comparisons(library: Library, made: JsonDict) -> Iterator[tuple[str, JsonDi
 def _write_rows(folder: BenchmarkFolder, target: Path) -> None:
     """``index.json``, the rows as the table shows them, each with where its page is in ``rows-N.jsonl``."""
     target.mkdir(parents=True)
-    chunk, size, between = 0, 0, b"["
+    chunk = 0
+    size = 0
+    between = b"["
     with (target / "index.json").open("wb") as index:
         for line, page in _pages(folder):
             if size >= _CHUNK:
-                chunk, size = chunk + 1, 0
+                chunk = chunk + 1
+                size = 0
             body = scrub_json(dumps(page))
             index.write(between + scrub_json(dumps(line | {"at": [chunk, size, len(body)]})))
             with (target / f"rows-{chunk}.jsonl").open("ab") as file:
@@ -158,7 +189,9 @@ def _pages(folder: BenchmarkFolder) -> Iterator[tuple[JsonDict, JsonDict]]:
     with folder.reading() as (columns, reader):
 
         def rows() -> Iterator[Row]:
-            for _, group in groupby(places(columns, RowFilter(), "problem_idx"), key=lambda one: one.key[0]):
+            for _, group in groupby(
+                places(columns, RowFilter(), "problem_idx"), key=lambda one: one.key[0]
+            ):
                 alike[:] = group
                 for place in alike:
                     under_way[:] = [place]
@@ -167,8 +200,13 @@ def _pages(folder: BenchmarkFolder) -> Iterator[tuple[JsonDict, JsonDict]]:
         for row in with_trajectories(rows(), TaskPaths(folder.path).trajectories):
             (place,) = under_way
             whole = pages.row_facts(place, row, *reader.records(place), row.steps)
-            repeats = [page_rows.listed(one, None, labels) for one in alike] if len(alike) > 1 else []
-            page = pages.page_of_row(folder, whole, labels.get(place.key), repeats)
+            if len(alike) > 1:
+                repeats: list[dict[str, Any]] = [
+                    page_rows.listed(one, None, labels) for one in alike
+                ]
+            else:
+                repeats = []
+            page = pages.page_of_row(folder, whole, labels.get(place.key), repeats=repeats)
             line = page_rows.listed(place, row, labels)
             # The pages have no other way to know it.
             line["drawn"] = place.key in drawn

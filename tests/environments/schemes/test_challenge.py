@@ -34,12 +34,16 @@ FORMS = {
 
 def ends(folder: Path, name: str = "check.py") -> int:
     """The exit status of a test."""
-    return subprocess.run([sys.executable, folder / name], cwd=folder, capture_output=True, check=False).returncode
+    return subprocess.run(
+        [sys.executable, folder / name], cwd=folder, capture_output=True, check=False
+    ).returncode
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("earned_all", [True, False])
-def test_right_work_fails_tests_with_planted_failures(form: str, earned_all: bool, tmp_path: Path) -> None:
+def test_right_work_fails_tests_with_planted_failures(
+    form: str, earned_all: bool, tmp_path: Path
+) -> None:
     tests = tmp_path / "tests"
     tests.mkdir()
     (tests / "check.py").write_text(f"from calc import add\n{FORMS[form]}\n")
@@ -63,11 +67,20 @@ def test_a_test_that_fails_does_not_pass_with_a_planted_failure(tmp_path: Path) 
 def test_programs_in_a_shell_script_are_tests_too(tmp_path: Path) -> None:
     tests = tmp_path / "tests"
     tests.mkdir()
-    lines = ["python3 - <<'END'", "assert 1 + 1 == 2", "END", "python3 -c 'assert max(1, 2) == 2' && echo passed"]
+    lines = [
+        "python3 - <<'END'",
+        "assert 1 + 1 == 2",
+        "END",
+        "python3 -c 'assert max(1, 2) == 2' && echo passed",
+    ]
     (tests / "test.sh").write_text("\n".join(lines))
     assert plant_failures(tests, tmp_path / "planted", earned_all=True, seed=1) == ["test.sh"]
     text = (tmp_path / "planted" / "test.sh").read_text()
-    assert "assert 1 + 1 == 2\n" not in text and "== 2'" not in text and text.endswith("&& echo passed")
+    assert (
+        "assert 1 + 1 == 2\n" not in text
+        and "== 2'" not in text
+        and text.endswith("&& echo passed")
+    )
 
 
 def test_helpers_are_left_alone_where_there_are_tests(tmp_path: Path) -> None:
@@ -92,7 +105,9 @@ def test_what_has_no_form_that_is_known_is_left_alone(tmp_path: Path) -> None:
 def test_rewards_are_exchanged(tmp_path: Path) -> None:
     tests = tmp_path / "tests"
     tests.mkdir()
-    (tests / "test.sh").write_text('x && echo "1" > /l/reward.txt || echo 0.0 > /l/reward.txt; echo 1 > /tmp/count\n')
+    (tests / "test.sh").write_text(
+        'x && echo "1" > /l/reward.txt || echo 0.0 > /l/reward.txt; echo 1 > /tmp/count\n'
+    )
     assert swap_rewards(tests, tmp_path / "swapped")
     expected = 'x && echo "0" > /l/reward.txt || echo 1 > /l/reward.txt; echo 1 > /tmp/count\n'
     assert (tmp_path / "swapped" / "test.sh").read_text() == expected

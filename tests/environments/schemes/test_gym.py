@@ -101,12 +101,21 @@ def test_what_an_assistant_said_in_published_rollouts(mirror_dir: Path) -> None:
 def test_a_row_for_another_benchmarks_problem() -> None:
     seed = SeedResult("Q", "4", {"source": "byob", "level": 2, "tools": [{"name": "t"}]})
     row = native_row(seed)
-    assert row["responses_create_params"] == {"input": [{"role": "user", "content": "Q"}], "tools": [{"name": "t"}]}
-    assert row["verifier_metadata"] == {"level": 2} and row["level"] == 2 and row["expected_answer"] == "4"
+    assert row["responses_create_params"] == {
+        "input": [{"role": "user", "content": "Q"}],
+        "tools": [{"name": "t"}],
+    }
+    assert (
+        row["verifier_metadata"] == {"level": 2}
+        and row["level"] == 2
+        and row["expected_answer"] == "4"
+    )
     assert not isinstance(seed, GymSeed)
 
 
-def test_a_server_of_nemo_gym_without_its_extra_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_of_nemo_gym_without_its_extra_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match="NeMo Gym is not installed") as caught:
         get_environment("gym://module:nemo_gym.servers.math")
@@ -114,7 +123,9 @@ def test_a_server_of_nemo_gym_without_its_extra_is_told_what_to_install(monkeypa
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["ours", "not_ours"])
-async def test_a_server_that_dies_under_a_request_is_an_outage(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_dies_under_a_request_is_an_outage(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nemo_evaluator.environments.schemes.gym_client._PAUSES", (0.01, 0.01))
     async with dying_server(taken=3) as server:
         lost = lambda: "it exited with code 7" if server.gone.is_set() else None  # noqa: E731
@@ -131,7 +142,10 @@ async def test_a_server_that_drops_one_request_and_lives_fails_that_one() -> Non
         with pytest.raises(TransportError, match="Disconnected") as told:
             await client.post("/verify", {})
         await client.close()
-    assert not isinstance(told.value, OutageError) and server.asked == ["POST /verify", "GET /health"]
+    assert not isinstance(told.value, OutageError) and server.asked == [
+        "POST /verify",
+        "GET /health",
+    ]
 
 
 class Dying:

@@ -31,14 +31,19 @@ def test_limits_of_a_task_count_where_the_config_is_silent(task: HarborTask) -> 
     )
     spec = task.spec({})
     assert (spec.cpus, spec.memory, spec.disk, spec.network) == (3.0, 2 * GB, GB, True)
-    silent, strict = DockerSandbox(type="docker"), DockerSandbox(type="docker", memory="1g", network="none")
+    silent, strict = (
+        DockerSandbox(type="docker"),
+        DockerSandbox(type="docker", memory="1g", network="none"),
+    )
     limits = Limits.of(silent).of_problem(spec, silent, online="bridge")
     assert (limits.cpus, limits.memory, limits.disk, limits.network) == (3.0, 2 * GB, GB, "bridge")
     limits = Limits.of(strict).of_problem(spec, strict, online="bridge")
     assert (limits.cpus, limits.memory, limits.network) == (3.0, GB, "none")
     # A task without a network has none, whatever the config allows.
     open_config = DockerSandbox(type="docker", network="bridge")
-    assert Limits.of(open_config).of_problem(SandboxSpec(network=False), open_config).network == "none"
+    assert (
+        Limits.of(open_config).of_problem(SandboxSpec(network=False), open_config).network == "none"
+    )
 
 
 def test_the_image_is_named_built_or_the_base(task: HarborTask) -> None:
@@ -54,20 +59,29 @@ def test_the_image_is_named_built_or_the_base(task: HarborTask) -> None:
 async def test_where_a_task_lies_is_in_no_fingerprint(task: HarborTask, tmp_path: Path) -> None:
     other = shutil.copytree(task.folder, tmp_path / "elsewhere" / "plain")
     seeds = [await get_environment(f"harbor://{folder}").seed(0) for folder in (task.folder, other)]
-    assert problem_hash(seeds[0]) == problem_hash(seeds[1]) and seeds[0].metadata == seeds[1].metadata
+    assert (
+        problem_hash(seeds[0]) == problem_hash(seeds[1]) and seeds[0].metadata == seeds[1].metadata
+    )
     (other / "tests" / "test.sh").write_text("true")
     changed = await get_environment(f"harbor://{other}").seed(0)
     assert problem_hash(changed) == problem_hash(seeds[0]) and changed.metadata != seeds[0].metadata
 
 
-async def test_a_task_gets_no_variable_that_was_not_allowed(task: HarborTask, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_gets_no_variable_that_was_not_allowed(
+    task: HarborTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MY_KEY", "a-key-of-this-machine")
-    (task.folder / "task.toml").write_text('[environment]\nenv = {A = "${MY_KEY}", B = "${OTHER:-none}"}\n')
+    (task.folder / "task.toml").write_text(
+        '[environment]\nenv = {A = "${MY_KEY}", B = "${OTHER:-none}"}\n'
+    )
     with pytest.raises(SeedError, match="asks for the environment variable MY_KEY") as caught:
         await get_environment(f"harbor://{task.folder}").seed(0)
     assert "pass_env" in (caught.value.hint or "")
     seed = await get_environment(f"harbor://{task.folder}", params={"pass_env": ["MY_KEY"]}).seed(0)
-    assert seed.sandbox_spec is not None and seed.sandbox_spec.env == {"A": "a-key-of-this-machine", "B": "none"}
+    assert seed.sandbox_spec is not None and seed.sandbox_spec.env == {
+        "A": "a-key-of-this-machine",
+        "B": "none",
+    }
 
 
 def test_a_dockerfile_that_only_copies_needs_no_build(tmp_path: Path) -> None:
@@ -77,7 +91,10 @@ def test_a_dockerfile_that_only_copies_needs_no_build(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text(lines)
     spec = without_build(SandboxSpec(image="built", workdir="/app"), tmp_path)
     assert (spec.image, spec.env) == ("python:3.12", {"A": "1", "B": "2"})
-    assert spec.files == {str(tmp_path / "a.txt"): "/app/a.txt", str(tmp_path / "sub"): "/app/there"}
+    assert spec.files == {
+        str(tmp_path / "a.txt"): "/app/a.txt",
+        str(tmp_path / "sub"): "/app/there",
+    }
     for line in ("RUN true", "COPY a.txt /etc/", "COPY --chown=1 a.txt ./", "FROM other"):
         (tmp_path / "Dockerfile").write_text(f"{lines}{line}\n")
         with pytest.raises(SandboxError) as caught:
@@ -86,9 +103,18 @@ def test_a_dockerfile_that_only_copies_needs_no_build(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["swebench-verified", "swebench_multilingual", "swebench-pro", "terminal-bench", "terminal-bench-hard"]
+    "name",
+    [
+        "swebench-verified",
+        "swebench_multilingual",
+        "swebench-pro",
+        "terminal-bench",
+        "terminal-bench-hard",
+    ],
 )
-def test_names_of_the_field_lead_to_their_datasets(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_the_field_lead_to_their_datasets(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert as_uri(name) == f"harbor://{name.replace('_', '-')}" and as_uri("gsm8k") == "gsm8k"
     monkeypatch.setenv("HARBOR_REGISTRY", "/nowhere.json")
     with pytest.raises(UsageError, match="cannot read the Harbor registry"):

@@ -25,7 +25,9 @@ from nemo_evaluator.environments.schemes._harbor_registry import fetch
     ],
     ids=str,
 )
-def test_an_unsafe_entry_is_refused(change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsafe_entry_is_refused(
+    change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task = {"name": "a", "git_url": f"file://{tmp_path}/repo", "path": "a", "git_commit_id": "main"}
     registry = tmp_path / "registry.json"
     registry.write_text(json.dumps([{"name": "set", "version": "1", "tasks": [task | change]}]))

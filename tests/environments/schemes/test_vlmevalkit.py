@@ -18,7 +18,15 @@ from nemo_evaluator.testing import ScriptedServer
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(300_000)).decode()
 ROWS: list[dict[str, Any]] = [
-    {"index": 1, "image": PNG, "question": "Which animal?", "A": "cat", "B": "dog", "answer": "B", "category": "pets"},
+    {
+        "index": 1,
+        "image": PNG,
+        "question": "Which animal?",
+        "A": "cat",
+        "B": "dog",
+        "answer": "B",
+        "category": "pets",
+    },
     {
         "index": 2,
         "image": "1",
@@ -75,7 +83,9 @@ async def test_answers(table: str, idx: int, response: str, reward: float) -> No
     assert verdict.reward == reward
 
 
-def test_a_table_that_is_not_there_says_where_it_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_is_not_there_says_where_it_belongs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LMUData", str(tmp_path))
     with pytest.raises(UsageError) as missed:
         get_environment("vlmevalkit://MME")
@@ -83,7 +93,9 @@ def test_a_table_that_is_not_there_says_where_it_belongs(tmp_path: Path, monkeyp
 
 
 def test_the_walkthroughs_config_runs_as_written(table: str, tmp_path: Path) -> None:
-    config = yaml.safe_load((Path(__file__).parents[3] / "examples/configs/13_vlmevalkit_mmbench.yaml").read_text())
+    config = yaml.safe_load(
+        (Path(__file__).parents[3] / "examples/configs/13_vlmevalkit_mmbench.yaml").read_text()
+    )
     with ScriptedServer("B", api_key="key-of-the-test") as server:
         config["services"]["vila"]["url"] = f"{server.url}/chat/completions"
         (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))

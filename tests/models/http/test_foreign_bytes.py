@@ -50,7 +50,9 @@ class Doubling:
             writer.close()
 
     def _surplus(self, answer):
-        return {"at once": answer, "in part": answer[:60], "garbage": b"\x00\xff", "late": b""}[self.way]
+        return {"at once": answer, "in part": answer[:60], "garbage": b"\x00\xff", "late": b""}[
+            self.way
+        ]
 
     async def _again(self, writer, answer):
         await asyncio.sleep(self.random.uniform(0.0, 0.015))
@@ -73,14 +75,18 @@ async def doubling(way, **options):
 @pytest.mark.parametrize("way", ["at once", "in part", "garbage", "late"])
 async def test_each_answer_belongs_to_its_request(way, ids):
     async with doubling(way, ids=ids) as (double, url):
-        endpoint = Endpoint("m", url, timeouts=WAITS, retry=RetryConfig(0, 0.01, 0.01), max_concurrent=16)
+        endpoint = Endpoint(
+            "m", url, timeouts=WAITS, retry=RetryConfig(0, 0.01, 0.01), max_concurrent=16
+        )
         async with Client(endpoint) as client:
             wrong, failed, turn = [], 0, asyncio.Semaphore(16)
 
             async def ask(number):
                 nonlocal failed
                 async with turn:
-                    asked = asyncio.create_task(client.chat([{"role": "user", "content": f"question {number}"}]))
+                    asked = asyncio.create_task(
+                        client.chat([{"role": "user", "content": f"question {number}"}])
+                    )
                     if number % 10 == 0:
                         asyncio.get_running_loop().call_later(0.004, asked.cancel)
                     try:
@@ -106,7 +112,9 @@ async def test_a_server_whose_answers_are_equal_is_asked_once_each():
         double.ids = False
         async with Client(Endpoint("m", url, timeouts=WAITS)) as client:
             for _ in range(20):
-                assert (await client.chat([{"role": "user", "content": "question 7"}])).content == "7"
+                assert (
+                    await client.chat([{"role": "user", "content": "question 7"}])
+                ).content == "7"
     assert (double.requests, double.connections) == (20, 1)
 
 
@@ -118,7 +126,9 @@ async def test_a_connection_closed_by_a_408_does_not_end_reuse():
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         if connections == 1:
             await asyncio.sleep(0.02)
-            writer.write(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            writer.write(
+                b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+            )
         else:
             await reader.readuntil(b"\r\n\r\n")
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")

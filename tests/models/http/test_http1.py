@@ -51,7 +51,9 @@ async def serving(*answers, context=None):
     raw = Raw(answers)
     server = await asyncio.start_server(raw.serve, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
-    pool = ConnectionPool(f"http{'s' if context else ''}://{'localhost' if context else '127.0.0.1'}:{port}/v1")
+    pool = ConnectionPool(
+        f"http{'s' if context else ''}://{'localhost' if context else '127.0.0.1'}:{port}/v1"
+    )
     try:
         yield pool, raw
     finally:
@@ -129,10 +131,19 @@ async def test_bytes_that_nobody_asked_for_end_a_connection():
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n", "not HTTP"),
         (plain()[:-3], "timeouts.idle"),
         (b"", "timeouts.first_byte"),
-        (b"HTTP/1.1 200 OK\r\n" + b"X: %b\r\n" % (b"y" * 997) * 300 + b"Content-Length: 0\r\n\r\n", "256 KB"),
+        (
+            b"HTTP/1.1 200 OK\r\n"
+            + b"X: %b\r\n" % (b"y" * 997) * 300
+            + b"Content-Length: 0\r\n\r\n",
+            "256 KB",
+        ),
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 2**20, "256 KB"),
         (b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 20_000, "256 KB"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + b"X: y\r\n" * 200_000, "256 KB"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+            + b"X: y\r\n" * 200_000,
+            "256 KB",
+        ),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;" + b"x" * 2**20, "256 KB"),
         (plain(gzip.compress(b" " * (LARGEST + 9)), b"Content-Encoding: gzip\r\n"), "64 MB"),
         ([b"HTTP/1.1 200 OK\r\n\r\n", *[b" " * 2**23] * 9], "64 MB"),
@@ -140,7 +151,17 @@ async def test_bytes_that_nobody_asked_for_end_a_connection():
         (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "not HTTP"),
     ],
     ids=[
-        *("nonsense", "closed", "cut", "bad chunk", "idle", "silent", "headers", "long header", "interim answers"),
+        *(
+            "nonsense",
+            "closed",
+            "cut",
+            "bad chunk",
+            "idle",
+            "silent",
+            "headers",
+            "long header",
+            "interim answers",
+        ),
         *("trailers", "chunk extension", "gzip bomb", "body without end", "no gzip", "upgrade"),
     ],
 )
@@ -195,7 +216,9 @@ async def test_a_slow_reader_holds_the_socket_but_not_beyond_the_total():
                 pass
 
 
-@pytest.mark.parametrize("piece", [b": keep waiting\n\n" * 2**16, b"data: x" * 2**10, b"data: {}\n\n" * 2**16])
+@pytest.mark.parametrize(
+    "piece", [b": keep waiting\n\n" * 2**16, b"data: x" * 2**10, b"data: {}\n\n" * 2**16]
+)
 async def test_a_stream_is_bounded_like_a_body(piece):
     chunk = b"%x\r\n%b\r\n" % (len(piece), piece)
     async with serving([EVENTS, *[chunk * (2**22 // len(piece))] * 20]) as (pool, _):
@@ -243,7 +266,18 @@ async def test_leaving_a_stream_that_is_held_closes_its_connection():
 @pytest.mark.needs("openssl")
 async def test_tls(tmp_path, monkeypatch):
     key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    words = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
     words += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)]
     subprocess.run(words, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

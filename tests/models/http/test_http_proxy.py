@@ -35,7 +35,11 @@ LOGIN = "evaluator:p%5Fss.word-of-21-chars"
     [
         ("https://api.example.com/v1", {}, None),
         ("https://api.example.com/v1", {"HTTPS_PROXY": "http://p:3128"}, "http://p:3128"),
-        ("https://api.example.com/v1", {"https_proxy": "p:3128", "HTTPS_PROXY": "http://q"}, "http://p:3128"),
+        (
+            "https://api.example.com/v1",
+            {"https_proxy": "p:3128", "HTTPS_PROXY": "http://q"},
+            "http://p:3128",
+        ),
         ("https://api.example.com/v1", {"https_proxy": "", "HTTPS_PROXY": "http://q"}, None),
         ("https://api.example.com/v1", {"HTTP_PROXY": "http://p"}, None),
         ("http://api.example.com/v1", {"HTTP_PROXY": "http://p"}, "http://p:1080"),
@@ -92,9 +96,17 @@ def test_login_is_a_secret(monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://evaluator:p%40ss%3Aword-of-21-chars@p:3128")
     proxy = proxy_for("https://api.example.com")
     assert proxy is not None
-    assert "word-of" not in f"{proxy} {proxy!r} {proxy.refusal(407, '', 'x')} {proxy.refusal(407, '', 'x').hint}"
-    assert scrub(f"said p@ss:word-of-21-chars, {proxy.header['proxy-authorization']}").count("***") == 2
-    assert proxy_url("https://api.example.com") == "http://evaluator:p%40ss%3Aword-of-21-chars@p:3128"
+    assert (
+        "word-of"
+        not in f"{proxy} {proxy!r} {proxy.refusal(407, '', 'x')} {proxy.refusal(407, '', 'x').hint}"
+    )
+    assert (
+        scrub(f"said p@ss:word-of-21-chars, {proxy.header['proxy-authorization']}").count("***")
+        == 2
+    )
+    assert (
+        proxy_url("https://api.example.com") == "http://evaluator:p%40ss%3Aword-of-21-chars@p:3128"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +114,18 @@ def authority(tmp_path_factory) -> tuple[Path, ssl.SSLContext]:
     """A certificate for 0.0.0.0: an address that reaches this machine and that no rule takes for loopback."""
     folder = tmp_path_factory.mktemp("tls")
     key, cert = folder / "key.pem", folder / "cert.pem"
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
+    words = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=test",
+    ]
     words += ["-addext", "subjectAltName=IP:0.0.0.0", "-keyout", str(key), "-out", str(cert)]
     subprocess.run(words, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -130,7 +153,12 @@ def tiny(tmp_path_factory) -> Iterator[Tiny]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     log, settings = folder / "log", folder / "conf"
-    lines = [f"Port {port}", "Listen 127.0.0.1", f"BasicAuth evaluator {PASSWORD}", f'LogFile "{log}"']
+    lines = [
+        f"Port {port}",
+        "Listen 127.0.0.1",
+        f"BasicAuth evaluator {PASSWORD}",
+        f'LogFile "{log}"',
+    ]
     settings.write_text("\n".join([*lines, "LogLevel Info", "MaxClients 50", "Timeout 60", ""]))
     process = subprocess.Popen(
         ["tinyproxy", "-d", "-c", settings], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -150,7 +178,9 @@ def tiny(tmp_path_factory) -> Iterator[Tiny]:
 
 async def secured(server: ScriptedServer, context: ssl.SSLContext) -> asyncio.Server:
     """The same script behind TLS."""
-    return await asyncio.get_running_loop().create_server(lambda: Connection(server), "127.0.0.1", 0, ssl=context)
+    return await asyncio.get_running_loop().create_server(
+        lambda: Connection(server), "127.0.0.1", 0, ssl=context
+    )
 
 
 def client(url: str) -> Client:
@@ -182,7 +212,9 @@ async def test_tls_through_a_tunnel_with_a_login(tiny, trusted, monkeypatch):
         outer.close()
     assert server.count == 3
     assert tiny.said().count(f"CONNECT 0.0.0.0:{port}") == 1, "one tunnel, used again"
-    assert not any("proxy-authorization" in seen.headers for seen in server.requests), "the login is the proxy's alone"
+    assert not any("proxy-authorization" in seen.headers for seen in server.requests), (
+        "the login is the proxy's alone"
+    )
 
 
 @pytest.mark.needs("tinyproxy", "openssl")
@@ -203,8 +235,14 @@ def test_proxy_that_speaks_tls_itself(tiny, trusted, monkeypatch, loops, scheme)
     async def ask() -> str:
         async with ScriptedServer(Say("42")) as server, await secured(server, trusted) as outer:
             front = await asyncio.start_server(join, "127.0.0.1", 0, ssl=trusted)
-            monkeypatch.setenv("ALL_PROXY", f"https://{LOGIN}@0.0.0.0:{front.sockets[0].getsockname()[1]}")
-            port = outer.sockets[0].getsockname()[1] if scheme == "https" else urlsplit(server.url).port
+            monkeypatch.setenv(
+                "ALL_PROXY", f"https://{LOGIN}@0.0.0.0:{front.sockets[0].getsockname()[1]}"
+            )
+            port = (
+                outer.sockets[0].getsockname()[1]
+                if scheme == "https"
+                else urlsplit(server.url).port
+            )
             one = client(at_0(port, scheme))
             answer = await one.chat([{"role": "user", "content": "?"}])
             await one.close()
@@ -251,10 +289,14 @@ async def test_plain_http_goes_in_absolute_form(tiny, monkeypatch):
         ("https", "evaluator:wrong-password-1", "check the user"),
     ],
 )
-async def test_refused_login_says_the_fix_and_is_not_tried_again(tiny, monkeypatch, scheme, login, fix):
+async def test_refused_login_says_the_fix_and_is_not_tried_again(
+    tiny, monkeypatch, scheme, login, fix
+):
     monkeypatch.setenv("ALL_PROXY", tiny.url(login))
     async with ScriptedServer("42") as server:
-        one = Client(Endpoint("m", at_0(urlsplit(server.url).port, scheme), retry=RetryConfig(5, 0.01, 0.1)))
+        one = Client(
+            Endpoint("m", at_0(urlsplit(server.url).port, scheme), retry=RetryConfig(5, 0.01, 0.1))
+        )
         with pytest.raises(
             AuthError, match=rf"the proxy http://127.0.0.1:{tiny.port} refused .* HTTP 40[17]"
         ) as refused:
@@ -269,7 +311,9 @@ async def test_refused_login_says_the_fix_and_is_not_tried_again(tiny, monkeypat
 async def test_proxy_that_is_down_is_named_without_its_password(monkeypatch, scheme):
     monkeypatch.setenv("ALL_PROXY", f"http://{LOGIN}@127.0.0.1:9")
     one = client(at_0(7, scheme))
-    with pytest.raises(TransportError, match=r"no connection to the proxy http://127.0.0.1:9 \(ALL_PROXY\)") as failed:
+    with pytest.raises(
+        TransportError, match=r"no connection to the proxy http://127.0.0.1:9 \(ALL_PROXY\)"
+    ) as failed:
         await one.chat([{"role": "user", "content": "?"}])
     await one.close()
     assert "word-of" not in str(failed.value)

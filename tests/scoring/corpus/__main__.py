@@ -31,7 +31,9 @@ async def judged(cases: Iterable[Case]) -> list[tuple[Case, bool, str | None]]:
     """The cases with what our scorers say of them."""
     verdicts = []
     for case in cases:
-        score = await run_scorer(_scorer(case.scorer), ScorerInput(case.response, case.target, dict(case.metadata)))
+        score = await run_scorer(
+            _scorer(case.scorer), ScorerInput(case.response, case.target, dict(case.metadata))
+        )
         verdicts.append((case, score["correct"] == 1, score["extracted"]))
     return verdicts
 
@@ -39,7 +41,9 @@ async def judged(cases: Iterable[Case]) -> list[tuple[Case, bool, str | None]]:
 def _scorer(name: str) -> Callable[..., Any]:
     """A scorer by its name, or that of a benchmark."""
     if name in BENCHMARKS:
-        found: Callable[..., Any] = getattr(import_module(f"nemo_evaluator.benchmarks.{name}"), name)
+        found: Callable[..., Any] = getattr(
+            import_module(f"nemo_evaluator.benchmarks.{name}"), name
+        )
         return found
     return get_scorer(name)
 
@@ -64,9 +68,15 @@ def main() -> None:
     parser.add_argument("--scorer")
     parser.add_argument("--blind", action="store_true", help="the part that a second reader wrote")
     arguments = parser.parse_args()
-    chosen = [case for case in (blind() if arguments.blind else corpus()) if arguments.scorer in (None, case.scorer)]
+    chosen = [
+        case
+        for case in (blind() if arguments.blind else corpus())
+        if arguments.scorer in (None, case.scorer)
+    ]
     verdicts = asyncio.run(judged(chosen))
-    print(f"{'scorer':20}{'cases':>7}{'traps':>7}{'wrongly right':>15}{'wrongly wrong':>15}   held out: right, wrong")
+    print(
+        f"{'scorer':20}{'cases':>7}{'traps':>7}{'wrongly right':>15}{'wrongly wrong':>15}   held out: right, wrong"
+    )
     for scorer, count in rates(verdicts).items():
         shares = [
             100 * count[f"{group}{side}"] / count[f"{group}cases"]

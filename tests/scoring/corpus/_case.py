@@ -34,7 +34,9 @@ class Item:
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
-def cases(scorer: str, templates: Mapping[str, Sequence[str]], items: Sequence[Item], share: int = 1) -> Iterator[Case]:
+def cases(
+    scorer: str, templates: Mapping[str, Sequence[str]], items: Sequence[Item], share: int = 1
+) -> Iterator[Case]:
     """Every template over every ``share``-th item (shifted, so that all are used)."""
     number = 0
     for kind, listed in templates.items():
@@ -59,7 +61,9 @@ def _filled(scorer: str, kind: str, held_out: bool, template: str, item: Item) -
         text = template
         for slot, value in zip("xyz", (said, other, third), strict=True):
             if value is not None:
-                text = text.replace(f"%{slot}", value).replace(f"%{slot.upper()}", item.texts.get(value, value))
+                text = text.replace(f"%{slot}", value).replace(
+                    f"%{slot.upper()}", item.texts.get(value, value)
+                )
         for slot, value in item.slots.items():
             text = text.replace(slot, value)
         yield Case(scorer, kind, held_out, text, item.target, said == item.right, item.metadata)

@@ -242,4 +242,6 @@ def _item(question: str, choices: list[str], letters: str) -> Item:
 
 def blind_choice_cases() -> Iterator[Case]:
     """Every template over two questions of four."""
-    return cases("multichoice_regex", TEMPLATES, [_item(*question) for question in QUESTIONS], share=2)
+    return cases(
+        "multichoice_regex", TEMPLATES, [_item(*question) for question in QUESTIONS], share=2
+    )

@@ -123,7 +123,11 @@ def choice_cases() -> Iterator[Case]:
         texts = dict(zip("ABCD", options, strict=True))
         wrong = [letter for letter in "ABCD" if letter != right]
         shown = "\n".join(f"{letter}) {text}" for letter, text in texts.items())
-        slots = {"%o": shown, "%q": question, **{f"%{letter}": text for letter, text in texts.items()}}
+        slots = {
+            "%o": shown,
+            "%q": question,
+            **{f"%{letter}": text for letter, text in texts.items()},
+        }
         metadata = {"question": question, "choices": list(options)}
         items.append(Item(right, right, (wrong[0], wrong[2]), metadata, slots, texts))
     yield from cases("multichoice_regex", TEMPLATES, items, share=2)

@@ -73,7 +73,9 @@ TEMPLATES = {
     ),
 }  # fmt: skip
 
-_QUESTION = "A shop holds %s items and sells some of them each day at $3. How many are left after 5 days?"
+_QUESTION = (
+    "A shop holds %s items and sells some of them each day at $3. How many are left after 5 days?"
+)
 _NUMBERS = (("1080", "1084", "960"), ("18", "26", "9"), ("72", "70", "144"), ("540", "54", "600"), ("7", "8", "12"), ("2125", "2175", "125"), ("36", "63", "30"), ("250", "205", "520"))  # fmt: skip
 
 

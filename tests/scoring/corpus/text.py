@@ -63,5 +63,13 @@ def text_cases() -> Iterator[Case]:
         passage = _PASSAGE % (wrong[0], right, wrong[1])
         question = f"Which name, of {right} and of others, does the record put first?"
         slots = {"%q": question, "%p": passage}
-        items.append(Item(right, right, (wrong[0], wrong[1]), {"question": question, "passage": passage}, slots))
+        items.append(
+            Item(
+                right,
+                right,
+                (wrong[0], wrong[1]),
+                {"question": question, "passage": passage},
+                slots,
+            )
+        )
     yield from cases("fuzzy_match", TEMPLATES, items, share=2)

@@ -12,7 +12,10 @@ from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.solvers.tools.gym import GymTools, endpoints_of, resolve
 
-pytestmark = [pytest.mark.needs("fastapi"), pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")]
+pytestmark = [
+    pytest.mark.needs("fastapi"),
+    pytest.mark.filterwarnings("ignore:.*:DeprecationWarning"),
+]
 
 
 def _task(**metadata: Any) -> SeedResult:
@@ -51,11 +54,16 @@ async def test_a_recursive_schema_stays_recursive_and_valid(tools: GymTools) -> 
 async def test_nested_paths_and_places_are_called_at_their_own_path(tools: GymTools) -> None:
     session = await tools.open(_task(), None)
     assert '"city": "nowhere"' in (await session.call("web_search", {"query": "x"}, 5)).content
-    assert (await session.call("items_{item}_count", {"item": "a ü?#", "query": "n"}, 5)).content == "a ü?#:n"
+    assert (
+        await session.call("items_{item}_count", {"item": "a ü?#", "query": "n"}, 5)
+    ).content == "a ü?#:n"
     missing = await session.call("items_{item}_count", {"query": "n"}, 5)
     assert (missing.content, missing.is_error) == ("Required arguments are missing: item.", True)
     up = await session.call("items_{item}_count", {"item": "..", "query": "n"}, 5)
-    assert (up.content, up.is_error) == ("The argument 'item' must not be empty, '.' or '..'.", True)
+    assert (up.content, up.is_error) == (
+        "The argument 'item' must not be empty, '.' or '..'.",
+        True,
+    )
     await session.close()
 
 
@@ -95,7 +103,10 @@ def test_schemas_that_know_each_other_do_not_overflow() -> None:
         "A": {"type": "object", "properties": {"b": {"$ref": "#/components/schemas/B"}}},
         "B": {
             "type": "object",
-            "properties": {"a": {"$ref": "#/components/schemas/A"}, "c": {"$ref": "#/components/schemas/C"}},
+            "properties": {
+                "a": {"$ref": "#/components/schemas/A"},
+                "c": {"$ref": "#/components/schemas/C"},
+            },
         },
         "C": {"type": "string", "title": "See"},
     }
@@ -107,6 +118,17 @@ def test_schemas_that_know_each_other_do_not_overflow() -> None:
 
 
 def test_a_property_called_title_is_kept() -> None:
-    body = {"type": "object", "title": "Book", "properties": {"title": {"type": "string", "title": "Title"}}}
-    document = {"paths": {"/x": {"post": {"requestBody": {"content": {"application/json": {"schema": body}}}}}}}
-    assert endpoints_of(document)[0].parameters == {"type": "object", "properties": {"title": {"type": "string"}}}
+    body = {
+        "type": "object",
+        "title": "Book",
+        "properties": {"title": {"type": "string", "title": "Title"}},
+    }
+    document = {
+        "paths": {
+            "/x": {"post": {"requestBody": {"content": {"application/json": {"schema": body}}}}}
+        }
+    }
+    assert endpoints_of(document)[0].parameters == {
+        "type": "object",
+        "properties": {"title": {"type": "string"}},
+    }

@@ -28,7 +28,11 @@ def started_here() -> list[int]:
     """The servers that this process has started over pipes."""
     living = [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
     commands = {one.pid: " ".join(one.cmdline()) for one in living}
-    return [pid for pid, line in commands.items() if f"{SERVER} http" not in line and (SERVER in line or ECHO in line)]
+    return [
+        pid
+        for pid, line in commands.items()
+        if f"{SERVER} http" not in line and (SERVER in line or ECHO in line)
+    ]
 
 
 @pytest.fixture(params=["stdio", "http"])
@@ -102,18 +106,22 @@ for line in sys.stdin:
 """
 
 
-async def test_pages_pings_and_noise_are_handled_and_our_environment_stays_ours(monkeypatch: Any) -> None:
+async def test_pages_pings_and_noise_are_handled_and_our_environment_stays_ours(
+    monkeypatch: Any,
+) -> None:
     monkeypatch.setenv("HOST_SECRET", "leaked")
-    session = await McpServer(name="echo", command=sys.executable, args=["-c", ECHO], env={"GIVEN": "given"}).open(
-        TASK, None
-    )
+    session = await McpServer(
+        name="echo", command=sys.executable, args=["-c", ECHO], env={"GIVEN": "given"}
+    ).open(TASK, None)
     assert [tool.name for tool in await session.tools()] == ["one", "two"]
     assert (await session.call("one", {}, 10)).content == "[image image/png]\nnonegivenTrue"
     await session.close()
 
 
 async def test_a_server_that_dies_is_a_failure_of_the_harness_with_its_last_words() -> None:
-    session = await McpServer(name="echo", command=sys.executable, args=["-c", ECHO]).open(TASK, None)
+    session = await McpServer(name="echo", command=sys.executable, args=["-c", ECHO]).open(
+        TASK, None
+    )
     with pytest.raises(TransportError, match="out of ideas"):
         await session.call("die", {}, 10)
     await session.close()
@@ -123,7 +131,12 @@ async def test_a_server_that_dies_is_a_failure_of_the_harness_with_its_last_word
     ("source", "said"),
     [
         (McpServer(name="x", command="/no/such/program"), "does not start"),
-        (McpServer(name="x", command=sys.executable, args=["-c", "raise SystemExit('no config')"]), "no config"),
+        (
+            McpServer(
+                name="x", command=sys.executable, args=["-c", "raise SystemExit('no config')"]
+            ),
+            "no config",
+        ),
         (McpServer(name="x", url="http://127.0.0.1:9/mcp"), "cannot be reached"),
     ],
 )
@@ -135,9 +148,13 @@ async def test_a_server_that_does_not_come_up_says_why(source: McpServer, said: 
 @pytest.mark.serial
 async def test_a_program_that_will_not_end_is_ended() -> None:
     stubborn = (
-        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ECHO + "\nwhile True: time.sleep(1)"
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        + ECHO
+        + "\nwhile True: time.sleep(1)"
     )
-    session = await McpServer(name="echo", command=sys.executable, args=["-c", stubborn]).open(TASK, None)
+    session = await McpServer(name="echo", command=sys.executable, args=["-c", stubborn]).open(
+        TASK, None
+    )
     [pid] = started_here()
     started = time.monotonic()
     await session.close()
@@ -156,7 +173,9 @@ async def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatc
 
 async def test_answers_beside_the_protocol_are_a_failure_of_the_harness() -> None:
     wrong = ECHO.replace('"content": content', '"content": 7')
-    session = await McpServer(name="echo", command=sys.executable, args=["-c", wrong]).open(TASK, None)
+    session = await McpServer(name="echo", command=sys.executable, args=["-c", wrong]).open(
+        TASK, None
+    )
     with pytest.raises(TransportError, match="does not keep to the protocol: content"):
         await session.call("one", {}, 10)
     await session.close()

@@ -26,13 +26,21 @@ async def run(tools: SandboxSession, command: str, timeout: float = 20.0) -> tup
 
 
 async def test_the_shell_lasts(tools: SandboxSession) -> None:
-    await run(tools, "x=5; export Y='a b\nc'; arr=(1 '3 4'); f() { echo \"f$1\"; }; mkdir 'd e'; cd 'd e'; code=9")
-    said, failed = await run(tools, 'pwd; echo "$x" "${arr[1]}" "$code"; f 9; bash -c \'echo "$Y"\'')
+    await run(
+        tools,
+        "x=5; export Y='a b\nc'; arr=(1 '3 4'); f() { echo \"f$1\"; }; mkdir 'd e'; cd 'd e'; code=9",
+    )
+    said, failed = await run(
+        tools, 'pwd; echo "$x" "${arr[1]}" "$code"; f 9; bash -c \'echo "$Y"\''
+    )
     assert (said, failed) == ("/workspace/d e\n5 3 4 9\nf9\na b\nc", False)
 
 
 async def test_exit_codes_heredocs_and_background_are_true(tools: SandboxSession) -> None:
-    assert await run(tools, "echo out; echo err >&2; false") == ("[exit code 1]\nout\nSTDERR:\nerr", True)
+    assert await run(tools, "echo out; echo err >&2; false") == (
+        "[exit code 1]\nout\nSTDERR:\nerr",
+        True,
+    )
     assert await run(tools, "cd /tmp; exit 7") == ("[exit code 7]\n(no output)", True)
     assert await run(tools, "pwd") == ("/tmp", False)
     assert await run(tools, "cat <<EOF\nhi\nEOF") == ("hi", False)
@@ -77,10 +85,14 @@ async def test_without_bash_the_directory_lasts(tools: SandboxSession) -> None:
     tools._launch = ["sh", "-c", sandbox._SH]
     assert await run(tools, "cd /tmp; exit 3") == ("[exit code 3]\n(no output)", True)
     assert await run(tools, "pwd") == ("/tmp", False)
-    assert (await tools.call("file_write", {"path": "r", "content": ""}, 20)).content == "Wrote 0 bytes to /tmp/r."
+    assert (
+        await tools.call("file_write", {"path": "r", "content": ""}, 20)
+    ).content == "Wrote 0 bytes to /tmp/r."
 
 
-async def test_files_are_written_where_the_shell_is_and_paths_are_never_code(tools: SandboxSession) -> None:
+async def test_files_are_written_where_the_shell_is_and_paths_are_never_code(
+    tools: SandboxSession,
+) -> None:
     await run(tools, "mkdir -p /tmp/w; cd /tmp/w")
     path = "a b/$(touch pwned); it's.txt"
     written = await tools.call("file_write", {"path": path, "content": "one\ntwo é\n"}, 20)
@@ -135,11 +147,15 @@ async def test_what_a_model_does_wrong_is_told_to_it(
 
 async def test_a_replacement_must_be_unambiguous_and_text(tools: SandboxSession) -> None:
     await run(tools, r"printf 'aa' > t; printf 'a\xff' > b")
-    twice = await tools.call("str_replace_editor", {"command": "str_replace", "path": "t", "old_str": "a"}, 20)
+    twice = await tools.call(
+        "str_replace_editor", {"command": "str_replace", "path": "t", "old_str": "a"}, 20
+    )
     assert twice.content == (
         "Found 2 occurrences of old_str in /workspace/t. It must occur exactly once; the file was not changed."
     )
-    binary = await tools.call("str_replace_editor", {"command": "str_replace", "path": "b", "old_str": "a"}, 20)
+    binary = await tools.call(
+        "str_replace_editor", {"command": "str_replace", "path": "b", "old_str": "a"}, 20
+    )
     assert "not valid UTF-8" in binary.content
     assert (await tools.call("file_read", {"path": "b"}, 20)).content == "a\ufffd"
 
@@ -150,7 +166,9 @@ async def test_what_is_written_goes_through_a_link_and_keeps_it(tools: SandboxSe
     assert await run(tools, "cat deep/t; readlink l") == ("newdeep/t", False)
 
 
-async def test_a_change_of_what_the_model_reads_is_another_question(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_of_what_the_model_reads_is_another_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from nemo_evaluator.solvers.tools import sandbox as module
 
     before = SandboxTools().describe()

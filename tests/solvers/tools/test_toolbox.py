@@ -54,7 +54,11 @@ async def _say(box: Toolbox, name: str, **arguments: Any) -> str:
 
 
 async def test_calls_go_to_their_source_and_equal_names_are_told_apart() -> None:
-    box = await _box(Session("sandbox", "bash"), Session("gym", "search", "bash"), Session("gym", "bash", "a/b c"))
+    box = await _box(
+        Session("sandbox", "bash"),
+        Session("gym", "search", "bash"),
+        Session("gym", "bash", "a/b c"),
+    )
     assert _names(box) == ["bash", "search", "gym_bash", "gym_bash_2", "a_b_c"]
     assert await _say(box, "bash") == "sandbox.bash{}"
     assert await _say(box, "gym_bash") == "gym.bash{}"
@@ -63,10 +67,18 @@ async def test_calls_go_to_their_source_and_equal_names_are_told_apart() -> None
 
 async def test_a_problems_own_definitions_are_shown_and_routed() -> None:
     wanted = [
-        {"type": "function", "name": "search", "description": "own", "parameters": SCHEMA, "strict": True},
+        {
+            "type": "function",
+            "name": "search",
+            "description": "own",
+            "parameters": SCHEMA,
+            "strict": True,
+        },
         {"type": "function", "function": {"name": "bash", "parameters": SCHEMA}},
     ]
-    box = await _box(Session("sandbox", "bash", "file_read"), Session("gym", "search"), wanted=wanted)
+    box = await _box(
+        Session("sandbox", "bash", "file_read"), Session("gym", "search"), wanted=wanted
+    )
     assert _names(box) == ["search", "bash"]
     assert box.definitions[0]["function"]["description"] == "own"
     assert await _say(box, "search") == "gym.search{}"
@@ -87,15 +99,24 @@ async def test_a_tool_that_was_made_up_is_answered() -> None:
 
 async def test_arguments_that_are_no_object_are_answered_unless_raw_is_a_parameter() -> None:
     box = await _box(Session("sandbox", "bash"))
-    assert await _say(box, "bash", raw='{"x": oops') == 'The arguments are not a valid JSON object: {"x": oops'
+    assert (
+        await _say(box, "bash", raw='{"x": oops')
+        == 'The arguments are not a valid JSON object: {"x": oops'
+    )
     assert await _say(box, "bash", raw="a", x="b") == "sandbox.bash{'raw': 'a', 'x': 'b'}"
 
 
 @pytest.mark.serial
 async def test_calls_of_a_turn_run_side_by_side_and_answers_keep_their_order() -> None:
-    box = await _box(Session("a", "one", pause=0.2), Session("b", "two", pause=0.05), Session("c", "three", pause=0.2))
+    box = await _box(
+        Session("a", "one", pause=0.2),
+        Session("b", "two", pause=0.05),
+        Session("c", "three", pause=0.2),
+    )
     started = time.perf_counter()
-    outcomes = await box.run([ToolCallInfo(name, name, {}) for name in ("one", "two", "three", "one")])
+    outcomes = await box.run(
+        [ToolCallInfo(name, name, {}) for name in ("one", "two", "three", "one")]
+    )
     assert time.perf_counter() - started < 0.5
     assert [outcome.name for outcome in outcomes] == ["one", "two", "three", "one"]
     assert [outcome.source for outcome in outcomes] == ["a", "b", "c", "a"]
@@ -117,5 +138,7 @@ async def test_no_tools_at_all_is_an_error() -> None:
 
 def test_head_and_tail_are_kept() -> None:
     assert truncate("abc", 3) == "abc"
-    assert truncate("a" * 5 + "m" * 90 + "z" * 5, 9) == "aaaaa\n\n... [truncated 91 chars] ...\n\nzzzz"
+    assert (
+        truncate("a" * 5 + "m" * 90 + "z" * 5, 9) == "aaaaa\n\n... [truncated 91 chars] ...\n\nzzzz"
+    )
     assert truncate("abcdef", 1) == "a\n\n... [truncated 5 chars] ...\n\n"

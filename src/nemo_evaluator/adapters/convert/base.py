@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from nemo_evaluator.adapters._streams import DONE, encode_event
 from nemo_evaluator.core.json_coerce import as_dict
@@ -46,38 +46,60 @@ class _TextTranslator(Translator):
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
         if not chunk.get("error"):
             choice, delta = first_choice(chunk)
-            text = {"index": 0, "text": delta.get("content") or "", "finish_reason": choice.get("finish_reason")}
-            chunk = {**chunk, "object": "text_completion", "choices": [text] if chunk.get("choices") else []}
+            text = {
+                "index": 0,
+                "text": delta.get("content") or "",
+                "finish_reason": choice.get("finish_reason"),
+            }
+            chunk = {
+                **chunk,
+                "object": "text_completion",
+                "choices": [text] if chunk.get("choices") else [],
+            }
         yield encode_event(chunk)
 
 
 def _text_to_chat(body: JsonDict) -> JsonDict:
     """A text-completion request as a chat request: the prompt is what the user says."""
     prompt = body.get("prompt")
-    text = prompt if isinstance(prompt, str) else "\n".join(map(str, prompt or ()))
+    if isinstance(prompt, str):
+        text = prompt
+    else:
+        text = "\n".join(map(str, prompt or ()))
     return {**without(body, "prompt"), "messages": [{"role": "user", "content": text}]}
 
 
 def _text_from_chat(body: JsonDict) -> JsonDict:
     """A chat answer as a text completion."""
-    texts = [((choice.get("message") or {}).get("content") or "", choice) for choice in body.get("choices") or ()]
+    texts: list[tuple[Any | str, Any]] = []
+    for choice in body.get("choices") or ():
+        texts.append(((choice.get("message") or {}).get("content") or "", choice))
     choices = [{**_head(choice), "text": text, "logprobs": None} for text, choice in texts]
     return {**body, "object": "text_completion", "choices": choices}
 
 
 def _text_request(chat: JsonDict) -> JsonDict:
     """A chat request for a service that only completes texts."""
-    return {**without(chat, "messages", "tools", "tool_choice"), "prompt": prompt_of(chat.get("messages") or [])}
+    return {
+        **without(chat, "messages", "tools", "tool_choice"),
+        "prompt": prompt_of(chat.get("messages") or []),
+    }
 
 
 def _text_answer(body: JsonDict) -> JsonDict:
     """A text completion as a chat answer."""
     given = body.get("choices") or ()
-    choices = [{**_head(one), "message": {"role": "assistant", "content": one.get("text") or ""}} for one in given]
+    choices: list[dict[str, Any]] = []
+    for one in given:
+        choices.append(
+            {**_head(one), "message": {"role": "assistant", "content": one.get("text") or ""}}
+        )
     return {**body, "object": "chat.completion", "choices": choices}
 
 
-TEXT: Final = Speech(_text_to_chat, _text_from_chat, _TextTranslator, _text_request, _text_answer)
+TEXT: Final = Speech(
+    _text_to_chat, _text_from_chat, _TextTranslator, request=_text_request, answer=_text_answer
+)
 
 
 def _head(choice: JsonDict) -> JsonDict:

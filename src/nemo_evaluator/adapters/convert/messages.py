@@ -26,44 +26,62 @@ class _MessagesTranslator(Translator):
     """Chat chunks to Messages events: one content block at a time."""
 
     def __init__(self) -> None:
-        self._begun, self._index = False, -1
+        self._begun = False
+        self._index = -1
         self._block: tuple[str, int] | None = None
         self._stop = "end_turn"
         self._usage: Any = None
 
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
         if chunk.get("error"):
-            yield named_event("error", error={"type": "api_error", "message": error_in(chunk).get("message", "")})
+            yield named_event(
+                "error", error={"type": "api_error", "message": error_in(chunk).get("message", "")}
+            )
             return
         yield from self._begin(chunk)
         self._usage = chunk.get("usage") or self._usage
         choice, delta = first_choice(chunk)
-        if thought := thought_of(delta):
-            yield from self._open("thinking", 0, {"type": "thinking", "thinking": "", "signature": ""})
+        thought = thought_of(delta)
+        if thought:
+            yield from self._open(
+                "thinking", 0, {"type": "thinking", "thinking": "", "signature": ""}
+            )
             yield self._delta({"type": "thinking_delta", "thinking": thought})
         if delta.get("content"):
             yield from self._open("text", 0, {"type": "text", "text": ""})
             yield self._delta({"type": "text_delta", "text": delta["content"]})
         for call in delta.get("tool_calls") or ():
             function = call.get("function") or {}
-            head = {"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": {}}
+            head = {
+                "type": "tool_use",
+                "id": call.get("id"),
+                "name": function.get("name"),
+                "input": {},
+            }
             yield from self._open("tool_use", call.get("index", 0), head)
             if function.get("arguments"):
-                yield self._delta({"type": "input_json_delta", "partial_json": function["arguments"]})
+                yield self._delta(
+                    {"type": "input_json_delta", "partial_json": function["arguments"]}
+                )
         if choice.get("finish_reason"):
             self._stop = _stop(choice["finish_reason"])
 
     def end(self) -> Iterator[bytes]:
         yield from self._begin({})
         yield from self._close()
-        usage = _usage(self._usage) if self._usage else {"output_tokens": 0}
-        yield named_event("message_delta", delta={"stop_reason": self._stop, "stop_sequence": None}, usage=usage)
+        if self._usage:
+            usage: dict[str, Any] | dict[str, int] = _usage(self._usage)
+        else:
+            usage = {"output_tokens": 0}
+        yield named_event(
+            "message_delta", delta={"stop_reason": self._stop, "stop_sequence": None}, usage=usage
+        )
         yield named_event("message_stop")
 
     def _begin(self, chunk: JsonDict) -> Iterator[bytes]:
         if not self._begun:
             self._begun = True
-            yield named_event("message_start", message=_message(chunk, [], None, None))
+            yield named_event("message_start", message=_message(chunk, [], None, usage=None))
 
     def _open(self, kind: str, number: int, block: JsonDict) -> Iterator[bytes]:
         if self._block != (kind, number):
@@ -86,7 +104,10 @@ def _to_chat(body: JsonDict) -> JsonDict:
     messages: list[Message] = []
     system = body.get("system")
     if system:
-        text = system if isinstance(system, str) else "\n\n".join(str(part.get("text", "")) for part in system)
+        if isinstance(system, str):
+            text = system
+        else:
+            text = "\n\n".join(str(part.get("text", "")) for part in system)
         messages.append({"role": "system", "content": text})
     for message in body.get("messages") or ():
         messages.extend(_chat_messages(message))
@@ -99,27 +120,34 @@ def _to_chat(body: JsonDict) -> JsonDict:
     if isinstance(choice, dict):
         kind = choice.get("type")
         named = {"type": "function", "function": {"name": choice.get("name")}}
-        chat["tool_choice"] = named if kind == "tool" else {"any": "required"}.get(str(kind), kind)
+        if kind == "tool":
+            chat["tool_choice"] = named
+        else:
+            chat["tool_choice"] = {"any": "required"}.get(str(kind), kind)
     return chat
 
 
 def _from_chat(body: JsonDict) -> JsonDict:
     choice, message = first_choice(body)
     content: list[JsonDict] = []
-    if thought := thought_of(message):
+    thought = thought_of(message)
+    if thought:
         content.append({"type": "thinking", "thinking": thought, "signature": ""})
     if message.get("content"):
         content.append({"type": "text", "text": message["content"]})
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
         given = parse_arguments(function.get("arguments"))
-        content.append({"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": given})
-    return _message(body, content, _stop(choice.get("finish_reason")), body.get("usage"))
+        content.append(
+            {"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": given}
+        )
+    return _message(body, content, _stop(choice.get("finish_reason")), usage=body.get("usage"))
 
 
 def _chat_messages(message: Message) -> Iterable[Message]:
     """One message of the Messages API as chat messages: tool results become messages of their own."""
-    role, content = message.get("role"), message.get("content")
+    role = message.get("role")
+    content = message.get("content")
     if not isinstance(content, list):
         yield {"role": role, "content": content}
         return
@@ -130,16 +158,25 @@ def _chat_messages(message: Message) -> Iterable[Message]:
         if kind == "text":
             parts.append({"type": "text", "text": block.get("text", "")})
         elif kind == "image":
-            parts.append({"type": "image_url", "image_url": {"url": _image(block.get("source") or {})}})
+            parts.append(
+                {"type": "image_url", "image_url": {"url": _image(block.get("source") or {})}}
+            )
         elif kind == "tool_use":
             given = orjson.dumps(block.get("input") or {}).decode()
             calls.append(call_of(block.get("id"), block.get("name"), given))
         elif kind == "tool_result":
-            yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": text_of(block.get("content"))}
+            yield {
+                "role": "tool",
+                "tool_call_id": block.get("tool_use_id"),
+                "content": text_of(block.get("content")),
+            }
     if not parts and not calls:
         return
     only_text = all(part["type"] == "text" for part in parts)
-    said: Any = "\n".join(part["text"] for part in parts) if only_text else parts
+    if only_text:
+        said: Any = "\n".join(part["text"] for part in parts)
+    else:
+        said = parts
     yield {"role": role, "content": said or None, **({"tool_calls": calls} if calls else {})}
 
 
@@ -150,7 +187,10 @@ def _image(source: JsonDict) -> str:
 
 
 def _tool(tool: JsonDict) -> JsonDict:
-    function = {"name": tool.get("name"), "parameters": tool.get("input_schema") or {"type": "object"}}
+    function = {
+        "name": tool.get("name"),
+        "parameters": tool.get("input_schema") or {"type": "object"},
+    }
     if tool.get("description"):
         function["description"] = tool["description"]
     return {"type": "function", "function": function}
@@ -162,7 +202,10 @@ def _stop(reason: Any) -> str:
 
 def _usage(usage: Any) -> JsonDict:
     given = as_dict(usage)
-    return {"input_tokens": given.get("prompt_tokens") or 0, "output_tokens": given.get("completion_tokens") or 0}
+    return {
+        "input_tokens": given.get("prompt_tokens") or 0,
+        "output_tokens": given.get("completion_tokens") or 0,
+    }
 
 
 def _message(head: JsonDict, content: list[JsonDict], stop: str | None, usage: Any) -> JsonDict:

@@ -20,7 +20,17 @@ from nemo_evaluator.models.chat import call_of
 from nemo_evaluator.models.responses import chat_of_response, to_responses
 
 _OWN: Final = frozenset(
-    {"input", "instructions", "tools", "tool_choice", "text", "reasoning", "max_output_tokens", "store", "include"}
+    {
+        "input",
+        "instructions",
+        "tools",
+        "tool_choice",
+        "text",
+        "reasoning",
+        "max_output_tokens",
+        "store",
+        "include",
+    }
     | {"previous_response_id", "truncation", "background"}
 )
 
@@ -40,15 +50,18 @@ class _ResponsesTranslator(Translator):
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
         if chunk.get("error"):
             error = error_in(chunk)
-            yield self._event("error", code=error.get("code"), message=error.get("message", ""), param=None)
+            yield self._event(
+                "error", code=error.get("code"), message=error.get("message", ""), param=None
+            )
             return
         if self._head is None:
             self._head = chunk
-            begun = {**_response(chunk, [], None, None), "status": "in_progress"}
+            begun = {**_response(chunk, [], None, usage=None), "status": "in_progress"}
             yield self._event("response.created", response=begun)
         self._usage = chunk.get("usage") or self._usage
         choice, delta = first_choice(chunk)
-        if thought := thought_of(delta):
+        thought = thought_of(delta)
+        if thought:
             self._thoughts.append(thought)
         if delta.get("content"):
             yield from self._say(delta["content"])
@@ -61,18 +74,24 @@ class _ResponsesTranslator(Translator):
         if self._text:
             item = _message_item("".join(self._text))
             place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
-            yield self._event("response.output_text.done", **place, text="".join(self._text), logprobs=[])
+            yield self._event(
+                "response.output_text.done", **place, text="".join(self._text), logprobs=[]
+            )
             yield self._event("response.output_item.done", output_index=0, item=item)
             output.append(item)
         for call in self._calls.values():
             item = _call_item(call["id"], call["name"], "".join(call["arguments"]))
-            place = {"item_id": item["id"], "output_index": len(output), "arguments": item["arguments"]}
+            place = {
+                "item_id": item["id"],
+                "output_index": len(output),
+                "arguments": item["arguments"],
+            }
             yield self._event("response.function_call_arguments.done", name=item["name"], **place)
             yield self._event("response.output_item.done", output_index=len(output), item=item)
             output.append(item)
         if self._thoughts:
             output.insert(0, _thought_item("".join(self._thoughts)))
-        whole = _response(self._head or {}, output, self._finish, self._usage)
+        whole = _response(self._head or {}, output, self._finish, usage=self._usage)
         yield self._event(f"response.{whole['status']}", response=whole)
 
     def _say(self, text: str) -> Iterator[bytes]:
@@ -83,23 +102,33 @@ class _ResponsesTranslator(Translator):
             part = {"type": "output_text", "text": "", "annotations": []}
             yield self._event("response.content_part.added", **place, content_index=0, part=part)
         self._text.append(text)
-        yield self._event("response.output_text.delta", **place, content_index=0, delta=text, logprobs=[])
+        yield self._event(
+            "response.output_text.delta", **place, content_index=0, delta=text, logprobs=[]
+        )
 
     def _call(self, call: JsonDict) -> Iterator[bytes]:
-        number, function = call.get("index", 0), call.get("function") or {}
+        number = call.get("index", 0)
+        function = call.get("function") or {}
         index = number + (1 if self._text else 0)
         kept = self._calls.get(number)
         if kept is None:
-            kept = self._calls[number] = {"id": call.get("id"), "name": function.get("name"), "arguments": []}
+            kept = self._calls[number] = {
+                "id": call.get("id"),
+                "name": function.get("name"),
+                "arguments": [],
+            }
             item = {**_call_item(kept["id"], kept["name"], ""), "status": "in_progress"}
             yield self._event("response.output_item.added", output_index=index, item=item)
-        if piece := function.get("arguments"):
+        piece = function.get("arguments")
+        if piece:
             kept["arguments"].append(piece)
             place = {"item_id": f"fc_{kept['id']}", "output_index": index}
             yield self._event("response.function_call_arguments.delta", **place, delta=piece)
 
     def _event(self, kind: str, **fields: Any) -> bytes:
-        return encode_event({"type": kind, "sequence_number": next(self._numbers), **fields}, named=True)
+        return encode_event(
+            {"type": kind, "sequence_number": next(self._numbers), **fields}, named=True
+        )
 
 
 def _to_chat(body: JsonDict) -> JsonDict:
@@ -108,7 +137,10 @@ def _to_chat(body: JsonDict) -> JsonDict:
     if body.get("instructions"):
         messages.append({"role": "system", "content": body["instructions"]})
     given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
+    if isinstance(given, str):
+        items: list[dict[str, str] | Any] | Any = [{"role": "user", "content": given}]
+    else:
+        items = given or []
     for item in items:
         _add_item(messages, item)
     chat["messages"] = messages
@@ -125,7 +157,10 @@ def _to_chat(body: JsonDict) -> JsonDict:
     if isinstance(shape, dict) and shape.get("type") != "text":
         inner = {key: value for key, value in shape.items() if key != "type"}
         is_schema = shape.get("type") == "json_schema"
-        chat["response_format"] = {"type": "json_schema", "json_schema": inner} if is_schema else shape
+        if is_schema:
+            chat["response_format"] = {"type": "json_schema", "json_schema": inner}
+        else:
+            chat["response_format"] = shape
     effort = (body.get("reasoning") or {}).get("effort")
     if effort:
         chat["reasoning_effort"] = effort
@@ -135,14 +170,17 @@ def _to_chat(body: JsonDict) -> JsonDict:
 def _from_chat(body: JsonDict) -> JsonDict:
     choice, message = first_choice(body)
     output: list[JsonDict] = []
-    if thought := thought_of(message):
+    thought = thought_of(message)
+    if thought:
         output.append(_thought_item(thought))
     if message.get("content"):
         output.append(_message_item(str(message["content"])))
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
-        output.append(_call_item(call.get("id"), function.get("name"), function.get("arguments") or ""))
-    return _response(body, output, choice.get("finish_reason"), body.get("usage"))
+        output.append(
+            _call_item(call.get("id"), function.get("name"), function.get("arguments") or "")
+        )
+    return _response(body, output, choice.get("finish_reason"), usage=body.get("usage"))
 
 
 def _add_item(messages: list[Message], item: JsonDict) -> None:
@@ -155,7 +193,10 @@ def _add_item(messages: list[Message], item: JsonDict) -> None:
             messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
     elif kind == "function_call_output":
         output = item.get("output")
-        text = output if isinstance(output, str) else orjson.dumps(output).decode()
+        if isinstance(output, str):
+            text = output
+        else:
+            text = orjson.dumps(output).decode()
         messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": text})
     elif kind == "message":
         role = {"developer": "system"}.get(str(item.get("role")), item.get("role"))
@@ -180,7 +221,10 @@ def _content(content: Any) -> Any:
 def _tool(tool: JsonDict) -> JsonDict:
     if tool.get("type") != "function":
         return tool
-    return {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
+    return {
+        "type": "function",
+        "function": {key: value for key, value in tool.items() if key != "type"},
+    }
 
 
 def _thought_item(text: str) -> JsonDict:
@@ -189,7 +233,13 @@ def _thought_item(text: str) -> JsonDict:
 
 def _message_item(text: str) -> JsonDict:
     part = {"type": "output_text", "text": text, "annotations": []}
-    return {"type": "message", "id": "msg_0", "role": "assistant", "status": "completed", "content": [part]}
+    return {
+        "type": "message",
+        "id": "msg_0",
+        "role": "assistant",
+        "status": "completed",
+        "content": [part],
+    }
 
 
 def _call_item(call_id: Any, name: Any, arguments: str) -> JsonDict:
@@ -205,7 +255,8 @@ def _call_item(call_id: Any, name: Any, arguments: str) -> JsonDict:
 
 def _response(head: JsonDict, output: list[JsonDict], finish: Any, usage: Any) -> JsonDict:
     given = as_dict(usage)
-    prompt, made = given.get("prompt_tokens") or 0, given.get("completion_tokens") or 0
+    prompt = given.get("prompt_tokens") or 0
+    made = given.get("completion_tokens") or 0
     cut = finish == "length"
     return {
         "id": head.get("id", "resp"),
@@ -229,4 +280,6 @@ def _response(head: JsonDict, output: list[JsonDict], finish: Any, usage: Any) -
     }
 
 
-RESPONSES: Final = Speech(_to_chat, _from_chat, _ResponsesTranslator, to_responses, chat_of_response)
+RESPONSES: Final = Speech(
+    _to_chat, _from_chat, _ResponsesTranslator, request=to_responses, answer=chat_of_response
+)

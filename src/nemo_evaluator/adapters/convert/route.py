@@ -35,7 +35,9 @@ class Route:
         if self.speech is None:
             return body
         chat = self.speech.to_chat(body)
-        return SPEECH[self.path].request(chat if self.streams else without(chat, "stream", "stream_options"))
+        return SPEECH[self.path].request(
+            chat if self.streams else without(chat, "stream", "stream_options")
+        )
 
     @property
     def streams(self) -> bool:
@@ -44,7 +46,9 @@ class Route:
 
     def reply(self, body: JsonDict) -> JsonDict:
         """The answer as the asker reads it."""
-        return body if self.speech is None else self.speech.from_chat(SPEECH[self.path].answer(body))
+        if self.speech is None:
+            return body
+        return self.speech.from_chat(SPEECH[self.path].answer(body))
 
     def stream(self, stream: Stream) -> Stream:
         """The service's chat stream as the asker reads it."""
@@ -54,23 +58,35 @@ class Route:
 
     async def _translated(self, stream: Stream) -> AsyncIterator[bytes]:
         assert self.speech is not None
-        translator, parser = self.speech.translator(), EventParser()
+        translator = self.speech.translator()
+        parser = EventParser()
         async for data in stream:
-            if said := b"".join(event for chunk in parser.feed(data) for event in translator.feed(chunk)):
+            said = b"".join(
+                event for chunk in parser.feed(data) for event in translator.feed(chunk)
+            )
+            if said:
                 yield said
-        tail = [event for chunk in parser.finish() for event in translator.feed(chunk)]
+        tail: list[bytes] = []
+        for chunk in parser.finish():
+            for event in translator.feed(chunk):
+                tail.append(event)
         yield b"".join((*tail, *translator.end()))
 
     def replayed(self, body: JsonDict) -> bytes:
         """A whole answer of the service as the stream that the asker wanted."""
         assert self.speech is not None
-        translator, chat = self.speech.translator(), SPEECH[self.path].answer(body)
+        translator = self.speech.translator()
+        chat = SPEECH[self.path].answer(body)
         chunks = EventParser().feed(b"".join(replay("/chat/completions", chat, usage=True)))
-        return b"".join((*(event for chunk in chunks for event in translator.feed(chunk)), *translator.end()))
+        return b"".join(
+            (*(event for chunk in chunks for event in translator.feed(chunk)), *translator.end())
+        )
 
 
 def route_of(path: str, protocol: str) -> Route:
     """The route of a called path to a service; paths that are no protocol (embeddings, say) go as they are."""
     own = PATHS[protocol]
     speech = SPEECH.get(path)
-    return Route(path) if speech is None or path == own else Route(own, speech)
+    if speech is None or path == own:
+        return Route(path)
+    return Route(own, speech)

@@ -20,7 +20,16 @@ _NOTE = "cache_key"
 _SESSIONS = 4096
 # Fields that change how an answer is delivered or accounted for, not what it says.
 _DELIVERY: Final = frozenset(
-    {"stream", "stream_options", "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
+    {
+        "stream",
+        "stream_options",
+        "user",
+        "metadata",
+        "store",
+        "service_tier",
+        "safety_identifier",
+        "prompt_cache_key",
+    }
 )
 
 
@@ -39,7 +48,10 @@ class Interceptor(base.Interceptor):
     mode: Literal["read", "write", "off"] = "write"
 
     def __post_init__(self) -> None:
-        self._dir = Path(self.cache_dir).expanduser() if self.cache_dir else cache_folder()
+        if self.cache_dir:
+            self._dir = Path(self.cache_dir).expanduser()
+        else:
+            self._dir = cache_folder()
         self._store: AnswerStore | None = None
         self._extra: JsonDict = {}
         self._identity: Any = None
@@ -81,7 +93,8 @@ class Interceptor(base.Interceptor):
             await self._store.put(key, reply.body, model=str(request.body.get("model", "")))
 
     async def close(self) -> None:
-        store, self._store = self._store, None
+        store = self._store
+        self._store = None
         if store is not None:
             await store.close()
 

@@ -17,11 +17,17 @@ class Interceptor(base.Interceptor):
 
     async def on_request(self, request: ModelRequest) -> None:
         messages = messages_of(request)
-        places = [number for number, message in enumerate(messages or ()) if message.get("role") == "system"]
+        places: list[int] = []
+        for number, message in enumerate(messages or ()):
+            if message.get("role") == "system":
+                places.append(number)
         if not messages or not places or places == [0]:
             return
         texts = [text for number in places if (text := text_of(messages[number].get("content")))]
         others = [message for message in messages if message.get("role") != "system"]
-        head = [{"role": "system", "content": self.separator.join(texts)}] if texts else []
+        if texts:
+            head = [{"role": "system", "content": self.separator.join(texts)}]
+        else:
+            head = []
         put_messages(request, [*head, *others])
         self.requests_changed += 1

@@ -28,12 +28,20 @@ class Interceptor(base.Interceptor):
             if not isinstance(choice, dict):
                 continue
             if cap and choice.get("finish_reason") == "stop":
-                self._mend(choice, choice.get("usage") or (usage if len(choices) == 1 else None), cap)
+                self._mend(
+                    choice, choice.get("usage") or (usage if len(choices) == 1 else None), cap
+                )
             message = choice.get("message")
-            if isinstance(message, dict) and not message.get("content") and not message.get("tool_calls"):
+            if (
+                isinstance(message, dict)
+                and not message.get("content")
+                and not message.get("tool_calls")
+            ):
                 self.empty += 1
                 if self.empty == 1:
-                    base.log.warning("an answer is empty (finish_reason %s)", choice.get("finish_reason"))
+                    base.log.warning(
+                        "an answer is empty (finish_reason %s)", choice.get("finish_reason")
+                    )
 
     def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
         """Hold the last piece of a stream back until its usage is known, and mend it then."""
@@ -64,13 +72,20 @@ class Interceptor(base.Interceptor):
         if not isinstance(usage, dict):
             return
         details = usage.get("completion_tokens_details")
-        reasoning = details.get("reasoning_tokens") if isinstance(details, dict) else None
+        if isinstance(details, dict):
+            reasoning = details.get("reasoning_tokens")
+        else:
+            reasoning = None
         generated = max(_count(usage.get("completion_tokens")), _count(reasoning))
         if generated >= cap:
             choice["finish_reason"] = "length"
             self.mended += 1
             if self.mended == 1:
-                base.log.warning("an answer of %d tokens said stop at its limit of %d: taken as length", generated, cap)
+                base.log.warning(
+                    "an answer of %d tokens said stop at its limit of %d: taken as length",
+                    generated,
+                    cap,
+                )
 
 
 def _cap(body: JsonDict) -> int:
@@ -78,4 +93,6 @@ def _cap(body: JsonDict) -> int:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    return 0

@@ -55,11 +55,18 @@ class Interceptor(base.Observer):
         self._keep(request, request.body, {"status": None, "error": error.message})
 
     def stats(self) -> JsonDict:
-        return {"kept": self._log.written, "left_out": self._log.left_out, "statuses": dict(self._statuses)}
+        return {
+            "kept": self._log.written,
+            "left_out": self._log.left_out,
+            "statuses": dict(self._statuses),
+        }
 
     async def close(self) -> None:
         self._log.close()
-        lines = self._log.path.read_bytes().splitlines() if self._log.written else []
+        if self._log.written:
+            lines = self._log.path.read_bytes().splitlines()
+        else:
+            lines = []
         head = dumps({"metrics": dict(self._statuses), "left_out": self._log.left_out})[:-1]
         write_atomic(self._path, head + b',"pairs":[' + b",\n".join(lines) + b"]}\n")
         self._log.path.unlink(missing_ok=True)
@@ -76,4 +83,10 @@ class Interceptor(base.Observer):
 
 
 def _masked(headers: Mapping[str, str]) -> dict[str, str]:
-    return {n: MASK if any(word in n.lower() for word in _SECRET) else v for n, v in headers.items()}
+    mapping: dict[str, str] = {}
+    for n, v in headers.items():
+        if any(word in n.lower() for word in _SECRET):
+            mapping[n] = MASK
+        else:
+            mapping[n] = v
+    return mapping

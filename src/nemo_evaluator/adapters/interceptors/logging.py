@@ -26,13 +26,21 @@ class Interceptor(base.Observer):
     async def on_request(self, request: ModelRequest) -> None:
         self.requests += 1
         if self.max_requests is None or self.requests <= self.max_requests:
-            base.log.info("POST %s keys=%s%s", request.path, ",".join(request.body), self._show(request.body))
+            base.log.info(
+                "POST %s keys=%s%s", request.path, ",".join(request.body), self._show(request.body)
+            )
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         self.responses += 1
         within = self.max_responses is None or self.responses <= self.max_responses
         if within or (self.log_failed and not reply.ok):
-            base.log.info("%d %s %.0f ms%s", reply.status, request.path, reply.latency_ms, self._show(reply.body))
+            base.log.info(
+                "%d %s %.0f ms%s",
+                reply.status,
+                request.path,
+                reply.latency_ms,
+                self._show(reply.body),
+            )
 
     async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
         if self.log_failed:

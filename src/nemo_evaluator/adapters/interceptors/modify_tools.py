@@ -20,7 +20,8 @@ class Interceptor(base.Interceptor):
     def __post_init__(self) -> None:
         if not self.strip_properties and not self.add_properties:
             raise UsageError(
-                "interceptor 'modify_tools' does nothing", hint="give strip_properties or add_properties, or remove it"
+                "interceptor 'modify_tools' does nothing",
+                hint="give strip_properties or add_properties, or remove it",
             )
         self._strip = frozenset(self.strip_properties or ())
         self._add = dict(self.add_properties or {})
@@ -40,7 +41,10 @@ class Interceptor(base.Interceptor):
 
     def _function(self, function: JsonDict) -> JsonDict:
         parameters = function.get("parameters")
-        properties = parameters.get("properties") if isinstance(parameters, dict) else None
+        if isinstance(parameters, dict):
+            properties = parameters.get("properties")
+        else:
+            properties = None
         if not isinstance(parameters, dict) or not isinstance(properties, dict):
             return function
         kept = {name: schema for name, schema in properties.items() if name not in self._strip}

@@ -10,7 +10,17 @@ from nemo_evaluator.models.types import ModelRequest
 
 # What the asker says is not a parameter, however its keys are called.
 _CONTENT: Final = frozenset(
-    {"messages", "prompt", "input", "instructions", "tools", "functions", "response_format", "text", "system"}
+    {
+        "messages",
+        "prompt",
+        "input",
+        "instructions",
+        "tools",
+        "functions",
+        "response_format",
+        "text",
+        "system",
+    }
 )
 _HOP: Final = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 
@@ -32,15 +42,25 @@ class Interceptor(base.Interceptor):
         self._add = dict(self.params_to_add or {})
         self._rename = dict(self.params_to_rename or {})
         self._named = self._remove | frozenset(self._rename)
-        self._headers_add = {n: str(v) for n, v in (self.headers_to_add or {}).items() if n.lower() not in _HOP}
+        headers_add: dict[str, str] = {}
+        for n, v in (self.headers_to_add or {}).items():
+            if n.lower() not in _HOP:
+                headers_add[n] = str(v)
+        self._headers_add = headers_add
         self._headers_remove = frozenset(name.lower() for name in self.headers_to_remove or ())
-        self._headers_rename = {old.lower(): new for old, new in (self.headers_to_rename or {}).items()}
+        headers_rename: dict[str, str] = {}
+        for old, new in (self.headers_to_rename or {}).items():
+            headers_rename[old.lower()] = new
+        self._headers_rename = headers_rename
 
     async def on_request(self, request: ModelRequest) -> None:
         body = request.body
         if self._remove or self._rename:
             body = self._reshape(body)
-        request.body = deep_merge(body, self._add) if self._add else body
+        if self._add:
+            request.body = deep_merge(body, self._add)
+        else:
+            request.body = body
         if self._headers_add or self._headers_remove or self._headers_rename:
             request.headers = self._headers(request.headers)
 
@@ -51,7 +71,10 @@ class Interceptor(base.Interceptor):
         for key, item in value.items():
             if key in self._remove:
                 continue
-            inner = self._reshape(item) if isinstance(item, dict) and key not in _CONTENT else item
+            if isinstance(item, dict) and key not in _CONTENT:
+                inner: dict[str, Any] | Any = self._reshape(item)
+            else:
+                inner = item
             changed[self._rename.get(key, key)] = inner
         return changed
 

@@ -30,7 +30,10 @@ class Interceptor(base.Interceptor):
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         for choice in reply.body.get("choices") or ():
-            message = choice.get("message") if isinstance(choice, dict) else None
+            if isinstance(choice, dict):
+                message = choice.get("message")
+            else:
+                message = None
             if not isinstance(message, dict):
                 continue
             self._answers += 1
@@ -47,11 +50,14 @@ class Interceptor(base.Interceptor):
             message["reasoning_content"] = message.pop("reasoning")
             return
         content = message.get("content")
-        if not isinstance(content, str) or (self.end_token not in content and self.start_token not in content):
+        if not isinstance(content, str) or (
+            self.end_token not in content and self.start_token not in content
+        ):
             return
         rest, reasoning = split_think(content, self.start_token, self.end_token)
         if reasoning is not None:
-            message["content"], message["reasoning_content"] = rest, reasoning
+            message["content"] = rest
+            message["reasoning_content"] = reasoning
         elif content.lstrip().startswith(self.start_token):
             self._unfinished += 1
             if not self.include_if_not_finished:
@@ -67,7 +73,9 @@ class Interceptor(base.Interceptor):
             if delta.get("reasoning") and not delta.get("reasoning_content"):
                 delta["reasoning_content"] = delta.pop("reasoning")
             states: dict[Any, _Tags] = request.notes.setdefault("reasoning", {})
-            tags = states.setdefault(choice.get("index", 0), _Tags(self.start_token, self.end_token))
+            tags = states.setdefault(
+                choice.get("index", 0), _Tags(self.start_token, self.end_token)
+            )
             content = delta.get("content")
             if isinstance(content, str) and content:
                 said, thought = tags.feed(content)
@@ -83,7 +91,10 @@ class Interceptor(base.Interceptor):
         return (event,)
 
     def stats(self) -> JsonDict:
-        mean = round(self._words / self._reasoned, 1) if self._reasoned else None
+        if self._reasoned:
+            mean: float | None = round(self._words / self._reasoned, 1)
+        else:
+            mean = None
         return {
             "answers": self._answers,
             "with_reasoning": self._reasoned,
@@ -100,7 +111,8 @@ class _Tags:
     """Follows a leading block through the pieces of a stream, holding back what may be half a token."""
 
     def __init__(self, start: str, end: str) -> None:
-        self._start, self._end = start, end
+        self._start = start
+        self._end = end
         self._state = "before"
         self._blank: list[str] = []
         self._held = ""
@@ -117,28 +129,38 @@ class _Tags:
         self._held += text
         if self._state == "before":
             if self._held.startswith(self._start):
-                self._state, self._held = "inside", self._held[len(self._start) :].lstrip()
+                self._state = "inside"
+                self._held = self._held[len(self._start) :].lstrip()
             elif self._start.startswith(self._held):
                 return "", ""
             else:
                 held = "".join((*self._blank, self._held))
-                self._state, self._held = "after", ""
+                self._state = "after"
+                self._held = ""
                 return held, ""
         at = self._held.find(self._end)
         if at >= 0:
-            thought, rest = self._held[:at], self._held[at + len(self._end) :]
-            self._state, self._held = "after", ""
+            thought = self._held[:at]
+            rest = self._held[at + len(self._end) :]
+            self._state = "after"
+            self._held = ""
             return rest.lstrip(), thought
         safe = len(self._held) - len(self._end) + 1
         if safe <= 0:
             return "", ""
-        thought, self._held = self._held[:safe], self._held[safe:]
+        thought = self._held[:safe]
+        self._held = self._held[safe:]
         return "", thought
 
     def flush(self) -> tuple[str, str]:
         """What was held back: it was no token after all."""
-        held, self._held = self._held, ""
+        held = self._held
+        self._held = ""
         if self._state == "inside":
             return "", held
-        blank, self._blank = "".join(self._blank) if self._state == "before" else "", []
+        if self._state == "before":
+            blank = "".join(self._blank)
+        else:
+            blank = ""
+        self._blank = []
         return blank + held, ""

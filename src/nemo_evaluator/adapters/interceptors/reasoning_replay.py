@@ -48,11 +48,16 @@ class Interceptor(base.Observer):
     def _filled(self, request: ModelRequest, message: Message) -> Message:
         if message.get("role") != "assistant":
             return message
-        found = next((self._kept[key] for key in _keys(request, message) if key in self._kept), None)
+        found = next(
+            (self._kept[key] for key in _keys(request, message) if key in self._kept), None
+        )
         if found is None:
             self.misses += 1
             if self.log_misses:
-                base.log.info("no reasoning remembered for an assistant message of session %s", request.session)
+                base.log.info(
+                    "no reasoning remembered for an assistant message of session %s",
+                    request.session,
+                )
             return message
         self.hits += 1
         filled = dict(message)
@@ -69,14 +74,22 @@ class Interceptor(base.Observer):
             if text_of(content).lstrip().startswith(self.tag_open):
                 return content
             return [{"type": "text", "text": head}, *content]
-        text = content if isinstance(content, str) else ""
-        return text if text.lstrip().startswith(self.tag_open) else head + text
+        if isinstance(content, str):
+            text = content
+        else:
+            text = ""
+        if text.lstrip().startswith(self.tag_open):
+            return text
+        return head + text
 
 
 def _keys(request: ModelRequest, message: Message) -> list[str]:
     session = request.session or ""
     calls = message.get("tool_calls") or ()
-    ids = [f"{session}|c:{call['id']}" for call in calls if isinstance(call, dict) and call.get("id")]
+    ids: list[str] = []
+    for call in calls:
+        if isinstance(call, dict) and call.get("id"):
+            ids.append(f"{session}|c:{call['id']}")
     if ids:
         return ids
     start = text_of(message.get("content"))[:256]

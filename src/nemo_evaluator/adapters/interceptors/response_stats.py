@@ -23,27 +23,43 @@ class Interceptor(base.Observer):
     stats_path: str | None = None
 
     def __post_init__(self) -> None:
-        self._path = Path(self.stats_path) if self.stats_path else None
-        old: JsonDict = read_json(self._path) if self._path is not None and self._path.is_file() else {}
-        self._count, self._tokens = int(old.get("count", 0)), int(old.get("total_tokens", 0))
-        self._latency, self._longest = float(old.get("latency_ms_sum", 0.0)), float(old.get("max_latency_ms", 0.0))
-        self._statuses = Counter({int(status): int(count) for status, count in old.get("statuses", {}).items()})
+        if self.stats_path:
+            self._path: Path | None = Path(self.stats_path)
+        else:
+            self._path = None
+        if self._path is not None and self._path.is_file():
+            old: JsonDict = read_json(self._path)
+        else:
+            old = {}
+        self._count = int(old.get("count", 0))
+        self._tokens = int(old.get("total_tokens", 0))
+        self._latency = float(old.get("latency_ms_sum", 0.0))
+        self._longest = float(old.get("max_latency_ms", 0.0))
+        self._statuses = Counter(
+            {int(status): int(count) for status, count in old.get("statuses", {}).items()}
+        )
         self._finishes: Counter[str] = Counter(old.get("finish_reasons", {}))
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         self._count += 1
         usage = reply.body.get("usage")
         if usage:
-            total = usage.get("total_tokens") if isinstance(usage, dict) else None
+            if isinstance(usage, dict):
+                total = usage.get("total_tokens")
+            else:
+                total = None
             self._tokens += total if total.__class__ is int else usage_of(reply.body).total or 0
         self._latency += reply.latency_ms
         self._longest = max(self._longest, reply.latency_ms)
         self._statuses[reply.status] += 1
-        if reason := finish_reason_of(reply.body):
+        reason = finish_reason_of(reply.body)
+        if reason:
             self._finishes[reason] += 1
         if self._count % self.every == 0:
             mean = self._latency / self._count
-            base.log.info("%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean)
+            base.log.info(
+                "%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean
+            )
             await self.close()
 
     def stats(self) -> JsonDict:

@@ -16,5 +16,9 @@ class Interceptor(base.Interceptor):
 
     async def on_request(self, request: ModelRequest) -> None:
         request.whole = True
-        if self.request and request.body.get("stream") is not True and not request.path.endswith("/embeddings"):
+        if (
+            self.request
+            and request.body.get("stream") is not True
+            and not request.path.endswith("/embeddings")
+        ):
             request.body = {**request.body, "stream": True}

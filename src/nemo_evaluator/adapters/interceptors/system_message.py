@@ -1,7 +1,7 @@
 """``system_message``: puts a system message into every request."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_of, put_messages
@@ -31,10 +31,17 @@ class Interceptor(base.Interceptor):
         else:
             put_messages(request, [message, *(m for m in messages if m.get("role") != "system")])
             if "instructions" in request.body:
-                request.body = {key: value for key, value in request.body.items() if key != "instructions"}
+                body: dict[str, Any] = {}
+                for key, value in request.body.items():
+                    if key != "instructions":
+                        body[key] = value
+                request.body = body
 
     def _to_prompt(self, request: ModelRequest) -> None:
         prompt = request.body.get("prompt")
         if isinstance(prompt, str):
-            parts = (prompt, self.system_message) if self.strategy == "append" else (self.system_message, prompt)
+            if self.strategy == "append":
+                parts: tuple[str, str] = (prompt, self.system_message)
+            else:
+                parts = (self.system_message, prompt)
             request.body = {**request.body, "prompt": "\n\n".join(parts)}

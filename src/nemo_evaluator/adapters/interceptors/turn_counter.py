@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from logging import INFO
 from time import monotonic
-from typing import Literal
+from typing import Any, Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_of, put_messages, text_of
@@ -39,7 +39,10 @@ class Interceptor(base.Interceptor):
     interval: Positive = 1
 
     def __post_init__(self) -> None:
-        self._speaks_from = 0.8 * (self.max_turns or 0) if self.trigger == "threshold" else 0.0
+        if self.trigger == "threshold":
+            self._speaks_from: float = 0.8 * (self.max_turns or 0)
+        else:
+            self._speaks_from = 0.0
         self._sessions: dict[str, _Session] = {}
         self._swept = monotonic()
 
@@ -55,12 +58,20 @@ class Interceptor(base.Interceptor):
         if now - self._swept > _SWEEP:
             self._sweep(now)
         if session.turns % self.every == 0 and base.log.isEnabledFor(INFO):
-            base.log.info("session %s: turn %d%s", key, session.turns, f"/{self.max_turns}" if self.max_turns else "")
+            base.log.info(
+                "session %s: turn %d%s",
+                key,
+                session.turns,
+                f"/{self.max_turns}" if self.max_turns else "",
+            )
         if self.max_turns is None or session.turns < self._speaks_from:
             return
         if session.turns > self.max_turns:
             self._ended += 1
-            raise BudgetError(f"Turn budget exhausted: {session.turns - 1}/{self.max_turns} turns used", status=429)
+            raise BudgetError(
+                f"Turn budget exhausted: {session.turns - 1}/{self.max_turns} turns used",
+                status=429,
+            )
         note = self._reminder(session.turns, self.max_turns)
         if note is not None:
             self._remind(request, note)
@@ -78,15 +89,22 @@ class Interceptor(base.Interceptor):
         bounded, requests of outside agents count together: a first message is theirs to change."""
         if self.max_turns is not None and OUTSIDE in request.notes:
             return "outside"
-        said = [message for message in messages_of(request) or () if message.get("role") != "system"]
-        return hashlib.sha256(text_of(said[0].get("content")).encode()).hexdigest()[:8] if said else "unknown"
+        said: list[dict[str, Any]] = []
+        for message in messages_of(request) or ():
+            if message.get("role") != "system":
+                said.append(message)
+        if said:
+            return hashlib.sha256(text_of(said[0].get("content")).encode()).hexdigest()[:8]
+        return "unknown"
 
     def _reminder(self, turn: int, most: int) -> str | None:
         left = most - turn
         if self.trigger == "periodic":
             if turn % self.interval:
                 return None
-            return f"ENVIRONMENT REMINDER: turn {turn}/{most}, {left} turns left to complete the task."
+            return (
+                f"ENVIRONMENT REMINDER: turn {turn}/{most}, {left} turns left to complete the task."
+            )
         if turn >= 0.95 * most:
             return f"Turn {turn}/{most}: {left} turns remain. Give your final answer now."
         if turn >= 0.80 * most:

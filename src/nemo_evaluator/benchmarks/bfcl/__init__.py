@@ -15,9 +15,7 @@ from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.datasets import MappedRows, Rows, open_rows
 from nemo_evaluator.scoring import Score, ScorerInput, strip_reasoning
 
-BASE: Final = (
-    "https://raw.githubusercontent.com/ShishirPatil/gorilla/main/berkeley-function-call-leaderboard/bfcl_eval/data"
-)
+BASE: Final = "https://raw.githubusercontent.com/ShishirPatil/gorilla/main/berkeley-function-call-leaderboard/bfcl_eval/data"
 _OWN: Final = declared("bfcl")["own"]
 CATEGORIES: Final = tuple(_OWN["categories"])
 
@@ -29,15 +27,21 @@ def has_answers(category: str) -> bool:
 
 def dataset(categories: str | Sequence[str]) -> Rows:
     """The problems of some categories with their accepted calls."""
-    return chained(categories, _one, "bfcl has no category", CATEGORIES)
+    return chained(categories, _one, "bfcl has no category", known=CATEGORIES)
 
 
 def _one(category: str) -> Rows:
     questions = open_rows(f"{BASE}/BFCL_v4_{category}.json")
-    answers = open_rows(f"{BASE}/possible_answer/BFCL_v4_{category}.json") if has_answers(category) else None
+    if has_answers(category):
+        answers: Rows | None = open_rows(f"{BASE}/possible_answer/BFCL_v4_{category}.json")
+    else:
+        answers = None
 
     def joined(row: JsonDict, idx: int) -> JsonDict:
-        accepted = {"id": row["id"], "ground_truth": []} if answers is None else answers[idx]
+        if answers is None:
+            accepted = {"id": row["id"], "ground_truth": []}
+        else:
+            accepted = answers[idx]
         if accepted["id"] != row["id"]:
             raise SeedError(f"bfcl {category}: the answer of {row['id']} is not in its place")
         return {**row, "ground_truth": accepted["ground_truth"], "category": category}
@@ -56,7 +60,11 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
         prompt=asked[-1]["content"],
         expected_answer=orjson.dumps(row["ground_truth"]).decode(),
         messages=[{"role": "system", "content": system}, *asked],
-        metadata={"source": "byob", "benchmark": "bfcl", **kept(row, "id", "category", "function", "ground_truth")},
+        metadata={
+            "source": "byob",
+            "benchmark": "bfcl",
+            **kept(row, "id", "category", "function", "ground_truth"),
+        },
         shown=frozenset({"function", "ground_truth"}),
     )
 
@@ -69,14 +77,26 @@ def bfcl(sample: ScorerInput) -> Score:
     category = sample.metadata["category"]
     if not has_answers(category):
         right = bool(calls) != category.endswith("irrelevance")
-        return {"correct": right, "extracted": _shown(calls) if calls else "[]", "calls": len(calls or [])}
+        return {
+            "correct": right,
+            "extracted": _shown(calls) if calls else "[]",
+            "calls": len(calls or []),
+        }
     if calls is None:
         return {"correct": False, "extracted": None, "unparsed": True}
-    problem = mismatch(calls, sample.metadata["ground_truth"], sample.metadata["function"], LANGUAGES.get(category))
+    problem = mismatch(
+        calls,
+        sample.metadata["ground_truth"],
+        sample.metadata["function"],
+        language=LANGUAGES.get(category),
+    )
     score: Score = {"correct": problem is None, "extracted": _shown(calls), "calls": len(calls)}
     return score if problem is None else {**score, "mismatch": problem}
 
 
 def _shown(calls: Sequence[Call]) -> str:
-    texts = (f"{call.name}({', '.join(f'{key}={value!r}' for key, value in call.arguments.items())})" for call in calls)
+    texts = (
+        f"{call.name}({', '.join(f'{key}={value!r}' for key, value in call.arguments.items())})"
+        for call in calls
+    )
     return f"[{', '.join(texts)}]"[:500]

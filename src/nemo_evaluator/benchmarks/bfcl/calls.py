@@ -46,7 +46,11 @@ def parse_calls(response: str, functions: list[JsonDict]) -> list[Call] | None:
         found = [_from_json(body) for body in tagged]
         return [call for calls in found if calls for call in calls] or None
     # Blocks, the whole, a list inside prose, then single lines, the last first.
-    listed = [text[text.find("[") : text.rfind("]") + 1]] if 0 <= text.find("[") < text.rfind("]") else []
+    listed = (
+        [text[text.find("[") : text.rfind("]") + 1]]
+        if 0 <= text.find("[") < text.rfind("]")
+        else []
+    )
     lines = [line for line in reversed(text.splitlines()[-_MOST_LINES:]) if line.strip()]
     candidates = [*reversed(_FENCE.findall(text)), text, *listed, *lines]
     for candidate in candidates:
@@ -56,7 +60,9 @@ def parse_calls(response: str, functions: list[JsonDict]) -> list[Call] | None:
                 return calls
     # Java and JavaScript have literals that are no Python: 100L, new int[]{1, 2}, {key: value}, x => y.
     names = {function["name"] for function in functions}
-    return next((calls for text in candidates if (calls := _from_source(text.strip(), names))), None)
+    return next(
+        (calls for text in candidates if (calls := _from_source(text.strip(), names))), None
+    )
 
 
 def _tagged(text: str) -> Iterator[str]:
@@ -76,7 +82,11 @@ def _from_json(text: str) -> list[Call] | None:
         return None
     items = value if isinstance(value, list) else [value]
     calls = [_json_call(item) for item in items]
-    return None if any(call is None for call in calls) else [call for call in calls if call is not None]
+    return (
+        None
+        if any(call is None for call in calls)
+        else [call for call in calls if call is not None]
+    )
 
 
 def _json_call(item: Any) -> Call | None:
@@ -85,7 +95,13 @@ def _json_call(item: Any) -> Call | None:
     inner = item.get("function")
     if isinstance(inner, dict):
         item = inner
-    name = item.get("name") if isinstance(item.get("name"), str) else inner if isinstance(inner, str) else None
+    name = (
+        item.get("name")
+        if isinstance(item.get("name"), str)
+        else inner
+        if isinstance(inner, str)
+        else None
+    )
     arguments = item.get("arguments", item.get("parameters", item.get("args")))
     if name is None and len(item) == 1:
         name, arguments = next(iter(item.items()))
@@ -94,7 +110,9 @@ def _json_call(item: Any) -> Call | None:
             arguments = orjson.loads(arguments)
         except orjson.JSONDecodeError:
             return None
-    if not isinstance(name, str) or not isinstance(arguments if arguments is not None else {}, dict):
+    if not isinstance(name, str) or not isinstance(
+        arguments if arguments is not None else {}, dict
+    ):
         return None
     return Call(name, arguments or {})
 
@@ -116,7 +134,11 @@ def _from_source(text: str, names: set[str]) -> list[Call] | None:
             else:  # the comma of HashMap<String, Object>
                 pairs[-1] += f", {piece}"
         arguments = (pair.partition("=") for pair in pairs)
-        calls.append(Call(head.strip(), {key.strip(): unquoted(value.strip()) for key, _, value in arguments}))
+        calls.append(
+            Call(
+                head.strip(), {key.strip(): unquoted(value.strip()) for key, _, value in arguments}
+            )
+        )
     return calls
 
 
@@ -125,12 +147,23 @@ def _from_python(text: str) -> list[Call] | None:
     safe = _KEYWORD_ARGUMENT.sub(rf"\1{_ESCAPE}\2=", text.strip().rstrip(";"))
     try:
         tree = ast.parse(safe, mode="exec")
-        values = [statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None for statement in tree.body]
-        nodes = [node for value in values for node in (value.elts if isinstance(value, _SEVERAL) else [value])]
+        values = [
+            statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+            for statement in tree.body
+        ]
+        nodes = [
+            node
+            for value in values
+            for node in (value.elts if isinstance(value, _SEVERAL) else [value])
+        ]
         calls = [_python_call(node) for node in nodes]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return None if not tree.body or any(call is None for call in calls) else [call for call in calls if call]
+    return (
+        None
+        if not tree.body or any(call is None for call in calls)
+        else [call for call in calls if call]
+    )
 
 
 def _python_call(node: ast.AST | None) -> Call | None:
@@ -166,15 +199,25 @@ def _value(node: ast.AST) -> Any:
         return [_value(item) for item in node.elts]
     if isinstance(node, ast.Tuple):
         return tuple(_value(item) for item in node.elts)
-    if isinstance(node, ast.Dict) and all(isinstance(key, (ast.Constant, ast.Name)) for key in node.keys):
-        return {_value(key): _value(value) for key, value in zip(node.keys, node.values, strict=True) if key}
+    if isinstance(node, ast.Dict) and all(
+        isinstance(key, (ast.Constant, ast.Name)) for key in node.keys
+    ):
+        return {
+            _value(key): _value(value)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if key
+        }
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         inner = _value(node.operand)
         if isinstance(inner, (int, float)):
             return -inner if isinstance(node.op, ast.USub) else inner
     if isinstance(node, ast.BinOp) and type(node.op) in _SUMS:
-        left, right = _value(node.left), _value(node.right)
-        if all(isinstance(side, (int, float)) and abs(side) < _LARGE for side in (left, right)) and right:
+        left = _value(node.left)
+        right = _value(node.right)
+        if (
+            all(isinstance(side, (int, float)) and abs(side) < _LARGE for side in (left, right))
+            and right
+        ):
             return _SUMS[type(node.op)](left, right)
     if isinstance(node, ast.Name) and node.id.lower() in _WORDS:
         return _WORDS[node.id.lower()]

@@ -21,17 +21,28 @@ _TYPES: Final = {
 
 
 def mismatch(
-    calls: list[Call], accepted: list[JsonDict], functions: list[JsonDict], language: str | None = None
+    calls: list[Call],
+    accepted: list[JsonDict],
+    functions: list[JsonDict],
+    language: str | None = None,
 ) -> str | None:
     """What is wrong with the calls; None when they are the accepted ones, in any order. With a ``language``, java or
     javascript, texts may be literals of it."""
     if len(calls) != len(accepted):
         return f"{len(calls)} calls instead of {len(accepted)}"
     schemas = {function["name"]: function["parameters"] for function in functions}
-    problems = [[_call_mismatch(call, wanted, schemas, language) for wanted in accepted] for call in calls]
+    problems: list[list[str | None]] = []
+    for call in calls:
+        problems.append(
+            [_call_mismatch(call, wanted, schemas, language=language) for wanted in accepted]
+        )
     if _assignable(problems):
         return None
-    told = [problem for row in problems for problem in row if problem is not None]
+    told: list[str] = []
+    for row in problems:
+        for problem in row:
+            if problem is not None:
+                told.append(problem)
     return next((problem for problem in told if " is called, not " not in problem), told[0])
 
 
@@ -51,7 +62,9 @@ def _assignable(problems: list[list[str | None]]) -> bool:
     return all(place(call, set()) for call in range(len(problems)))
 
 
-def _call_mismatch(call: Call, accepted: JsonDict, schemas: dict[str, JsonDict], language: str | None) -> str | None:
+def _call_mismatch(
+    call: Call, accepted: JsonDict, schemas: dict[str, JsonDict], language: str | None
+) -> str | None:
     name, arguments = next(iter(accepted.items()))
     if call.name != name:
         return f"{call.name} is called, not {name}"
@@ -64,8 +77,15 @@ def _call_mismatch(call: Call, accepted: JsonDict, schemas: dict[str, JsonDict],
             return f"{name}: {key} is not asked for"
         # A few accepted calls have arguments that the published schema lacks.
         about = schema["properties"].get(key) or {}
-        read = convert(value, about, language) if language else value
-        if language and not isinstance(read, str) and all(isinstance(wanted, str) for wanted in arguments[key]):
+        if language:
+            read = convert(value, about, language)
+        else:
+            read = value
+        if (
+            language
+            and not isinstance(read, str)
+            and all(isinstance(wanted, str) for wanted in arguments[key])
+        ):
             read = str(read)  # the source of the other language is wanted as text
         if not _is_accepted(read, arguments[key], about):
             return f"{name}: {key} is {value!r}"[:_SHOWN]
@@ -83,15 +103,23 @@ def _is_accepted(value: Any, accepted: list[Any], schema: JsonDict) -> bool:
     if kind == "tuple" and isinstance(value, tuple):
         value = list(value)
     if kind == "float" and type(value) is int:
-        value = float(value) if abs(value) < _LARGE else value
+        if abs(value) < _LARGE:
+            value = float(value)
+        else:
+            value = value
     if value == [] and _TYPES.get(kind) is list and "" in accepted:
         return True
     given = next((type(wanted) for wanted in accepted if wanted != ""), None)
     expected = _TYPES.get(kind)
     if expected is not None and type(value) is not expected:
         # The name of a variable may stand for anything, letter for letter.
-        return type(value) is given and (value in accepted if given is str else any(_equal(value, w) for w in accepted))
-    inner = _TYPES.get(str((schema.get("items") or {}).get("type"))) if expected is list else None
+        return type(value) is given and (
+            value in accepted if given is str else any(_equal(value, w) for w in accepted)
+        )
+    if expected is list:
+        inner = _TYPES.get(str((schema.get("items") or {}).get("type")))
+    else:
+        inner = None
     return _items_fit(value, accepted, inner) and any(_equal(value, wanted) for wanted in accepted)
 
 
@@ -101,7 +129,8 @@ def _items_fit(value: Any, accepted: list[Any], inner: type | None) -> bool:
         return True
     lists: list[list[Any]] = [wanted for wanted in accepted if isinstance(wanted, list)]
     return len(lists) < len(accepted) or any(
-        all(type(item) in (inner, type(wanted[0]) if wanted else None) for item in value) for wanted in lists
+        all(type(item) in (inner, type(wanted[0]) if wanted else None) for item in value)
+        for wanted in lists
     )
 
 
@@ -114,7 +143,9 @@ def _equal(value: Any, wanted: Any) -> bool:
         return value == wanted
     if isinstance(wanted, list):
         same_length = isinstance(value, (list, tuple)) and len(value) == len(wanted)
-        return same_length and all(_equal(mine, theirs) for mine, theirs in zip(value, wanted, strict=True))
+        return same_length and all(
+            _equal(mine, theirs) for mine, theirs in zip(value, wanted, strict=True)
+        )
     if isinstance(wanted, dict):
         return _equal_dicts(value, wanted)
     return value is None and wanted is None
@@ -130,7 +161,10 @@ def _equal_dicts(value: Any, wanted: JsonDict) -> bool:
     if not isinstance(value, dict) or not value.keys() <= wanted.keys():
         return False
     for key, values in wanted.items():
-        options = values if isinstance(values, list) else [values]
+        if isinstance(values, list):
+            options = values
+        else:
+            options = [values]
         if key not in value:
             if "" not in options:
                 return False

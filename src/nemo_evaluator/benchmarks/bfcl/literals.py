@@ -29,7 +29,8 @@ _MAP: Final = re.compile(r"new\s+HashMap\s*<[^()]{0,80}>\s*\(\)\s*(?:\{\s*\{?)?"
 
 def _outside_quotes(source: str) -> Iterator[tuple[int, str]]:
     """The signs of a text that stand outside quotes, with their places."""
-    quote, at = "", 0
+    quote = ""
+    at = 0
     while at < len(source):
         sign = source[at]
         if quote:
@@ -44,7 +45,9 @@ def _outside_quotes(source: str) -> Iterator[tuple[int, str]]:
 
 def split_source(source: str, separator: str = ",") -> list[str]:
     """The parts of a text between separators that stand outside brackets and quotes."""
-    parts, depth, start = [], 0, 0
+    parts = []
+    depth = 0
+    start = 0
     for at, sign in _outside_quotes(source):
         if sign in _OPEN:
             depth += 1
@@ -71,31 +74,47 @@ def convert(value: Any, schema: JsonDict, language: str) -> Any:
     if kind in _NUMBERS:
         pattern, number = _NUMBERS[kind]
         found = re.fullmatch(pattern, text)
-        return number(found[found.lastindex or 0]) if found else text
+        if found:
+            return number(found[found.lastindex or 0])
+        return text
     if kind in ("boolean", "Boolean"):
         return {"true": True, "false": False}.get(text, text)
     if kind in _LISTS:
-        return _list_of(text, kind, schema.get("items") or {}, language)
+        return _list_of(text, kind, schema.get("items") or {}, language=language)
     if kind in ("HashMap", "dict"):
         return _map_of(text, language)
     return unquoted(text)
 
 
 def unquoted(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0] else text
+    if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0]:
+        return text[1:-1]
+    return text
 
 
 def _list_of(text: str, kind: str, items: JsonDict, language: str) -> Any:
-    added = _ADDED.match(text) if kind == "ArrayList" else None
+    if kind == "ArrayList":
+        added = _ADDED.match(text)
+    else:
+        added = None
     if added:
-        return [convert(item, items, language) for item in _arguments_of("add", text[added.end() :])]
+        return [
+            convert(item, items, language) for item in _arguments_of("add", text[added.end() :])
+        ]
     for opening in _LISTS[kind]:
         start = re.match(opening, text)
         if start:
             parts = split_source(_balanced(text[start.end() :].rstrip(")]} ")))
             typed = bool(items.get("type"))
-            return [convert(part, items, language) if typed else _untyped(part, language) for part in parts]
-    return [] if kind == "ArrayList" and _EMPTY_LIST.fullmatch(text) else text
+            results: list[Any] = []
+            for part in parts:
+                results.append(
+                    convert(part, items, language) if typed else _untyped(part, language)
+                )
+            return results
+    if kind == "ArrayList" and _EMPTY_LIST.fullmatch(text):
+        return []
+    return text
 
 
 def _balanced(inside: str) -> str:
@@ -127,7 +146,11 @@ def _map_of(text: str, language: str) -> Any:
 def _arguments_of(name: str, text: str) -> list[str]:
     """What stands in the parentheses of ``add(...)`` or ``put(...)``, one after another."""
     calls = (part.strip() for part in split_source(text.rstrip("} \n\t"), ";"))
-    return [call[len(name) + 1 : -1] for call in calls if call.startswith(f"{name}(") and call.endswith(")")]
+    results: list[str] = []
+    for call in calls:
+        if call.startswith(f"{name}(") and call.endswith(")"):
+            results.append(call[len(name) + 1 : -1])
+    return results
 
 
 def _untyped(text: str, language: str) -> Any:

@@ -6,7 +6,7 @@ import re
 import string
 import unicodedata
 from datetime import date
-from typing import Final
+from typing import Any, Final
 
 from nemo_evaluator.benchmarks._instructions import Check, named
 from nemo_evaluator.benchmarks._prose import in_turn, lower_words, sentences, words
@@ -16,7 +16,9 @@ _EMOJI: Final = (
     "[\U0001f000-\U0001faff\u2600-\u27bf\u2b05-\u2b55\u231a-\u23ff\u2190-\u21ff\u3030\u303d\u3297\u3299\u00a9\u00ae"
     "\u203c\u2049\u2122\u2139][\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff\U0001f000-\U0001faff\u2600-\u27bf]*"
 )
-_SENTENCE: Final = re.compile(rf"(?P<body>[^.!?\n]+)(?P<end>[.!?]+[\"'”’)\]*]*|\n|$)[ \t]*(?P<emoji>{_EMOJI})?")
+_SENTENCE: Final = re.compile(
+    rf"(?P<body>[^.!?\n]+)(?P<end>[.!?]+[\"'”’)\]*]*|\n|$)[ \t]*(?P<emoji>{_EMOJI})?"
+)
 _ENDS_IN_EMOJI: Final = re.compile(rf"{_EMOJI}\s*[\"'”’)\]*]*\s*$")
 _MINOR: Final = frozenset(
     ("a", "an", "the", "and", "but", "or", "nor", "for", "so", "yet", "as", "at", "by", "in", "of", "off", "on", "per",
@@ -44,7 +46,9 @@ def emoji(text: str, args: JsonDict) -> bool:
     """An emoji at the end of every sentence, before or after its full stop."""
     plain = re.sub(r"(?<=\d)\.(?=\d)", "·", text)
     ends = [found for found in _SENTENCE.finditer(plain) if re.search(r"\w", found["body"])]
-    return bool(ends) and all(found["emoji"] or _ENDS_IN_EMOJI.search(found["body"][-_TAIL:]) for found in ends)
+    return bool(ends) and all(
+        found["emoji"] or _ENDS_IN_EMOJI.search(found["body"][-_TAIL:]) for found in ends
+    )
 
 
 def line_indent(text: str, args: JsonDict) -> bool:
@@ -58,7 +62,11 @@ def listed(text: str, args: JsonDict) -> bool:
     sep = args["sep"]
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     items = [line for line in lines if line.startswith(sep) and line[len(sep) :].strip()]
-    others = [line for line in lines if not line.startswith(sep) and re.match(r"(?:[*•+-]|\d+[.)])\s", line)]
+    others = [
+        line
+        for line in lines
+        if not line.startswith(sep) and re.match(r"(?:[*•+-]|\d+[.)])\s", line)
+    ]
     return len(items) >= 2 and not others
 
 
@@ -71,8 +79,14 @@ def newline(text: str, args: JsonDict) -> bool:
 def no_bullets_bullets(text: str, args: JsonDict) -> bool:
     """Two sentences with full stops, then two bullet points."""
     lines = text.split("\n")
-    starts = [number for number, line in enumerate(lines) if re.match(r"\s*\*(?!\*)\s*\S", line)]
-    before = sentences("\n".join(lines[: starts[0]])) if len(starts) > 1 else []
+    starts: list[int] = []
+    for number, line in enumerate(lines):
+        if re.match(r"\s*\*(?!\*)\s*\S", line):
+            starts.append(number)
+    if len(starts) > 1:
+        before = sentences("\n".join(lines[: starts[0]]))
+    else:
+        before = []
     return sum(sentence.rstrip("*_ ").endswith(".") for sentence in before) >= 2
 
 
@@ -121,7 +135,9 @@ def quote_unquote(text: str, args: JsonDict) -> bool:
     """After every quoted phrase come unquoted words."""
     parts = re.split(r'["“”]', text)
     quoted = len(parts) // 2
-    return quoted > 0 and len(parts) % 2 == 1 and all(words(parts[2 * n + 2]) for n in range(quoted))
+    return (
+        quoted > 0 and len(parts) % 2 == 1 and all(words(parts[2 * n + 2]) for n in range(quoted))
+    )
 
 
 def quotes(text: str, args: JsonDict) -> bool:
@@ -132,7 +148,11 @@ def quotes(text: str, args: JsonDict) -> bool:
     for at, sign in enumerate(plain):
         if sign not in "\"'":
             continue
-        before, after = plain[at - 1] if at else " ", plain[at + 1] if at + 1 < len(plain) else " "
+        before = plain[at - 1] if at else " "
+        if at + 1 < len(plain):
+            after = plain[at + 1]
+        else:
+            after = " "
         if sign == "'" and before.isalnum() and after.isalnum():
             continue
         if stack and stack[-1] == sign:
@@ -145,8 +165,14 @@ def quotes(text: str, args: JsonDict) -> bool:
 
 def sub_bullets(text: str, args: JsonDict) -> bool:
     """Under every ``*`` bullet at least one ``-`` bullet."""
-    marks = [found[1] for line in text.split("\n") if (found := re.match(r"\s*(\*(?!\*)|-)\s*\S", line))]
-    return marks[:1] == ["*"] and all(mark == "-" or marks[at + 1 : at + 2] == ["-"] for at, mark in enumerate(marks))
+    marks: list[str | Any] = []
+    for line in text.split("\n"):
+        found = re.match(r"\s*(\*(?!\*)|-)\s*\S", line)
+        if found:
+            marks.append(found[1])
+    return marks[:1] == ["*"] and all(
+        mark == "-" or marks[at + 1 : at + 2] == ["-"] for at, mark in enumerate(marks)
+    )
 
 
 def thesis(text: str, args: JsonDict) -> bool:
@@ -193,14 +219,21 @@ def csv_special_character(text: str, args: JsonDict) -> bool:
     """Fourteen rows, and a quoted field with a special character."""
     header = ["ProductID", "Category", "Brand", "Price", "Stock"]
     quoted = re.findall(r'(?:^|,)"([^"\n]+)"(?=,|\s*$)', text, re.MULTILINE)
-    return _is_table(_table(text, ","), header, 14) and any(re.search(r"[^\w\s]", field) for field in quoted)
+    return _is_table(_table(text, ","), header, 14) and any(
+        re.search(r"[^\w\s]", field) for field in quoted
+    )
 
 
 def csv_quotes(text: str, args: JsonDict) -> bool:
     """Tab-delimited, three rows, every field in double quotes."""
     header = ["StudentID", "Subject", "Grade", "Semester", "Score"]
-    lines = [line for line in re.sub(r"^```\w*\s*\n|\n?```$", "", text.strip()).splitlines() if line.strip()]
-    quoted = all(re.fullmatch(r'"[^"]*"', field.strip(" ")) for line in lines for field in line.split("\t"))
+    lines: list[str] = []
+    for line in re.sub(r"^```\w*\s*\n|\n?```$", "", text.strip()).splitlines():
+        if line.strip():
+            lines.append(line)
+    quoted = all(
+        re.fullmatch(r'"[^"]*"', field.strip(" ")) for line in lines for field in line.split("\t")
+    )
     return quoted and _is_table(_table(text, "\t"), header, 3)
 
 
@@ -235,8 +268,15 @@ def mcq_count_length(text: str, args: JsonDict) -> bool:
 
 def reverse_newline(text: str, args: JsonDict) -> bool:
     """African countries one a line, in reverse alphabetical order."""
-    lines = [_plain(re.sub(r"^\s*(?:\d+[.)]|[*-])\s*", "", line)) for line in text.strip().splitlines() if line.strip()]
-    return len(lines) >= _FEWEST_COUNTRIES and lines == sorted(lines, reverse=True) and "zimbabwe" in lines
+    lines: list[str] = []
+    for line in text.strip().splitlines():
+        if line.strip():
+            lines.append(_plain(re.sub(r"^\s*(?:\d+[.)]|[*-])\s*", "", line)))
+    return (
+        len(lines) >= _FEWEST_COUNTRIES
+        and lines == sorted(lines, reverse=True)
+        and "zimbabwe" in lines
+    )
 
 
 def multiples(text: str, args: JsonDict) -> bool:
@@ -254,24 +294,44 @@ def word_reverse(text: str, args: JsonDict) -> bool:
 
 
 CHECKS: Final[dict[str, Check]] = {
-    **named("format", emoji, line_indent, newline, no_bullets_bullets, options, output_template, parentheses),
+    **named(
+        "format",
+        emoji,
+        line_indent,
+        newline,
+        no_bullets_bullets,
+        options,
+        output_template,
+        parentheses,
+    ),
     **named("format", quote_unquote, quotes, thesis, title_case),
     **{"format:list": listed, "format:sub-bullets": sub_bullets},
     "format:no_whitespace": lambda text, args: re.search(r"\s", text.strip()) is None,
-    **named("custom", csv_quotes, csv_special_character, date_format_list, mcq_count_length, reverse_newline),
+    **named(
+        "custom",
+        csv_quotes,
+        csv_special_character,
+        date_format_list,
+        mcq_count_length,
+        reverse_newline,
+    ),
     **named("custom", multiples, word_reverse),
     # The answer (the bald eagle) spelled backwards.
     "custom:character_reverse": lambda text, args: (
         "bald eagle" in text[::-1].casefold() and "eagle" not in text.casefold()
     ),
     # A header of five names and seven rows.
-    "custom:csv_city": lambda text, args: _is_table(_table(text, ","), ["ID", "Country", "City", "Year", "Count"], 7),
+    "custom:csv_city": lambda text, args: _is_table(
+        _table(text, ","), ["ID", "Country", "City", "Year", "Count"], 7
+    ),
     # The capitals north of 45 degrees, from north to south, separated by commas.
     "custom:european_capitals_sort": lambda text, args: (
-        tuple(_SPELLINGS.get(name, name) for name in map(_plain, text.strip().split(","))) == _CAPITALS
+        tuple(_SPELLINGS.get(name, name) for name in map(_plain, text.strip().split(",")))
+        == _CAPITALS
     ),
     # Twenty-six sentences that begin with A to Z in order.
     "custom:sentence_alphabet": lambda text, args: (
-        "".join(words(sentence)[0][0].lower() for sentence in sentences(text)) == string.ascii_lowercase
+        "".join(words(sentence)[0][0].lower() for sentence in sentences(text))
+        == string.ascii_lowercase
     ),
 }

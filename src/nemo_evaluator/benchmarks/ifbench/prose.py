@@ -40,7 +40,9 @@ _BASES: Final = word_list("verbs")
 def keywords_multiple(text: str, args: JsonDict) -> bool:
     """Five keywords, exactly once, twice, three, five and seven times."""
     said = lower_words(text)
-    return all(said.count(args[f"keyword{n}"].casefold()) == times for n, times in enumerate(_TIMES, 1))
+    return all(
+        said.count(args[f"keyword{n}"].casefold()) == times for n, times in enumerate(_TIMES, 1)
+    )
 
 
 def punctuation(text: str, args: JsonDict) -> bool:
@@ -82,14 +84,21 @@ def sentence_type(text: str, args: JsonDict) -> bool:
 def sentence_words(text: str, args: JsonDict) -> bool:
     """Three sentences, equally long in characters, that share no word."""
     parts = sentences(text)
-    said = [word for part in parts for word in lower_words(part)]
-    return len(parts) == 3 and len({len(part) for part in parts}) == 1 and len(said) == len(set(said))
+    said: list[str] = []
+    for part in parts:
+        for word in lower_words(part):
+            said.append(word)
+    return (
+        len(parts) == 3 and len({len(part) for part in parts}) == 1 and len(said) == len(set(said))
+    )
 
 
 def stop_words(text: str, args: JsonDict) -> bool:
     """At most so many percent of the words are stop words."""
     said = lower_words(text)
-    return bool(said) and bool(100 * sum(word in STOP_WORDS for word in said) / len(said) <= args["percentage"])
+    return bool(said) and bool(
+        100 * sum(word in STOP_WORDS for word in said) / len(said) <= args["percentage"]
+    )
 
 
 def _flat(text: str) -> str:
@@ -98,7 +107,8 @@ def _flat(text: str) -> str:
 
 def repeat_change(text: str, args: JsonDict) -> bool:
     """The request again, with another first word and nothing else."""
-    said, wanted = _flat(text).split(), _flat(args["prompt_to_repeat"]).split()
+    said = _flat(text).split()
+    wanted = _flat(args["prompt_to_repeat"]).split()
     return len(said) == len(wanted) and said[1:] == wanted[1:] and said[:1] != wanted[:1]
 
 
@@ -116,7 +126,8 @@ def _alliteration(sentence: str) -> int:
 
 def keyword(text: str, args: JsonDict) -> bool:
     """The word stands in the Nth sentence."""
-    parts, nth = sentences(text), int(args["N"])
+    parts = sentences(text)
+    nth = int(args["N"])
     return len(parts) >= nth and args["word"].casefold() in lower_words(parts[nth - 1])
 
 
@@ -127,15 +138,23 @@ def _letters(text: str) -> list[str]:
 
 def keywords_specific_position(text: str, args: JsonDict) -> bool:
     """The keyword is the mth word of the nth sentence."""
-    parts, nth, mth = sentences(text), int(args["n"]), int(args["m"])
-    said = lower_words(parts[nth - 1]) if len(parts) >= nth else []
+    parts = sentences(text)
+    nth = int(args["n"])
+    mth = int(args["m"])
+    if len(parts) >= nth:
+        said = lower_words(parts[nth - 1])
+    else:
+        said = []
     return len(said) >= mth and said[mth - 1] == args["keyword"].casefold()
 
 
 def start_verb(text: str, args: JsonDict) -> bool:
     """The first word is a verb."""
     said = words(text)
-    plain = said[0].casefold().partition("'")[0].partition("’")[0] if said else ""
+    if said:
+        plain: str = said[0].casefold().partition("'")[0].partition("’")[0]
+    else:
+        plain = ""
     return plain in _FORMS or any(base in _BASES for base in _bases(plain))
 
 
@@ -168,16 +187,22 @@ CHECKS: Final[dict[str, Check]] = {
     **named("sentence", keyword),
     **named("words", keywords_specific_position, start_verb, words_position),
     # At least so many different coordinating conjunctions.
-    "count:conjunctions": lambda text, args: len(_CONJUNCTIONS.intersection(lower_words(text))) >= args["small_n"],
+    "count:conjunctions": lambda text, args: (
+        len(_CONJUNCTIONS.intersection(lower_words(text))) >= args["small_n"]
+    ),
     # Exactly so many numbers in digits; 1,000 and 2.5 are one each.
     "count:numbers": lambda text, args: len(re.findall(r"\d+(?:[.,]\d+)*", text)) == args["N"],
     # At least so many different names of the list.
-    "count:person_names": lambda text, args: len(_NAMES.intersection(lower_words(text))) >= args["N"],
+    "count:person_names": lambda text, args: (
+        len(_NAMES.intersection(lower_words(text))) >= args["N"]
+    ),
     "count:pronouns": lambda text, args: (
         sum(re.split(r"['’]", word)[0] in PRONOUNS for word in lower_words(text)) >= args["N"]
     ),
     "count:unique_word_count": lambda text, args: len(set(lower_words(text))) >= args["N"],
-    "count:word_count_range": lambda text, args: args["min_words"] <= len(text.split()) <= args["max_words"],
+    "count:word_count_range": lambda text, args: (
+        args["min_words"] <= len(text.split()) <= args["max_words"]
+    ),
     # Every Nth word is Japanese.
     "count:words_japanese": lambda text, args: every(
         text.split()[int(args["N"]) - 1 :: int(args["N"])], _JAPANESE.search
@@ -185,41 +210,58 @@ CHECKS: Final[dict[str, Check]] = {
     # The sentence that asks to be repeated, and nothing else.
     "repeat:repeat_simple": lambda text, args: _flat(text).casefold() == _SENTENCE,
     # The longest alliteration grows from sentence to sentence.
-    "sentence:alliteration_increment": lambda text, args: in_turn(map(_alliteration, sentences(text)), operator.lt),
+    "sentence:alliteration_increment": lambda text, args: in_turn(
+        map(_alliteration, sentences(text)), operator.lt
+    ),
     # Each sentence has exactly so many words more than the one before.
     "sentence:increment": lambda text, args: in_turn(
-        (len(words(sentence)) for sentence in sentences(text)), lambda left, right: right - left == args["small_n"]
+        (len(words(sentence)) for sentence in sentences(text)),
+        lambda left, right: right - left == args["small_n"],
     ),
     # Each word begins with the letter after the one before; A follows Z.
     "words:alphabet": lambda text, args: in_turn(
-        (ord(word[0]) - ord("a") for word in _letters(text)), lambda left, right: (left + 1) % 26 == right
+        (ord(word[0]) - ord("a") for word in _letters(text)),
+        lambda left, right: (left + 1) % 26 == right,
     ),
     # Every word has two consonants in a row.
     "words:consonants": lambda text, args: every(_letters(text), _CLUSTER.search),
     # The last word of each sentence is the first of the next.
     "words:last_first": lambda text, args: in_turn(
-        map(lower_words, sentences(text)), lambda left, right: left and right and left[-1] == right[0]
+        map(lower_words, sentences(text)),
+        lambda left, right: left and right and left[-1] == right[0],
     ),
     # No two words in a row begin with the same letter.
-    "words:no_consecutive": lambda text, args: in_turn((word[0] for word in _letters(text)), operator.ne),
+    "words:no_consecutive": lambda text, args: in_turn(
+        (word[0] for word in _letters(text)), operator.ne
+    ),
     # Words with odd and even numbers of syllables in turn.
     "words:odd_even_syllables": lambda text, args: in_turn(
         (syllables(word) % 2 for word in _letters(text)), operator.ne
     ),
     # At least ten different palindromes of five letters or more.
     "words:palindrome": lambda text, args: (
-        len({word for word in _letters(text) if len(word) >= _PALINDROME_LENGTH and word == word[::-1]}) >= _PALINDROMES
+        len(
+            {
+                word
+                for word in _letters(text)
+                if len(word) >= _PALINDROME_LENGTH and word == word[::-1]
+            }
+        )
+        >= _PALINDROMES
     ),
     # Each paragraph ends with the word it begins with.
     "words:paragraph_last_first": lambda text, args: every(
-        filter(None, map(lower_words, text.split("\n"))), lambda said: len(said) > 1 and said[0] == said[-1]
+        filter(None, map(lower_words, text.split("\n"))),
+        lambda said: len(said) > 1 and said[0] == said[-1],
     ),
     # Every word is as long as a prime number.
     "words:prime_lengths": lambda text, args: every(
         words(text), lambda word: len(re.sub(r"[^\w]", "", word)) in _PRIMES
     ),
     # No word occurs more than so many times.
-    "words:repeats": lambda text, args: 0 < max(Counter(lower_words(text)).values(), default=0) <= args["small_n"],
+    "words:repeats": lambda text, args: (
+        0 < max(Counter(lower_words(text)).values(), default=0) <= args["small_n"]
+    ),
     # No more than three different vowels in the whole response.
     "words:vowel": lambda text, args: 0 < len(set(text.casefold()) & set("aeiou")) <= _VOWEL_KINDS,
 }

@@ -17,7 +17,9 @@ _ANSWERS: Final = ("My answer is yes.", "My answer is no.", "My answer is maybe.
 _POSTSCRIPTS: Final = {"P.S.": r"p\.\s?s\.", "P.P.S": r"p\.\s?p\.\s?s"}
 
 
-def _counted(limit: str, count: Callable[[str, JsonDict], int], relation: str = "relation") -> Check:
+def _counted(
+    limit: str, count: Callable[[str, JsonDict], int], relation: str = "relation"
+) -> Check:
     """``at least`` or ``less than`` so many, the two relations of the data."""
     return lambda text, args: (count(text, args) >= args[limit]) == (args[relation] == "at least")
 
@@ -39,7 +41,8 @@ def number_paragraphs(text: str, args: JsonDict) -> bool:
 def nth_paragraph_first_word(text: str, args: JsonDict) -> bool:
     """So many paragraphs between blank lines, and the nth begins with the word; a surplus blank line moves the nth."""
     parts = [part.strip() for part in text.split("\n\n")]
-    count, nth = sum(map(bool, parts)), args["nth_paragraph"]
+    count = sum(map(bool, parts))
+    nth = args["nth_paragraph"]
     if count != args["num_paragraphs"] or nth > count or not parts[nth - 1]:
         return False
     first = parts[nth - 1].split()[0].lstrip("'").lstrip('"')
@@ -52,7 +55,8 @@ def number_placeholders(text: str, args: JsonDict) -> bool:
     for line in text.split("\n"):
         opened = line.find("[")
         while opened >= 0 and (closed := line.find("]", opened)) >= 0:
-            count, opened = count + 1, line.find("[", closed)
+            count = count + 1
+            opened = line.find("[", closed)
     return bool(count >= args["num_placeholders"])
 
 
@@ -91,7 +95,8 @@ def json_format(text: str, args: JsonDict) -> bool:
 def title(text: str, args: JsonDict) -> bool:
     """A title in ``<<double angular brackets>>`` on one line."""
     for line in text.split("\n"):
-        opened, closed = line.find("<<"), line.rfind(">>")
+        opened = line.find("<<")
+        closed = line.rfind(">>")
         if 0 <= opened < closed - 2 and line[opened : closed + 2].lstrip("<").rstrip(">").strip():
             return True
     return False
@@ -122,7 +127,9 @@ def _is_english(text: str) -> bool:
 CHECKS: Final[dict[str, Check]] = {
     **named("combination", two_responses),
     **named("detectable_content", number_placeholders, postscript),
-    **named("detectable_format", json_format, number_bullet_lists, number_highlighted_sections, title),
+    **named(
+        "detectable_format", json_format, number_bullet_lists, number_highlighted_sections, title
+    ),
     **named("length_constraints", nth_paragraph_first_word, number_paragraphs),
     # At least, or fewer than, so many words in capital letters.
     "change_case:capital_word_frequency": _counted(
@@ -135,13 +142,17 @@ CHECKS: Final[dict[str, Check]] = {
         text.strip().lower().startswith(args["prompt_to_repeat"].strip().lower())
     ),
     # One of the three allowed answers is there, letter for letter.
-    "detectable_format:constrained_response": lambda text, args: any(answer in text for answer in _ANSWERS),
+    "detectable_format:constrained_response": lambda text, args: any(
+        answer in text for answer in _ANSWERS
+    ),
     # At least so many sections that begin with the splitter and a number.
     "detectable_format:multiple_sections": lambda text, args: (
         len(re.findall(rf"{args['section_spliter'].strip()}\s?\d+", text)) >= args["num_sections"]
     ),
     # Every keyword occurs, in any case, also inside a longer word.
-    "keywords:existence": lambda text, args: all(_pattern(word).search(text) for word in args["keywords"]),
+    "keywords:existence": lambda text, args: all(
+        _pattern(word).search(text) for word in args["keywords"]
+    ),
     # None of the words occurs as a word.
     "keywords:forbidden_words": lambda text, args: (
         not any(_pattern(rf"\b{word}\b").search(text) for word in args["forbidden_words"])
@@ -152,20 +163,28 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     # The letter (or sign) occurs at least, or fewer than, so many times, in any case.
     "keywords:letter_frequency": _counted(
-        "let_frequency", lambda text, args: text.lower().count(args["letter"].strip().lower()), "let_relation"
+        "let_frequency",
+        lambda text, args: text.lower().count(args["letter"].strip().lower()),
+        "let_relation",
     ),
     "language:response_language": lambda text, args: (
         not any(map(str.isalpha, text)) or _language_of(text) == args["language"]
     ),
-    "length_constraints:number_sentences": _counted("num_sentences", lambda text, args: count_sentences(text)),
-    "length_constraints:number_words": _counted("num_words", lambda text, args: len(re.findall(r"\w+", text))),
+    "length_constraints:number_sentences": _counted(
+        "num_sentences", lambda text, args: count_sentences(text)
+    ),
+    "length_constraints:number_words": _counted(
+        "num_words", lambda text, args: len(re.findall(r"\w+", text))
+    ),
     "punctuation:no_comma": lambda text, args: "," not in text,
     # The response ends with the phrase and nothing after it.
     "startend:end_checker": lambda text, args: (
         text.strip().strip('"').lower().endswith(args["end_phrase"].strip().lower())
     ),
     # The whole response stands in straight double quotation marks.
-    "startend:quotation": lambda text, args: len(text.strip()) > 1 and text.strip()[0] == text.strip()[-1] == '"',
+    "startend:quotation": lambda text, args: (
+        len(text.strip()) > 1 and text.strip()[0] == text.strip()[-1] == '"'
+    ),
 }
 
 

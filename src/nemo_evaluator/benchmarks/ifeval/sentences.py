@@ -23,18 +23,25 @@ _INITIALS: Final = frozenset("cdefghklmnprstvw")
 _KNOWN: Final = STOP_WORDS | _STARTERS | word_list("verbs")
 _CAPITAL_SPLIT: Final = re.compile(r"[][\s(){}<>?!;@#$%&*\"“”‘’«»„`…]+|--+|\.\.+|[:,](?!\d)")
 _CAPITAL_TAIL: Final = re.compile(r"(?<=[^'])(?:'(?:LL|RE|VE|S|M|D)|N'T)$", re.IGNORECASE)
-_CAPITAL_PAIRS: Final = frozenset(("CANNOT", "GIMME", "GONNA", "GOTTA", "LEMME", "WANNA", "D'YE", "MORE'N", "'TIS"))
+_CAPITAL_PAIRS: Final = frozenset(
+    ("CANNOT", "GIMME", "GONNA", "GOTTA", "LEMME", "WANNA", "D'YE", "MORE'N", "'TIS")
+)
 
 
 def count_sentences(text: str) -> int:
     """How many sentences Punkt finds. A line break or a list item without a full stop ends none."""
-    count = 1 if text.strip() else 0
+    if text.strip():
+        count = 1
+    else:
+        count = 0
     text = text.rstrip()
     for stretch in re.finditer(r"\S+", text):
         # Of several possible ends in one stretch the last one counts, and one that it begins with.
         ends = list(_END.finditer(text, stretch.start(), stretch.end() + 1))
-        for end in {end.start(): end for end in ends if end is ends[-1] or end.start() == stretch.start()}.values():
-            if _is_break(text, stretch.start(), end.start(), stretch.end()):
+        for end in {
+            end.start(): end for end in ends if end is ends[-1] or end.start() == stretch.start()
+        }.values():
+            if _is_break(text, stretch.start(), end.start(), end=stretch.end()):
                 closing = _CLOSING.match(text, end.end())
                 count += (closing.end() if closing else end.end()) < len(text)
     return count
@@ -42,7 +49,8 @@ def count_sentences(text: str) -> int:
 
 def _is_break(text: str, begin: int, at: int, end: int) -> bool:
     """Does the sentence end with the sign at ``at``, in the stretch from ``begin`` to ``end``?"""
-    word, following = text[begin : at + 1], text[at + 1 : at + 2]
+    word = text[begin : at + 1]
+    following = text[at + 1 : at + 2]
     if following.isspace():
         after = _NEXT.match(text, end)
         if after is None:
@@ -52,7 +60,11 @@ def _is_break(text: str, begin: int, at: int, end: int) -> bool:
         return True
     token = _TOKEN_STARTS.split(word)[-1]
     first = _WORD.match(following)
-    name, is_capital = first[0].lower() if first else "", following[:1].isupper()
+    if first:
+        name = first[0].lower()
+    else:
+        name = ""
+    is_capital = following[:1].isupper()
     if token.endswith(".."):
         return is_capital and (name in _STARTERS or name not in STOP_WORDS)
     plain = token[:-1].lower()
@@ -67,10 +79,16 @@ def count_capital_words(text: str) -> int:
     """How many words in capital letters there are; "IT'S" and "CANNOT" are two, as in the Penn Treebank."""
     count = 0
     for token in _CAPITAL_SPLIT.split(text):
-        token = token.rstrip(".") if "'" in token else token
+        if "'" in token:
+            token = token.rstrip(".")
+        else:
+            token = token
         if token in _CAPITAL_PAIRS:
             count += 2
         elif token:
             tail = _CAPITAL_TAIL.search(token)
-            count += token[: tail.start()].isupper() + tail[0].isupper() if tail else token.isupper()
+            if tail:
+                count += token[: tail.start()].isupper() + tail[0].isupper()
+            else:
+                count += token.isupper()
     return count

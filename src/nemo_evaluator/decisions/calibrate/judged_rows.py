@@ -1,7 +1,7 @@
 """The scored rows of a run as judges saw them, how sure they were, and which of the rows people should label."""
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -51,29 +51,46 @@ class JudgedRows:
     def column(self, judge: str) -> Floats:
         return np.array(self.rewards[judge], dtype=np.float64)
 
-    def labelled(self, labels: dict[tuple[int, int], Label], draw: LabelDraw | None, judge: str = HEADLINE) -> Labelled:
+    def labelled(
+        self, labels: dict[tuple[int, int], Label], draw: LabelDraw | None, judge: str = HEADLINE
+    ) -> Labelled:
         """The rows with their labels. Without a draw, labels count as if any row could have been labelled."""
-        chances = {row.key: row.chance for row in draw.rows} if draw is not None else {}
-        known = {key: label.value for key, label in labels.items() if draw is None or key in chances}
+        if draw is not None:
+            chances: dict[tuple[int, int], float] = {row.key: row.chance for row in draw.rows}
+        else:
+            chances = {}
+        known: dict[tuple[int, int], float | None] = {}
+        for key, label in labels.items():
+            if draw is None or key in chances:
+                known[key] = label.value
         human = np.array([known.get(key, np.nan) for key in self.keys], dtype=np.float64)
         said = self.column(judge)
         kept = ~np.isnan(said)
-        chance = np.array([chances.get(key, np.nan) for key in self.keys])[kept] if draw is not None else None
+        if draw is not None:
+            chance: np.ndarray[tuple[Any, ...], np.dtype[Any]] | None = np.array(
+                [chances.get(key, np.nan) for key in self.keys]
+            )[kept]
+        else:
+            chance = None
         if chance is not None:
             drawn = chance[~np.isnan(chance)]
             chance = np.nan_to_num(chance, nan=float(drawn.mean()) if len(drawn) else 1.0)
         problem = np.array([problem for problem, _ in self.keys], dtype=np.int64)[kept]
         clusters = problem if len(np.unique(problem)) < len(problem) else None
-        return Labelled(said[kept], human[kept], chance, clusters)
+        return Labelled(said[kept], human[kept], chance, clusters=clusters)
 
 
 def read_judged(run: Bundle) -> JudgedRows:
     """Every scored row of a run. Raises UsageError when there is none."""
-    found, grades = JudgedRows(rewards={HEADLINE: []}), {}
+    found = JudgedRows(rewards={HEADLINE: []})
+    grades = {}
     for row in run.rows():
         if row.reward is None:
             continue
-        details = {name: as_dict(one) for name, one in row.scoring_details.items() if name.startswith("scorer:")}
+        details: dict[str, dict[str, Any]] = {}
+        for name, one in row.scoring_details.items():
+            if name.startswith("scorer:"):
+                details[name] = as_dict(one)
         said = {HEADLINE: row.reward} | _judges(row, details)
         for name in {*said, *found.rewards}:
             column = found.rewards.setdefault(name, [float("nan")] * len(found))
@@ -85,8 +102,11 @@ def read_judged(run: Bundle) -> JudgedRows:
         found.length.append(len(row.response))
         own = details.get(f"scorer:{run.config.get('reward_from')}", row.scoring_details)
         found.unsure.append(_unsure(row.reward, own))
-        score, other = as_number(own.get("score")), as_number(own.get("swap_score"))
-        found.position.append(score - other if score is not None and other is not None else float("nan"))
+        score = as_number(own.get("score"))
+        other = as_number(own.get("swap_score"))
+        found.position.append(
+            score - other if score is not None and other is not None else float("nan")
+        )
         if score is not None and other is None:
             grades[row.reward] = score
     if not len(found):
@@ -94,7 +114,9 @@ def read_judged(run: Bundle) -> JudgedRows:
     found.scale = low, high = _scale(grades) or (0.0, 1.0)
     for name, column in found.rewards.items():
         if _MEMBER in name:
-            found.rewards[name] = [min(max((grade - low) / (high - low), 0.0), 1.0) for grade in column]
+            found.rewards[name] = [
+                min(max((grade - low) / (high - low), 0.0), 1.0) for grade in column
+            ]
     return found
 
 
@@ -105,16 +127,26 @@ def _judges(row: Row, details: dict[str, JsonDict]) -> dict[str, float]:
         if "judge_model" in one:
             said.setdefault(name.removeprefix("scorer:"), as_number(one.get("reward")))
         for member, told in as_dict(one.get("judges")).items():
-            said[f"{name.removeprefix('scorer:')}{_MEMBER}{member}"] = as_number(as_dict(told).get("score"))
+            said[f"{name.removeprefix('scorer:')}{_MEMBER}{member}"] = as_number(
+                as_dict(told).get("score")
+            )
     return {name: value for name, value in said.items() if value is not None}
 
 
 def _unsure(reward: float, details: JsonDict) -> float:
     """From 0 to 1: a grade in the middle, judges that differ, an order that mattered."""
-    grades = [as_number(as_dict(one).get("score")) for one in as_dict(details.get("judges")).values()]
+    grades: list[float | None] = []
+    for one in as_dict(details.get("judges")).values():
+        grades.append(as_number(as_dict(one).get("score")))
     known = [grade for grade in grades if grade is not None]
-    apart = float(np.ptp(known)) / max(max(known), 1.0) if known else 0.0
-    swapped = 1.0 if as_number(details.get("position_bias")) or details.get("consistent") is False else 0.0
+    if known:
+        apart = float(np.ptp(known)) / max(max(known), 1.0)
+    else:
+        apart = 0.0
+    if as_number(details.get("position_bias")) or details.get("consistent") is False:
+        swapped = 1.0
+    else:
+        swapped = 0.0
     return max(4 * reward * (1 - reward) if 0 < reward < 1 else 0.0, apart, swapped, _SURE)
 
 
@@ -125,12 +157,17 @@ def _scale(grades: dict[float, float]) -> tuple[float, float] | None:
     (low, first), (high, last) = min(grades.items()), max(grades.items())
     step = (last - first) / (high - low)
     bottom = first - low * step
-    return (round(bottom, 6), round(bottom + step, 6)) if step > 0 else None
+    if step > 0:
+        return (round(bottom, 6), round(bottom + step, 6))
+    return None
 
 
-def draw_rows(rows: JudgedRows, labels: int, method: Method = "uniform", seed: int = 0) -> LabelDraw:
+def draw_rows(
+    rows: JudgedRows, labels: int, method: Method = "uniform", seed: int = 0
+) -> LabelDraw:
     """Draw rows of a run. Raises UsageError when the run cannot be drawn from like that."""
-    rng, total = np.random.default_rng([seed, _STREAM]), len(rows)
+    rng = np.random.default_rng([seed, _STREAM])
+    total = len(rows)
     labels = min(labels, total)
     chosen: Ints
     if method == "uniform":
@@ -155,26 +192,35 @@ def draw_rows(rows: JudgedRows, labels: int, method: Method = "uniform", seed: i
 
 def draw_like(rows: JudgedRows, other: JudgedRows, drawn: LabelDraw) -> LabelDraw:
     """The same problems as another run drew, with the same chances, so that the two can be compared in pairs."""
-    place = {(content, key[1]): at for at, (content, key) in enumerate(zip(rows.content, rows.keys, strict=True))}
+    place = {
+        (content, key[1]): at
+        for at, (content, key) in enumerate(zip(rows.content, rows.keys, strict=True))
+    }
     content = dict(zip(other.keys, other.content, strict=True))
     found = [(place.get((content.get(row.key, ""), row.repeat)), row.chance) for row in drawn.rows]
     same = tuple(_row(rows, at, chance) for at, chance in found if at is not None)
     if not same:
-        raise UsageError("the two runs share no problem that was drawn", hint="leave --like out, or give another run")
+        raise UsageError(
+            "the two runs share no problem that was drawn",
+            hint="leave --like out, or give another run",
+        )
     return LabelDraw(drawn.method, drawn.seed, same)
 
 
 def _row(rows: JudgedRows, at: int, chance: float) -> DrawnRow:
     problem, repeat = rows.keys[at]
-    return DrawnRow(problem, repeat, round(chance, 9), rows.answers[at])
+    return DrawnRow(problem, repeat, round(chance, 9), answer=rows.answers[at])
 
 
 def _by_level(rng: np.random.Generator, rewards: Floats, labels: int) -> tuple[Floats, Ints]:
     """Rare verdicts get more than their share: labels by the root of how many rows a level of rewards has."""
     level = np.minimum((rewards * _LEVELS).astype(np.int64), _LEVELS - 1)
     present, sizes = np.unique(level, return_counts=True)
-    wanted = np.minimum(np.maximum(np.rint(labels * np.sqrt(sizes) / np.sqrt(sizes).sum()), 2), sizes).astype(int)
-    chance, chosen = np.zeros(len(rewards)), []
+    wanted = np.minimum(
+        np.maximum(np.rint(labels * np.sqrt(sizes) / np.sqrt(sizes).sum()), 2), sizes
+    ).astype(int)
+    chance = np.zeros(len(rewards))
+    chosen = []
     for one, size, many in zip(present.tolist(), sizes.tolist(), wanted.tolist(), strict=True):
         chance[level == one] = many / size
         chosen.append(rng.choice(np.flatnonzero(level == one), many, replace=False))
@@ -184,5 +230,7 @@ def _by_level(rng: np.random.Generator, rewards: Floats, labels: int) -> tuple[F
 def expected_widths(rows: JudgedRows, labels: int) -> tuple[float, float]:
     """How far from its bounds the corrected score will be, with a usual judge; and by the labels alone."""
     mean = min(max(float(np.nanmean(rows.column(HEADLINE))), 0.05), 0.95)
-    usual, none = (expected_half_width(labels, len(rows), mean, *rates) for rates in (USUAL_JUDGE, (0.5, 0.5)))
+    usual, none = (
+        expected_half_width(labels, len(rows), mean, *rates) for rates in (USUAL_JUDGE, (0.5, 0.5))
+    )
     return usual, none

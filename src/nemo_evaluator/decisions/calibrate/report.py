@@ -1,6 +1,7 @@
 """``nel judge calibrate``: what labels say of each judge of a run, and the score that they correct."""
 
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,9 @@ class JudgeReport:
     agreement: Agreement
 
     def to_dict(self) -> JsonDict:
-        rates = {name: score(getattr(self.agreement, name)) for name in ("sensitivity", "specificity")}
+        rates: dict[str, dict[str, Any]] = {}
+        for name in ("sensitivity", "specificity"):
+            rates[name] = score(getattr(self.agreement, name))
         return {
             "judge": self.judge,
             "raw": self.raw,
@@ -71,7 +74,9 @@ class CalibrationReport:
         """The sentence that stands wherever the corrected score is shown."""
         if self.carried:
             return f"the corrected score is carried from the labels of {self.carried} (Rogan-Gladen): {_ASSUMPTION}"
-        basis = f"the corrected score rests on {counted(self.labels, 'label')} of {self.rows:,} rows"
+        basis = (
+            f"the corrected score rests on {counted(self.labels, 'label')} of {self.rows:,} rows"
+        )
         doubt = "; the labelled rows were not drawn by chance, so its interval proves nothing"
         return basis + (doubt if self.convenience else "")
 
@@ -101,10 +106,15 @@ class CalibrationReport:
 
 
 def calibrate(
-    run: Bundle, labels: dict[tuple[int, int], Label], draw: LabelDraw | None, *, convenience: bool = False
+    run: Bundle,
+    labels: dict[tuple[int, int], Label],
+    draw: LabelDraw | None,
+    *,
+    convenience: bool = False,
 ) -> CalibrationReport:
     """Set the judges of a run against its labels. Raises UsageError when the labels do not allow it."""
-    rows, given = read_judged(run), labels
+    rows = read_judged(run)
+    given = labels
     used = None if convenience else draw
     labels = drawn_only(labels, used)
     check_draw(rows, labels, draw, convenience=convenience)
@@ -112,19 +122,31 @@ def calibrate(
     if data.labels < LEAST:
         few = f"{run.name}: {counted(data.labels, 'label')} on scored rows, at least {LEAST} are needed"
         raise UsageError(few, hint="nel judge label RUN goes on with the drawn rows")
-    mine, judges = rows.column(HEADLINE), []
+    mine = rows.column(HEADLINE)
+    judges = []
     # The headline, and every judge whose rewards are not the same.
-    others = [n for n in rows.rewards if n != HEADLINE and not np.array_equal(rows.column(n), mine, equal_nan=True)]
+    others: list[str] = []
+    for n in rows.rewards:
+        if n != HEADLINE and not np.array_equal(rows.column(n), mine, equal_nan=True):
+            others.append(n)
     for name in [HEADLINE, *sorted(others)]:
         said = rows.labelled(labels, used, name)
-        judges.append(JudgeReport(name, float(said.judge.mean()), corrected_mean(said), agreement(said)))
+        judges.append(
+            JudgeReport(
+                name, float(said.judge.mean()), corrected_mean(said), agreement=agreement(said)
+            )
+        )
     position = np.array(rows.position)
     notes = []
     if used is not None and (left := sum(row.key not in labels for row in used.rows)):
-        notes.append(f"{counted(left, 'drawn row')} without a label: if those are the hard ones, the score is biased")
-    if stray := len(given) - len(labels):
+        notes.append(
+            f"{counted(left, 'drawn row')} without a label: if those are the hard ones, the score is biased"
+        )
+    stray = len(given) - len(labels)
+    if stray:
         notes.append(f"{counted(stray, 'label')} on rows that were not drawn, left out")
-    if unsure := sum(label.value is None for label in labels.values()):
+    unsure = sum(label.value is None for label in labels.values())
+    if unsure:
         notes.append(f"{counted(unsure, 'label')} unsure, left out")
     return CalibrationReport(
         run=run,
@@ -140,17 +162,29 @@ def calibrate(
     )
 
 
-def drawn_only(labels: dict[tuple[int, int], Label], draw: LabelDraw | None) -> dict[tuple[int, int], Label]:
+def drawn_only(
+    labels: dict[tuple[int, int], Label], draw: LabelDraw | None
+) -> dict[tuple[int, int], Label]:
     """The labels that count: those of drawn rows, where rows were drawn. A look at further rows does no harm."""
-    drawn = {row.key for row in draw.rows} if draw is not None else set(labels)
+    if draw is not None:
+        drawn: set[tuple[int, int]] = {row.key for row in draw.rows}
+    else:
+        drawn = set(labels)
     return {key: label for key, label in labels.items() if key in drawn}
 
 
 def check_draw(
-    rows: JudgedRows, labels: dict[tuple[int, int], Label], draw: LabelDraw | None, *, convenience: bool
+    rows: JudgedRows,
+    labels: dict[tuple[int, int], Label],
+    draw: LabelDraw | None,
+    *,
+    convenience: bool,
 ) -> None:
     """Refuse labels that were not drawn, and a draw from other answers. Raises UsageError."""
-    drawn = {row.key: row.answer for row in draw.rows} if draw is not None else {}
+    if draw is not None:
+        drawn: dict[tuple[int, int], str] = {row.key: row.answer for row in draw.rows}
+    else:
+        drawn = {}
     stray = [key for key in labels if key not in drawn]
     if stray and not convenience:
         raise UsageError(
@@ -159,7 +193,11 @@ def check_draw(
             hint="draw rows with `nel judge sample RUN`, or accept the bias with --convenience, which marks the result",
         )
     answers = dict(zip(rows.keys, rows.answers, strict=True))
-    if changed := [key for key in labels if key in drawn and key in answers and answers[key] != drawn[key]]:
+    changed: list[tuple[int, int]] = []
+    for key in labels:
+        if key in drawn and key in answers and answers[key] != drawn[key]:
+            changed.append(key)
+    if changed:
         stale = f"the calibration is stale: {counted(len(changed), 'answer')} changed since the rows were drawn"
         raise UsageError(stale, hint="draw and label again: nel judge sample RUN --replace")
 
@@ -169,7 +207,10 @@ def carry(run: Bundle, source: Bundle) -> CalibrationReport:
     found = source.calibration
     if found is None or found.stale:
         why = f"stale: {found.stale}" if found is not None else "missing"
-        raise UsageError(f"the calibration of {source.path.parent} is {why}", hint="nel judge calibrate on that run")
+        raise UsageError(
+            f"the calibration of {source.path.parent} is {why}",
+            hint="nel judge calibrate on that run",
+        )
     mine, theirs = (as_dict(one.config.get("fingerprints")).get("scorer") for one in (run, source))
     if mine != theirs or found.document.get("carried_from"):
         other = "a calibration holds for the judge, prompt, rubric and extraction that it measured, and these differ"
@@ -181,21 +222,39 @@ def carry(run: Bundle, source: Bundle) -> CalibrationReport:
     raw = float((rewards >= 0.5).mean())
     (sensitivity, right), (specificity, wrong) = values
     if sensitivity is None or specificity is None or sensitivity + specificity <= 1:
-        raise UsageError("that judge did no better than chance there: nothing can be carried", hint="label this run")
-    interval = rogan_gladen(raw, len(rewards), sensitivity, right, specificity, wrong)
+        raise UsageError(
+            "that judge did no better than chance there: nothing can be carried",
+            hint="label this run",
+        )
+    interval = rogan_gladen(
+        raw, len(rewards), sensitivity, positives=right, specificity=specificity, negatives=wrong
+    )
     labels = as_whole(found.document.get("labels")) or 0
-    graded = [] if set(np.unique(rewards)) <= {0.0, 1.0} else ["grades count as right from 0.5 on"]
+    if set(np.unique(rewards)) <= {0.0, 1.0}:
+        graded: list[str] = []
+    else:
+        graded = ["grades count as right from 0.5 on"]
     return CalibrationReport(
-        run, len(rewards), labels, interval, [], "carried", carried=str(source.path.parent), notes=graded
+        run,
+        len(rewards),
+        labels,
+        corrected=interval,
+        judges=[],
+        method="carried",
+        carried=str(source.path.parent),
+        notes=graded,
     )
 
 
 def _length_bias(data: Labelled, length: Floats) -> Interval | None:
     """How much more the judge adds to long answers than to short ones, beyond what people give them."""
     known = data.known > 0
-    error, length = (data.judge - data.human)[known], length[known]
+    error = (data.judge - data.human)[known]
+    length = length[known]
     long = length > np.median(length)
-    return unpaired_difference(error[~long], error[long]) if 2 <= long.sum() <= len(long) - 2 else None
+    if 2 <= long.sum() <= len(long) - 2:
+        return unpaired_difference(error[~long], error[long])
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +283,14 @@ def labelled_pair(
     if not all(given):
         return None, ["only one side has labels, so the comparison is of what the judge says"]
     if spending.looking:
-        return None, ["labels are left out: no corrected interval allows for the looks of a stop rule"]
+        return None, [
+            "labels are left out: no corrected interval allows for the looks of a stop rule"
+        ]
     sides: list[tuple[JudgedRows, Labelled]] = []
     stray = 0
     for run, labels in zip(runs, given, strict=True):
-        rows, draw = read_judged(run), read_draw(run.path.parent)
+        rows = read_judged(run)
+        draw = read_draw(run.path.parent)
         used = drawn_only(labels, draw)
         stray += len(labels) - len(used)
         try:
@@ -238,18 +300,29 @@ def labelled_pair(
         sides.append((rows, rows.labelled(used, draw)))
     named = [[str(key[0]) for key in rows.keys] if by_index else rows.content for rows, _ in sides]
     codes = {name: code for code, name in enumerate(sorted({*named[0]} & {*named[1]}))}
-    base, other = (_shared(data, names, codes) for (_, data), names in zip(sides, named, strict=True))
+    base, other = (
+        _shared(data, names, codes) for (_, data), names in zip(sides, named, strict=True)
+    )
     assert base.clusters is not None and other.clusters is not None
     if min(base.labels, other.labels) < LEAST:
-        return None, [f"labels are left out: fewer than {LEAST} of a side are on problems that both runs have"]
+        return None, [
+            f"labels are left out: fewer than {LEAST} of a side are on problems that both runs have"
+        ]
     note = (
         f"the difference is corrected by labels ({base.labels:,} of the baseline, {other.labels:,} of the candidate): "
         "it is what people would find, not what the judge says"
     )
-    both = len(set(base.clusters[base.known > 0].tolist()) & set(other.clusters[other.known > 0].tolist()))
-    hints = [note, *([f"{counted(stray, 'label')} on rows that were not drawn, left out"] if stray else [])]
+    both = len(
+        set(base.clusters[base.known > 0].tolist()) & set(other.clusters[other.known > 0].tolist())
+    )
+    hints = [
+        note,
+        *([f"{counted(stray, 'label')} on rows that were not drawn, left out"] if stray else []),
+    ]
     if both < min(base.labels, other.labels) / 2:
-        hints.append(f"people labelled {counted(both, 'problem')} on both sides: `nel judge sample --like` tells more")
+        hints.append(
+            f"people labelled {counted(both, 'problem')} on both sides: `nel judge sample --like` tells more"
+        )
     return LabelledPair(base, other), hints
 
 
@@ -257,4 +330,4 @@ def _shared(data: Labelled, names: list[str], codes: dict[str, int]) -> Labelled
     at = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
     keep = at >= 0
     chance = None if data.chance is None else data.chance[keep]
-    return Labelled(data.judge[keep], data.human[keep], chance, at[keep])
+    return Labelled(data.judge[keep], data.human[keep], chance, clusters=at[keep])

@@ -38,7 +38,11 @@ class FailureClass(StrEnum):
     CONFIG = "USER_CONFIG_ERROR"
 
 
-_STATUS: Final = {Level.NOTE: RunStatus.VALID, Level.DEGRADED: RunStatus.DEGRADED, Level.INVALID: RunStatus.INVALID}
+_STATUS: Final = {
+    Level.NOTE: RunStatus.VALID,
+    Level.DEGRADED: RunStatus.DEGRADED,
+    Level.INVALID: RunStatus.INVALID,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,9 @@ class RunCheck:
     @property
     def status(self) -> RunStatus:
         """The worst finding decides."""
-        worst = max((finding.level for finding in self.findings), key=list(Level).index, default=Level.NOTE)
+        worst = max(
+            (finding.level for finding in self.findings), key=list(Level).index, default=Level.NOTE
+        )
         return _STATUS[worst]
 
     @property
@@ -76,7 +82,10 @@ class RunCheck:
     @property
     def failure_class(self) -> FailureClass | None:
         """The class that comes first in precedence, when the run is not VALID."""
-        found = [f.failure_class for f in self.findings if f.failure_class and f.level is not Level.NOTE]
+        found: list[FailureClass] = []
+        for f in self.findings:
+            if f.failure_class and f.level is not Level.NOTE:
+                found.append(f.failure_class)
         return min(found, key=list(FailureClass).index, default=None)
 
     def to_dict(self) -> JsonDict:

@@ -68,37 +68,50 @@ def build_flip_report(
     where lower is better. Sides may be columns, or mappings from ``(problem_idx, repeat)`` to result rows. Texts are
     read for the first ``most`` flips of each kind; the counts are always complete."""
     baseline, candidate = (
-        side if isinstance(side, RowTable) else table_of(list(side.values())) for side in (baseline, candidate)
+        side if isinstance(side, RowTable) else table_of(list(side.values()))
+        for side in (baseline, candidate)
     )
     pairing = pairing or pair(baseline, candidate)
     before = (pairing.baseline.rewards > correct_above) != lower_is_better
     after = (pairing.candidate.rewards > correct_above) != lower_is_better
-    lost, won = np.flatnonzero(before & ~after), np.flatnonzero(~before & after)
+    lost = np.flatnonzero(before & ~after)
+    won = np.flatnonzero(~before & after)
     contingency = {
         "both_correct": int((before & after).sum()),
         "baseline_only_correct": len(lost),
         "candidate_only_correct": len(won),
         "both_wrong": int((~before & ~after).sum()),
     }
-    flips = [at[np.argsort(baseline.problem[pairing.baseline.first[at]], kind="stable")][:most] for at in (lost, won)]
-    showing = [
-        _showing(rows, side, np.r_[flips[0], flips[1]], pairing.by, correct_above)
-        for rows, side in zip((baseline, candidate), pairing.sides, strict=True)
+    flips = [
+        at[np.argsort(baseline.problem[pairing.baseline.first[at]], kind="stable")][:most]
+        for at in (lost, won)
     ]
+    showing: list[list[tuple[int, float]]] = []
+    for rows, side in zip((baseline, candidate), pairing.sides, strict=True):
+        showing.append(
+            _showing(rows, side, np.r_[flips[0], flips[1]], by=pairing.by, threshold=correct_above)
+        )
     found = [_flip(baseline, candidate, *shown) for shown in zip(*showing, strict=True)]
-    summary = _summary(contingency, baseline, pairing, lost, won, most)
-    return FlipReport(contingency, found[: len(flips[0])], found[len(flips[0]) :], summary)
+    summary = _summary(contingency, baseline, pairing, lost=lost, won=won, most=most)
+    return FlipReport(contingency, found[: len(flips[0])], found[len(flips[0]) :], summary=summary)
 
 
 def _summary(
-    contingency: dict[str, int], baseline: RowTable, pairing: Pairing, lost: Ints, won: Ints, most: int
+    contingency: dict[str, int],
+    baseline: RowTable,
+    pairing: Pairing,
+    lost: Ints,
+    won: Ints,
+    most: int,
 ) -> JsonDict:
     n = len(pairing)
     table: dict[str, dict[str, int]] = {}
     for kind, at in (("regressions", lost), ("improvements", won)):
         codes, counts = np.unique(baseline.category[pairing.baseline.first[at]], return_counts=True)
         for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-            entry = table.setdefault(baseline.categories[code], {"regressions": 0, "improvements": 0})
+            entry = table.setdefault(
+                baseline.categories[code], {"regressions": 0, "improvements": 0}
+            )
             entry[kind] = count
     return {
         "n_paired": n,
@@ -113,23 +126,34 @@ def _summary(
     }
 
 
-def _showing(rows: RowTable, side: Side, flipped: Ints, by: PairedBy, threshold: float) -> list[tuple[int, float]]:
+def _showing(
+    rows: RowTable, side: Side, flipped: Ints, by: PairedBy, threshold: float
+) -> list[tuple[int, float]]:
     """The rows that show what became of problems, each the first whose reward is on the side of the mean; the means."""
     keys = keys_of(rows, by)
-    order = np.argsort(keys, kind="stable") if len(flipped) else np.zeros(0, np.int64)
-    begins, ends = (np.searchsorted(keys[order], side.keys[flipped], end) for end in ("left", "right"))
+    if len(flipped):
+        order = np.argsort(keys, kind="stable")
+    else:
+        order = np.zeros(0, np.int64)
+    begins, ends = (
+        np.searchsorted(keys[order], side.keys[flipped], end) for end in ("left", "right")
+    )
     shown = []
     for at, begin, end in zip(flipped.tolist(), begins.tolist(), ends.tolist(), strict=True):
-        mine, mean = order[begin:end], float(side.rewards[at])
+        mine = order[begin:end]
+        mean = float(side.rewards[at])
         reward = rows.reward[mine]
         fitting = mine[reward > threshold if mean > threshold else reward <= threshold]
         shown.append((int(fitting[0] if len(fitting) else mine[0]), mean))
     return shown
 
 
-def _flip(baseline: RowTable, candidate: RowTable, one: tuple[int, float], two: tuple[int, float]) -> Flip:
+def _flip(
+    baseline: RowTable, candidate: RowTable, one: tuple[int, float], two: tuple[int, float]
+) -> Flip:
     (left, reward), (right, other) = one, two
-    before, after = baseline.full(left), candidate.full(right)
+    before = baseline.full(left)
+    after = candidate.full(right)
     return Flip(
         problem_idx=int(baseline.problem[left]),
         repeat=int(baseline.repeat[left]),
@@ -154,7 +178,9 @@ def _text(value: Any) -> str | None:
         return None
     text = str(value)
     # How an answer begins and how it ends: what it comes to is said last.
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} … {text[3 - _SHOWN // 2 :]}"
+    if len(text) <= _SHOWN:
+        return text
+    return f"{text[: _SHOWN // 2]} … {text[3 - _SHOWN // 2 :]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +195,16 @@ class Shift:
     @property
     def delta(self) -> float | None:
         """Candidate minus baseline."""
-        return None if self.baseline is None or self.candidate is None else self.candidate - self.baseline
+        if self.baseline is None or self.candidate is None:
+            return None
+        return self.candidate - self.baseline
 
     @property
     def relative_pct(self) -> float | None:
         delta = self.delta
-        return None if delta is None or not self.baseline else 100 * delta / self.baseline
+        if delta is None or not self.baseline:
+            return None
+        return 100 * delta / self.baseline
 
     def to_dict(self) -> JsonDict:
         return asdict(self) | {"delta": self.delta, "relative_pct": self.relative_pct}
@@ -184,18 +214,21 @@ def shifts(baseline: RowTable, candidate: RowTable) -> list[Shift]:
     """All quantities that both sides know."""
     # Rows of older formats know the tokens of the whole exchange only; then both sides are counted that way.
     whole = not (baseline.tokens.any() and candidate.tokens.any())
-    left, right = _facts(baseline, whole), _facts(candidate, whole)
-    found = [Shift(name, value, right[name][0], unit) for name, (value, unit) in left.items()]
+    left = _facts(baseline, whole)
+    right = _facts(candidate, whole)
+    found = [Shift(name, value, right[name][0], unit=unit) for name, (value, unit) in left.items()]
     return [shift for shift in found if (shift.baseline, shift.candidate) != (None, None)]
 
 
 def shift_warnings(found: list[Shift]) -> list[str]:
     """Shares that moved so much that the score may mean something else."""
-    return [
-        f"{shift.name.replace('_', ' ')} went from {shift.baseline:.1%} to {shift.candidate:.1%}"
-        for shift in found
-        if shift.unit == "share" and shift.delta is not None and abs(shift.delta) >= _NOTEWORTHY
-    ]
+    results: list[str] = []
+    for shift in found:
+        if shift.unit == "share" and shift.delta is not None and abs(shift.delta) >= _NOTEWORTHY:
+            results.append(
+                f"{shift.name.replace('_', ' ')} went from {shift.baseline:.1%} to {shift.candidate:.1%}"
+            )
+    return results
 
 
 def _facts(rows: RowTable, whole: bool) -> dict[str, tuple[float | None, str]]:
@@ -203,10 +236,13 @@ def _facts(rows: RowTable, whole: bool) -> dict[str, tuple[float | None, str]]:
     scored = rows.scored
     done = int(scored.sum())
     tokens = (rows.total if whole else rows.tokens)[scored]
-    latency, cost = rows.latency[scored], rows.cost[scored]
+    latency = rows.latency[scored]
+    cost = rows.cost[scored]
 
     def share(flags: np.ndarray, of: int) -> float | None:
-        return float(flags.sum()) / of if of else None
+        if of:
+            return float(flags.sum()) / of
+        return None
 
     return {
         "tokens_per_exchange" if whole else "tokens_per_answer": (_mean(tokens), "tokens"),
@@ -221,16 +257,21 @@ def _facts(rows: RowTable, whole: bool) -> dict[str, tuple[float | None, str]]:
 
 
 def _mean(values: np.ndarray) -> float | None:
-    return float(values.mean(dtype=np.float64)) if len(values) and values.any() else None
+    if len(values) and values.any():
+        return float(values.mean(dtype=np.float64))
+    return None
 
 
 def score_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
     """Every metric that both bundles have; whether its intervals touch is unknown without all four bounds."""
-    theirs, found = {score.name: score for score in right.scores}, {}
+    theirs = {score.name: score for score in right.scores}
+    found = {}
     for one in left.scores:
-        if (two := theirs.get(one.name)) is None:
+        two = theirs.get(one.name)
+        if two is None:
             continue
-        before, after = float(one.value), float(two.value)
+        before = float(one.value)
+        after = float(two.value)
         ends = (one.ci_lower, one.ci_upper, two.ci_lower, two.ci_upper)
         known = [end for end in ends if end is not None]
         found[one.name] = {
@@ -238,15 +279,17 @@ def score_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
             "candidate": after,
             "delta": round(after - before, 4),
             "relative_pct": round(100 * (after - before) / before, 2) if before else 0.0,
-            "ci_overlap": known[0] <= known[3] and known[2] <= known[1] if len(known) == 4 else None,
+            "ci_overlap": known[0] <= known[3] and known[2] <= known[1]
+            if len(known) == 4
+            else None,
         }
     return found
 
 
 def runtime_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
     pairs = {name: (getattr(left.runtime, name), getattr(right.runtime, name)) for name in _RUNTIME}
-    return {
-        name: {"baseline": one, "candidate": two, "delta": round(two - one, 4)}
-        for name, (one, two) in pairs.items()
-        if one is not None and two is not None
-    }
+    mapping: dict[str, dict[str, Any]] = {}
+    for name, (one, two) in pairs.items():
+        if one is not None and two is not None:
+            mapping[name] = {"baseline": one, "candidate": two, "delta": round(two - one, 4)}
+    return mapping

@@ -30,14 +30,18 @@ _FINGERPRINTS: Final[dict[str, Kind]] = {
 _KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("repeats", "max_problems", "only", "shuffle_seed"), "size"),
     **dict.fromkeys(("params", "dataset", "split", "revision"), "dataset"),
-    **dict.fromkeys(("system_prompt", "instruction_template", "template", "fewshot", "prompt"), "prompt"),
+    **dict.fromkeys(
+        ("system_prompt", "instruction_template", "template", "fewshot", "prompt"), "prompt"
+    ),
     **dict.fromkeys(("scorers", "scoring", "scorer", "judge"), "scorer"),
     "generation": "generation",
     "solver": "solver",
 }
 # Which model answered, and where, is what a comparison is about; the rest says nothing about what was asked.
 _MODEL: Final = frozenset({"service", "model", "model_id", "base_url", "model_url", "url"})
-_ASIDE: Final = frozenset({"benchmark", "fingerprints", "resumed", "min_coverage", "shuffle", "shard"})
+_ASIDE: Final = frozenset(
+    {"benchmark", "fingerprints", "resumed", "min_coverage", "shuffle", "shard"}
+)
 # Settings without which two runs cannot be told to be alike.
 _TELLING: Final = ("generation", "solver", "fingerprints")
 WORDS: Final = ("the baseline", "the candidate")
@@ -59,7 +63,10 @@ class Difference:
     def __str__(self) -> str:
         if self.baseline is None and self.candidate is None:
             return f"{self.kind} differs: {self.what}"
-        shown = [text if len(text) <= 60 else text[:59] + "…" for text in (repr(self.baseline), repr(self.candidate))]
+        shown = [
+            text if len(text) <= 60 else text[:59] + "…"
+            for text in (repr(self.baseline), repr(self.candidate))
+        ]
         return f"{self.kind} differs: {self.what} is {shown[0]} and {shown[1]}"
 
 
@@ -68,10 +75,11 @@ def differences(baseline: Bundle, candidate: Bundle) -> list[Difference]:
     them does not have is not a difference but a gap: see ``unstated``."""
     found: list[Difference] = []
     if baseline.name != candidate.name:
-        found.append(Difference("dataset", "benchmark", baseline.name, candidate.name))
-    left, right = baseline.config, candidate.config
+        found.append(Difference("dataset", "benchmark", baseline.name, candidate=candidate.name))
+    left = baseline.config
+    right = candidate.config
     for key in sorted((left.keys() & right.keys()) - _ASIDE):
-        found += _nested("setting", key, key, left[key], right[key])
+        found += _nested("setting", key, key, left=left[key], right=right[key])
     found += _sizes(left, right)
     found += _fingerprints(left, right, found)
     versions = baseline.sdk_version, candidate.sdk_version
@@ -82,8 +90,12 @@ def differences(baseline: Bundle, candidate: Bundle) -> list[Difference]:
 
 def unstated(baseline: Bundle, candidate: Bundle) -> list[str]:
     """Which of the settings that matter only one of the bundles states."""
-    gaps = ", ".join(key for key in _TELLING if (key in baseline.config) != (key in candidate.config))
-    return [f"whether {gaps} are the same is not known: only one of the bundles states them"] if gaps else []
+    gaps = ", ".join(
+        key for key in _TELLING if (key in baseline.config) != (key in candidate.config)
+    )
+    if gaps:
+        return [f"whether {gaps} are the same is not known: only one of the bundles states them"]
+    return []
 
 
 def _nested(kind: Kind, key: str, path: str, left: Any, right: Any) -> Iterator[Difference]:
@@ -91,12 +103,19 @@ def _nested(kind: Kind, key: str, path: str, left: Any, right: Any) -> Iterator[
     if key.startswith("_") or (outer and key in _MODEL):
         return
     # A prompt within a solver is about prompts; a name below a dataset's parameters is about the dataset.
-    inner = _KINDS.get(key, kind) if outer else kind
+    if outer:
+        inner = _KINDS.get(key, kind)
+    else:
+        inner = kind
     if isinstance(left, dict) and isinstance(right, dict):
         for name in sorted(left.keys() | right.keys()):
-            yield from _nested(inner, name, f"{path}.{name}", left.get(name), right.get(name))
-    elif left != right and not all(value is None or value in ("", [], {}) for value in (left, right)):
-        yield Difference(inner, path, left, right)
+            yield from _nested(
+                inner, name, f"{path}.{name}", left=left.get(name), right=right.get(name)
+            )
+    elif left != right and not all(
+        value is None or value in ("", [], {}) for value in (left, right)
+    ):
+        yield Difference(inner, path, left, candidate=right)
 
 
 def _sizes(left: JsonDict, right: JsonDict) -> Iterator[Difference]:
@@ -110,20 +129,31 @@ def _sizes(left: JsonDict, right: JsonDict) -> Iterator[Difference]:
 
 
 def _fingerprints(left: JsonDict, right: JsonDict, known: list[Difference]) -> Iterator[Difference]:
-    one, two = left.get("fingerprints") or {}, right.get("fingerprints") or {}
+    one = left.get("fingerprints") or {}
+    two = right.get("fingerprints") or {}
     for key, kind in _FINGERPRINTS.items():
         # What is already named needs no second line.
-        if any(difference.kind == kind or difference.what.startswith(f"{key}.") for difference in known):
+        if any(
+            difference.kind == kind or difference.what.startswith(f"{key}.") for difference in known
+        ):
             continue
         if one.get(key) and two.get(key) and one[key] != two[key]:
-            yield Difference(kind, f"{key} fingerprint", str(one[key])[:8], str(two[key])[:8])
+            yield Difference(
+                kind, f"{key} fingerprint", str(one[key])[:8], candidate=str(two[key])[:8]
+            )
 
 
 def caveats(
-    runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable], pairing: Pairing, differences: Sequence[Difference]
+    runs: tuple[Bundle, Bundle],
+    rows: tuple[RowTable, RowTable],
+    pairing: Pairing,
+    differences: Sequence[Difference],
 ) -> list[str]:
     """Warnings on the runs, on what did not pair, and on what was not the same on both sides."""
-    found = [line for word, run, side in zip(WORDS, runs, rows, strict=True) for line in _of_side(word, run, side)]
+    found: list[str] = []
+    for word, run, side in zip(WORDS, runs, rows, strict=True):
+        for line in _of_side(word, run, side):
+            found.append(line)
     seeds = [run.config.get("shuffle_seed") for run in runs]
     if all(spending_of(run.stopped) == STOPPED for run in runs) and seeds[0] != seeds[1]:
         found.append(
@@ -136,14 +166,17 @@ def caveats(
         left, right = (float(side.answers.mean()) for side in pairing.sides)
         told = any(difference.what == "repeats" for difference in differences)
         if abs(left - right) > 0.1 * min(left, right) and not told:
-            found.append(f"answers a problem: {left:.3g} in the baseline, {right:.3g} in the candidate")
+            found.append(
+                f"answers a problem: {left:.3g} in the baseline, {right:.3g} in the candidate"
+            )
     return [*found, *map(str, differences), *unstated(*runs)]
 
 
 def _of_side(word: str, run: Bundle, rows: RowTable) -> Iterator[str]:
     if not len(rows):
         yield f"{word} has no rows: {run.results}"
-    if words := rule_words(run.stopped):
+    words = rule_words(run.stopped)
+    if words:
         yield f"{word} had a stop rule ({words}); the interval allows for its looks, the tests beside it do not"
     elif run.stop_reason:
         yield f"{word} did not run to its end: {run.stop_reason}"
@@ -166,7 +199,8 @@ def _noise(word: str, run: Bundle) -> Iterator[str]:
         return
     changes = [as_dict(run.noise.get(name)) for name in ("again", "other_level")]
     worst = max(changes, key=lambda change: as_number(change.get("score")) or 0.0)
-    if verdicts := as_number(worst.get("verdicts")):
+    verdicts = as_number(worst.get("verdicts"))
+    if verdicts:
         yield (
             f"{word} differs from itself by {100 * (as_number(worst.get('score')) or 0.0):.1f} points when it is asked "
             f"again ({verdicts:.1%} of verdicts change): a difference of that size tells nothing of the models"
@@ -195,11 +229,12 @@ def _uneven_failures(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable
     more = abs(lost[0] / max(planned[0], 1) - lost[1] / max(planned[1], 1))
     if more <= _UNEVEN:
         return
-    sides = [
-        f"{counted(count, 'row')} failed in {word}{_causes(side)}"
-        for word, count, side in zip(WORDS, lost, rows, strict=True)
-    ]
-    scores = [float(side.reward[side.scored].sum()) / max(count, 1) for side, count in zip(rows, planned, strict=True)]
+    sides: list[str] = []
+    for word, count, side in zip(WORDS, lost, rows, strict=True):
+        sides.append(f"{counted(count, 'row')} failed in {word}{_causes(side)}")
+    scores: list[float] = []
+    for side, count in zip(rows, planned, strict=True):
+        scores.append(float(side.reward[side.scored].sum()) / max(count, 1))
     yield f"{', '.join(sides)}: with failed rows as 0 the scores are {scores[0]:.4f} and {scores[1]:.4f}"
 
 
@@ -208,16 +243,24 @@ def _causes(rows: RowTable) -> str:
     codes, counts = np.unique(rows.cause[~rows.scored], return_counts=True)
     ranked = sorted(zip(counts.tolist(), codes.tolist(), strict=True), reverse=True)
     words = [f"{count:,} {rows.causes[code] or 'unknown'}" for count, code in ranked[:_MOST_CAUSES]]
-    return f" ({', '.join(words)})" if words else ""
+    if words:
+        return f" ({', '.join(words)})"
+    return ""
 
 
 def _asked_differently(baseline: RowTable, candidate: RowTable, pairing: Pairing) -> Iterator[str]:
-    at_left, at_right = pairing.baseline.first, pairing.candidate.first
+    at_left = pairing.baseline.first
+    at_right = pairing.candidate.first
     for what, left, right in (
         ("prompts differ", baseline.prompt, candidate.prompt),
-        ("dataset differs: expected answers are not the same", baseline.expected, candidate.expected),
+        (
+            "dataset differs: expected answers are not the same",
+            baseline.expected,
+            candidate.expected,
+        ),
     ):
-        one, two = left[at_left], right[at_right]
+        one = left[at_left]
+        two = right[at_right]
         # 0 stands for a row that does not say.
         count = int(np.count_nonzero((one != two) & (one != 0) & (two != 0)))
         if count:

@@ -108,7 +108,9 @@ class PairedRecords:
             yield {step: rows.full(at) for at, step in enumerate(steps)}
 
 
-def load_paired_records(baseline: Path | str, candidate: Path | str, *, pair_by: PairBy = "auto") -> PairedRecords:
+def load_paired_records(
+    baseline: Path | str, candidate: Path | str, *, pair_by: PairBy = "auto"
+) -> PairedRecords:
     """Read two runs and pair their problems."""
     left, right = (read_table(one_run(path).results) for path in (baseline, candidate))
     return PairedRecords(left, right, pair(left, right, pair_by))
@@ -119,19 +121,26 @@ def one_run(path: Path | str) -> Bundle:
     found = find_runs(Path(path))
     if len(found) != 1:
         names = ", ".join(sorted(run.name for run in found)) or "none"
-        raise UsageError(f"{path} holds {len(found)} benchmarks ({names})", hint="give the folder of one of them")
+        raise UsageError(
+            f"{path} holds {len(found)} benchmarks ({names})", hint="give the folder of one of them"
+        )
     return found[0]
 
 
 def compare_runs(
-    baseline: Bundle | Path | str, candidate: Bundle | Path | str, options: CompareOptions | None = None, **changes: Any
+    baseline: Bundle | Path | str,
+    candidate: Bundle | Path | str,
+    options: CompareOptions | None = None,
+    **changes: Any,
 ) -> RegressionReport:
     """Compare two finished runs of one benchmark. ``changes`` are fields of ``CompareOptions``: ``compare_runs(a, b,
     max_drop=0.02)``."""
     options = options or CompareOptions(**changes)
-    left, right = (run if isinstance(run, Bundle) else one_run(run) for run in (baseline, candidate))
+    left, right = (
+        run if isinstance(run, Bundle) else one_run(run) for run in (baseline, candidate)
+    )
     rows = [rows_of_run(run, better=options.better) for run in (left, right)]
-    return Comparison(left, right, rows[0], rows[1], options).report()
+    return Comparison(left, right, rows[0], right=rows[1], options=options).report()
 
 
 def compare_results(
@@ -145,22 +154,38 @@ def compare_results(
     """Compare rows held in memory."""
     left = Bundle(Path("baseline"), baseline_bundle or {"run_id": "baseline"})
     right = Bundle(Path("candidate"), candidate_bundle or {"run_id": "candidate"})
-    return Comparison(left, right, table_of(baseline), table_of(candidate), CompareOptions(**changes)).report()
+    return Comparison(
+        left,
+        right,
+        table_of(baseline),
+        right=table_of(candidate),
+        options=CompareOptions(**changes),
+    ).report()
 
 
 class Comparison:
     """The steps of one comparison, on columns that are read once."""
 
     def __init__(
-        self, baseline: Bundle, candidate: Bundle, left: RowTable, right: RowTable, options: CompareOptions
+        self,
+        baseline: Bundle,
+        candidate: Bundle,
+        left: RowTable,
+        right: RowTable,
+        options: CompareOptions,
     ) -> None:
-        self.runs, self.rows, self._options = (baseline, candidate), (left, right), options
+        self.runs = (baseline, candidate)
+        self.rows = (left, right)
+        self._options = options
         self.pairing = pair(left, right, options.pair_by)
         self.differences = differences(baseline, candidate)
-        self.spending = joint_spending(spending_of(baseline.stopped), spending_of(candidate.stopped))
+        self.spending = joint_spending(
+            spending_of(baseline.stopped), spending_of(candidate.stopped)
+        )
         self.missing = missing_range(self.runs, self.rows)
         self._unfit = [
-            [*unfit(run, rows), *tampered_too_much(run, rows)] for run, rows in zip(self.runs, self.rows, strict=True)
+            [*unfit(run, rows), *tampered_too_much(run, rows)]
+            for run, rows in zip(self.runs, self.rows, strict=True)
         ]
         self._labelled, self._label_notes = self.labelled(self.spending)
 
@@ -171,14 +196,27 @@ class Comparison:
     def report(self) -> RegressionReport:
         """The verdict, with all that it rests on."""
         pairing, options, (left, right) = self.pairing, self._options, self.runs
-        interval, differences, available = self._interval(pairing), pairing.differences, left.dataset_size
-        sd = None if len(pairing) < 2 or pairing.alike(differences) else float(differences.std(ddof=1))
-        needed = self._needed(interval, sd) if self._labelled is None else None
-        found = judge(interval, options.max_drop, needed=needed, available=available, better=options.better)
+        interval = self._interval(pairing)
+        differences = pairing.differences
+        available = left.dataset_size
+        if len(pairing) < 2 or pairing.alike(differences):
+            sd: float | None = None
+        else:
+            sd = float(differences.std(ddof=1))
+        if self._labelled is None:
+            needed = self._needed(interval, sd)
+        else:
+            needed = None
+        found = judge(
+            interval, options.max_drop, needed=needed, available=available, better=options.better
+        )
         judgement = self._guard(found)
         moved, (test, why) = shifts(*self.rows), _test(pairing, options)
         gain = options.better * differences
-        right_above: Any = {"correct_above": options.correct_above, "lower_is_better": options.better < 0}
+        right_above: Any = {
+            "correct_above": options.correct_above,
+            "lower_is_better": options.better < 0,
+        }
         flips = build_flip_report(*self.rows, pairing, **right_above) if len(pairing) else None
         return RegressionReport(
             benchmark=left.name,
@@ -212,31 +250,52 @@ class Comparison:
 
     def _needed(self, interval: Interval, sd: float | None) -> int | None:
         """How many problems would settle it, if the difference seen so far is about the true one."""
-        options, pairing = self._options, self.pairing
-        distance = abs(options.better * interval.value + options.max_drop) if interval.n else 0.0
+        options = self._options
+        pairing = self.pairing
+        if interval.n:
+            distance = abs(options.better * interval.value + options.max_drop)
+        else:
+            distance = 0.0
         if distance == 0.0:
             return None
         if sd:
             return problems_needed(distance, sd, alpha=options.alpha)
 
         def settles(n: int) -> bool:
-            found = pairing.reading(np.full(n, interval.value), self.spending).interval(options.confidence)
-            return judge(found, options.max_drop, better=options.better).verdict is not Verdict.INCONCLUSIVE
+            found = pairing.reading(np.full(n, interval.value), self.spending).interval(
+                options.confidence
+            )
+            return (
+                judge(found, options.max_drop, better=options.better).verdict
+                is not Verdict.INCONCLUSIVE
+            )
 
         return first(settles, len(pairing) + 1, _MOST_EQUAL)
 
     def _guard(self, judgement: Judgement) -> Judgement:
         """What no interval can make good: invalid runs, hardly any pairs, another scorer."""
-        reasons = [f"{word} {reason}" for word, run in zip(WORDS, self._unfit, strict=True) for reason in run]
+        reasons: list[str] = []
+        for word, run in zip(WORDS, self._unfit, strict=True):
+            for reason in run:
+                reasons.append(f"{word} {reason}")
         reasons += self.pairing.scarce
         lost = sum(missing_rows(self.runs, self.rows))
         if lost and not self.pairing.bounded:
-            reasons.append(f"{counted(lost, 'row')} failed, and rewards beyond [0, 1] set no bound to what they hide")
+            reasons.append(
+                f"{counted(lost, 'row')} failed, and rewards beyond [0, 1] set no bound to what they hide"
+            )
         if reasons and judgement.verdict is not Verdict.BLOCK:
-            return Judgement(Verdict.INCONCLUSIVE, judgement.relation, (*reasons, *judgement.reasons))
+            return Judgement(
+                Verdict.INCONCLUSIVE, judgement.relation, (*reasons, *judgement.reasons)
+            )
         if self.missing and not self._holds(judgement.verdict):
-            calmer = Verdict.INCONCLUSIVE if judgement.verdict is Verdict.PASS else Verdict.WARN
-            why = "rows that failed leave this open: it does not hold however they would have scored"
+            if judgement.verdict is Verdict.PASS:
+                calmer = Verdict.INCONCLUSIVE
+            else:
+                calmer = Verdict.WARN
+            why = (
+                "rows that failed leave this open: it does not hold however they would have scored"
+            )
             return Judgement(calmer, judgement.relation, (why, *judgement.reasons, *reasons))
         scorer = [str(item) for item in self.differences if item.kind == "scorer"]
         if scorer and judgement.verdict is Verdict.PASS:
@@ -249,7 +308,7 @@ class Comparison:
             return True
         options = self._options
         against = options.better if verdict is Verdict.PASS else -options.better
-        pairing = imagined(self.runs, self.rows, self.pairing, against)
+        pairing = imagined(self.runs, self.rows, self.pairing, better=against)
         found = self._interval(pairing)
         return judge(found, options.max_drop, better=options.better).verdict is verdict
 
@@ -262,15 +321,31 @@ class Comparison:
         return shifted(self._labelled.difference().interval(self._options.confidence), moved)
 
     def _side(self, at: int) -> RunSide:
-        run, rows, side = self.runs[at], self.rows[at], self.pairing.sides[at]
-        score, failed = Interval(math.nan, None, None, "none", 0), int((~rows.scored).sum())
+        run = self.runs[at]
+        rows = self.rows[at]
+        side = self.pairing.sides[at]
+        score = Interval(math.nan, None, None, method="none", n=0)
+        failed = int((~rows.scored).sum())
         if len(side.rewards):
-            answers, level = int(side.answers.sum()), self._options.confidence
-            score = self.spending.mean_interval(side.rewards, answers=answers, binary=side.binary, confidence=level)
-        return RunSide(run.run_id, run.config, str(run.path), score, side.problems, len(rows), failed, self._unfit[at])
+            answers = int(side.answers.sum())
+            level = self._options.confidence
+            score = self.spending.mean_interval(
+                side.rewards, answers=answers, binary=side.binary, confidence=level
+            )
+        return RunSide(
+            run.run_id,
+            run.config,
+            str(run.path),
+            score=score,
+            problems=side.problems,
+            rows=len(rows),
+            failed_rows=failed,
+            invalid=self._unfit[at],
+        )
 
     def _categories(self) -> dict[str, JsonDict]:
-        left, pairing = self.rows[0], self.pairing
+        left = self.rows[0]
+        pairing = self.pairing
         if not left.has_categories or not len(pairing) or len(left.categories) > _MOST_CATEGORIES:
             return {}
         codes = left.category[pairing.baseline.first]
@@ -278,8 +353,11 @@ class Comparison:
         present, starts = np.unique(codes[order], return_index=True)
         out = {}
         for code, at in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
-            before, after = pairing.baseline.rewards[at], pairing.candidate.rewards[at]
-            interval = pairing.reading(after - before, self.spending).interval(self._options.confidence)
+            before = pairing.baseline.rewards[at]
+            after = pairing.candidate.rewards[at]
+            interval = pairing.reading(after - before, self.spending).interval(
+                self._options.confidence
+            )
             out[left.categories[code]] = {
                 "baseline": round(float(before.mean()), 6),
                 "candidate": round(float(after.mean()), 6),
@@ -291,29 +369,49 @@ class Comparison:
         return out
 
     def _warnings(self, difference: Interval, moved: list[Shift]) -> list[str]:
-        options, categories = self._options, len(self.rows[0].categories)
-        found = [*self._label_notes, *caveats(self.runs, self.rows, self.pairing, self.differences)]
+        options = self._options
+        categories = len(self.rows[0].categories)
+        found = [
+            *self._label_notes,
+            *caveats(self.runs, self.rows, self.pairing, differences=self.differences),
+        ]
         if categories > _MOST_CATEGORIES:
             found.append(f"{categories:,} categories are too many to be compared one by one")
-        found += [*shift_warnings(moved), *hidden_loss(self.missing, options.max_drop, options.better)]
-        gain = difference if options.better > 0 else mirrored(difference)
+        found += [
+            *shift_warnings(moved),
+            *hidden_loss(self.missing, options.max_drop, options.better),
+        ]
+        if options.better > 0:
+            gain = difference
+        else:
+            gain = mirrored(difference)
         # A gain that no small change brings is more often a fault of the set-up.
         if gain.lower is not None and gain.lower > _SUSPICIOUS_GAIN * self.pairing.scale:
-            found.append("the candidate is better by an unusual amount: make sure that both runs are what they seem")
+            found.append(
+                "the candidate is better by an unusual amount: make sure that both runs are what they seem"
+            )
         return found
 
 
 def _test(pairing: Pairing, options: CompareOptions) -> tuple[PairedTest, str]:
     """The test that was asked for, or the one that fits; its effect is what was gained, negative when it got worse."""
-    gain, asked = options.better * pairing.differences, options.test
+    gain = options.better * pairing.differences
+    asked = options.test
     single = is_binary(pairing.baseline.rewards) and is_binary(pairing.candidate.rewards)
     if asked == "sign":
         return sign_test(gain), "asked for"
     if asked == "mcnemar" or (asked == "auto" and single):
         before, after = (side.rewards > options.correct_above for side in pairing.sides)
-        lost, won = int((before & ~after).sum()), int((~before & after).sum())
+        lost = int((before & ~after).sum())
+        won = int((~before & after).sum())
         worse, better = (lost, won) if options.better > 0 else (won, lost)
-        why = "asked for" if asked == "mcnemar" else "every problem is right or wrong on both sides"
+        if asked == "mcnemar":
+            why = "asked for"
+        else:
+            why = "every problem is right or wrong on both sides"
         return mcnemar_test(worse, better, len(pairing)), why
-    why = "asked for" if asked == "permutation" else "rewards are means or fractions"
+    if asked == "permutation":
+        why = "asked for"
+    else:
+        why = "rewards are means or fractions"
     return permutation_test(gain, n_permutations=N_PERMUTATIONS, seed=options.seed), why

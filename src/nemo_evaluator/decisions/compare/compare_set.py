@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
@@ -41,7 +42,10 @@ class ComparisonSet:
         if not self.several_candidates:
             return self._benchmarks(self.entries)
         names = dict.fromkeys(entry.candidate for entry in self.entries)
-        return {name: self._benchmarks([e for e in self.entries if e.candidate == name]) for name in names}
+        mapping: dict[str, Any] = {}
+        for name in names:
+            mapping[name] = self._benchmarks([e for e in self.entries if e.candidate == name])
+        return mapping
 
     def _benchmarks(self, entries: list[Entry]) -> JsonDict:
         if self.several_benchmarks:
@@ -49,14 +53,18 @@ class ComparisonSet:
         return entries[0].report.to_dict()
 
 
-def compare_paths(baseline: Path, candidates: Sequence[Path], options: CompareOptions) -> ComparisonSet:
+def compare_paths(
+    baseline: Path, candidates: Sequence[Path], options: CompareOptions
+) -> ComparisonSet:
     """Compare everything the paths hold. With several candidates each interval is widened (Bonferroni), so that all
     verdicts hold together."""
     candidates = list(dict.fromkeys(candidates))
     if len(candidates) > 1:
         options = replace(options, confidence=1 - (1 - options.confidence) / len(candidates))
-    left, several = _runs(baseline), False
-    entries, warnings = [], []
+    left = _runs(baseline)
+    several = False
+    entries = []
+    warnings = []
     for path in candidates:
         right = _runs(path)
         several = several or len(left) > 1 or len(right) > 1
@@ -66,11 +74,11 @@ def compare_paths(baseline: Path, candidates: Sequence[Path], options: CompareOp
         if not matched.pairs:
             names = f"{', '.join(left)} and {', '.join(right)}"
             raise UsageError(f"{baseline} and {path} have no benchmark in common: {names}")
-        entries += [
-            Entry(str(path), name, two.path.parent, compare_runs(one, two, options))
-            for name, (one, two) in matched.pairs.items()
-        ]
-    return ComparisonSet(entries, len(candidates) > 1, several, warnings)
+        for name, (one, two) in matched.pairs.items():
+            entries.append(
+                Entry(str(path), name, two.path.parent, report=compare_runs(one, two, options))
+            )
+    return ComparisonSet(entries, len(candidates) > 1, several, warnings=warnings)
 
 
 def _runs(path: Path) -> dict[str, Bundle]:

@@ -95,7 +95,9 @@ class RegressionReport(Document):
     @property
     def gain(self) -> Interval:
         """The difference, turned so that above zero is good."""
-        return self.difference if self.better > 0 else mirrored(self.difference)
+        if self.better > 0:
+            return self.difference
+        return mirrored(self.difference)
 
     def to_dict(self) -> JsonDict:
         """The report as JSON: the documented keys, and more."""
@@ -136,7 +138,8 @@ class RegressionReport(Document):
 
     def _test(self, key: str) -> JsonDict:
         """The test in the terms of its format: what was lost is positive."""
-        test, gain = self.test, self.gain
+        test = self.test
+        gain = self.gain
         found: JsonDict = {
             "p_value": test.p_value,
             "significant": test.significant,
@@ -154,12 +157,17 @@ class RegressionReport(Document):
         elif key == "permutation_test":
             found |= {"observed_mean_diff": _round(-test.effect), "n_permutations": N_PERMUTATIONS}
             # Cohen's d for paired values, as this test has always been reported.
-            found["effect_size"] = _round(-test.effect / self.sd) if self.sd else None
+            if self.sd:
+                found["effect_size"] = _round(-test.effect / self.sd)
+            else:
+                found["effect_size"] = None
         return found
 
 
 def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
+    if value is None:
+        return None
+    return round(value, 6)
 
 
 def write_report(report: Document, path: Path | str) -> Path:

@@ -58,7 +58,9 @@ def relation_of(interval: Interval, max_drop: float) -> Relation:
     if interval.lower > 0:
         return Relation.SUPERIOR
     if interval.lower >= -max_drop:
-        return Relation.EQUIVALENT if interval.upper <= max_drop else Relation.NON_INFERIOR
+        if interval.upper <= max_drop:
+            return Relation.EQUIVALENT
+        return Relation.NON_INFERIOR
     return Relation.INFERIOR if interval.upper < 0 else Relation.UNKNOWN
 
 
@@ -80,24 +82,43 @@ def settling(needed: int, available: int | None) -> str:
 
 
 def judge(
-    interval: Interval, max_drop: float, *, needed: int | None = None, available: int | None = None, better: float = 1.0
+    interval: Interval,
+    max_drop: float,
+    *,
+    needed: int | None = None,
+    available: int | None = None,
+    better: float = 1.0,
 ) -> Judgement:
     """The verdict on a mean difference; ``needed`` is how many problems would settle it, of ``available`` ones that the
     benchmark has; ``better`` is the good sign. The rule is the gate's, limit by limit: PASS where the whole interval
     keeps the limit, BLOCK where all of it is beyond. Anything between is not proved: WARN when a drop is certain,
     INCONCLUSIVE when not even that."""
     if interval.n == 0:
-        return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, ("nothing was paired, so nothing can be said",))
+        return Judgement(
+            Verdict.INCONCLUSIVE, Relation.UNKNOWN, ("nothing was paired, so nothing can be said",)
+        )
     if interval.lower is None or interval.upper is None:
         why = "no interval holds for rewards beyond [0, 1] that a stop rule looked at"
-        return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, (f"{interval.value:+.4f}, but {why}",))
-    gain = interval if better > 0 else mirrored(interval)
+        return Judgement(
+            Verdict.INCONCLUSIVE, Relation.UNKNOWN, (f"{interval.value:+.4f}, but {why}",)
+        )
+    if better > 0:
+        gain = interval
+    else:
+        gain = mirrored(interval)
     relation = relation_of(gain, max_drop)
-    drop, limit = "drop" if better > 0 else "rise", f"the limit of {max_drop:g}"
+    drop = "drop" if better > 0 else "rise"
+    limit = f"the limit of {max_drop:g}"
     bounds = f"[{interval.lower:+.4f}, {interval.upper:+.4f}]"
     found = f"{interval.value:+.4f} {bounds} over {counted(interval.n, 'problem')}"
-    more = f"; {settling(needed, available)}" if needed else ""
-    small = f" (a small {drop} is certain)" if gain.upper is not None and gain.upper < 0 else ""
+    if needed:
+        more = f"; {settling(needed, available)}"
+    else:
+        more = ""
+    if gain.upper is not None and gain.upper < 0:
+        small = f" (a small {drop} is certain)"
+    else:
+        small = ""
     words = {
         Relation.WORSE: f"the {drop} is more than {limit}: {found}",
         Relation.INFERIOR: f"a {drop} is certain, but not that it exceeds {limit}: {found}{more}",

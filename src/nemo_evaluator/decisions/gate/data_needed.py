@@ -35,32 +35,49 @@ def remedy_for(
     correction for many benchmarks leaves for a breach, ``available`` how many problems there are."""
     exceeded = [limit for limit in limits if limit.margin.value < 0]
     if not pairing.bounded and not limits[0].ruler.spending.last:
-        return Remedy(None, None, "no amount of data: rewards beyond [0, 1] cannot be judged while they are looked at")
+        return Remedy(
+            None,
+            None,
+            "no amount of data: rewards beyond [0, 1] cannot be judged while they are looked at",
+        )
     if any(limit.margin.value == 0 for limit in limits):
-        return Remedy(None, None, "the estimate lies on a limit: no amount of data is sure to settle it")
+        return Remedy(
+            None, None, "the estimate lies on a limit: no amount of data is sure to settle it"
+        )
     level = breach_alpha if exceeded else alpha
     choose = min if exceeded else max
     deciding, problems = choose(
-        ((limit, _problems_needed(limit, level)) for limit in exceeded or limits), key=lambda one: one[1] or math.inf
+        ((limit, _problems_needed(limit, level)) for limit in exceeded or limits),
+        key=lambda one: one[1] or math.inf,
     )
     n = len(pairing)
     if problems is not None:
         problems = max(problems, n + 1)
-    repeats = _repeats_needed(pairing, rows, deciding, level)
+    repeats = _repeats_needed(pairing, rows, deciding, alpha=level)
     now = float(pairing.baseline.answers.mean())
     short = problems is not None and available is not None and problems > available
     now_n = f"now {n:,}" + (f", and the benchmark has only {available:,}" if short else "")
-    parts = [] if problems is None else [f"about {problems:,} paired problems ({now_n})"]
+    if problems is None:
+        parts: list[str] = []
+    else:
+        parts = [f"about {problems:,} paired problems ({now_n})"]
     if repeats is not None:
         parts.append(f"about {repeats:,} repeats of the same problems (now {now:.0f})")
     side = "exceeded" if exceeded else "kept"
-    words = " or ".join(parts) if parts else "more data than is practical"
-    how = "if all go on to differ alike" if pairing.alike(deciding.ruler.gain) else f"with {_POWER:.0%} chance"
+    if parts:
+        words = " or ".join(parts)
+    else:
+        words = "more data than is practical"
+    if pairing.alike(deciding.ruler.gain):
+        how = "if all go on to differ alike"
+    else:
+        how = f"with {_POWER:.0%} chance"
     return Remedy(problems, repeats, f"{words} would show that {deciding.name} is {side}, {how}")
 
 
 def _problems_needed(limit: Limit, alpha: float) -> int | None:
-    ruler, spending = limit.ruler, limit.ruler.spending
+    ruler = limit.ruler
+    spending = limit.ruler.spending
 
     def equal_prove(n: int) -> bool:
         found = replace(ruler, gain=np.full(n, float(ruler.gain[0])), contrast=None).limit()
@@ -70,36 +87,50 @@ def _problems_needed(limit: Limit, alpha: float) -> int | None:
         return first(equal_prove, len(ruler.gain) + 1, _MOST_EQUAL)
     if not spending.last:
         return _betting_needed(limit, alpha * spending.looking)
-    return problems_needed(abs(limit.margin.value), ruler.sd, power=_POWER, alpha=alpha * spending.last)
+    return problems_needed(
+        abs(limit.margin.value), ruler.sd, power=_POWER, alpha=alpha * spending.last
+    )
 
 
 def _betting_needed(limit: Limit, alpha: float) -> int | None:
     """Problems until a bet is won: its log wealth grows by ``rate`` a problem and must reach log(1 / alpha)."""
     reach = limit.ruler.reach
-    values, bound = (limit.ruler.gain + reach) / (2 * reach), (reach - limit.ruler.allowed) / (2 * reach)
+    values = (limit.ruler.gain + reach) / (2 * reach)
+    bound = (reach - limit.ruler.allowed) / (2 * reach)
     if limit.margin.value < 0:
-        values, bound = 1 - values, 1 - bound
+        values = 1 - values
+        bound = 1 - bound
     if bound <= 0:
         return None
     growth: list[Floats] = [np.log1p(share * (values / bound - 1)) for share in SHARES]
     best = math.inf
     for steps, weight in zip(growth, LOG_WEIGHTS.tolist(), strict=True):
-        rate, spread = float(steps.mean()), float(steps.std(ddof=1))
+        rate = float(steps.mean())
+        spread = float(steps.std(ddof=1))
         if rate > 0:
             # rate x n - _SPARE x spread x sqrt(n) = log(1 / alpha) - weight, solved for sqrt(n).
             half = _SPARE * spread / (2 * rate)
-            best = min(best, (half + math.sqrt(half * half + (math.log(1 / alpha) - weight) / rate)) ** 2)
-    return math.ceil(best) if math.isfinite(best) else None
+            best = min(
+                best, (half + math.sqrt(half * half + (math.log(1 / alpha) - weight) / rate)) ** 2
+            )
+    if math.isfinite(best):
+        return math.ceil(best)
+    return None
 
 
-def _repeats_needed(pairing: Pairing, rows: tuple[RowTable, RowTable], limit: Limit, alpha: float) -> int | None:
-    gain, last = limit.ruler.gain, limit.ruler.spending.last
+def _repeats_needed(
+    pairing: Pairing, rows: tuple[RowTable, RowTable], limit: Limit, alpha: float
+) -> int | None:
+    gain = limit.ruler.gain
+    last = limit.ruler.spending.last
     if not last or len(gain) < 2:
         return None
     spread = observed_spread(pairing, rows, limit.ruler.sd)
     if spread is None or spread.noise <= 0:
         return None
-    n, margin, repeats = len(pairing), abs(limit.margin.value), math.floor(float(pairing.baseline.answers.mean())) + 1
+    n = len(pairing)
+    margin = abs(limit.margin.value)
+    repeats = math.floor(float(pairing.baseline.answers.mean())) + 1
     while repeats <= _MOST_REPEATS:
         if paired_power(margin, spread.sd(repeats), n, alpha=alpha * last) >= _POWER:
             return repeats

@@ -84,10 +84,19 @@ class BenchmarkGate:
         return str(Verdict.WARN if warned else Verdict.INCONCLUSIVE)
 
     def to_dict(self) -> JsonDict:
-        out: JsonDict = {name: getattr(self, name) for name in self.__slots__ if name not in ("regression", "remedy")}
+        out: JsonDict = {}
+        for name in self.__slots__:
+            if name not in ("regression", "remedy"):
+                out[name] = getattr(self, name)
         out["status"] = str(self.status)
-        out["remedy"] = None if self.remedy is None else asdict(self.remedy)
-        out["regression_report"] = None if self.regression is None else self.regression.to_dict()
+        if self.remedy is None:
+            out["remedy"] = None
+        else:
+            out["remedy"] = asdict(self.remedy)
+        if self.regression is None:
+            out["regression_report"] = None
+        else:
+            out["regression_report"] = self.regression.to_dict()
         return out
 
 
@@ -109,4 +118,7 @@ class GateReport(Document):
     def to_dict(self) -> JsonDict:
         out: JsonDict = {"report_version": REPORT_VERSION, "verdict_reasons": self.reasons}
         out |= {one.name: getattr(self, one.name) for one in fields(self) if one.name != "reasons"}
-        return out | {"verdict": str(self.verdict), "benchmarks": [entry.to_dict() for entry in self.benchmarks]}
+        return out | {
+            "verdict": str(self.verdict),
+            "benchmarks": [entry.to_dict() for entry in self.benchmarks],
+        }

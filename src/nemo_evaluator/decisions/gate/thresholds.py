@@ -65,7 +65,10 @@ class Ruler:
     @property
     def sd(self) -> float:
         """The spread of one problem's margin."""
-        seen = [self.gain] if self.contrast is None else [self.gain, self.contrast]
+        if self.contrast is None:
+            seen = [self.gain]
+        else:
+            seen = [self.gain, self.contrast]
         return max(float(values.std(ddof=1)) for values in seen)
 
     @property
@@ -77,11 +80,23 @@ class Ruler:
         """The margin with the evidence that it is kept, and that it is exceeded."""
         found: Reading = self.pairing.mean_difference(self.gain)
         if self.contrast is not None:
-            found = _Weaker(found, mean_difference(self.contrast, scale=2 * self.reach), self.allowed)
-        found = self.spending.reading(self.gain, found, reach=self.reach if self.pairing.bounded else math.inf)
-        interval = replace(found.interval(self.confidence), value=float(self.gain.mean()), n=len(self.gain))
+            found = _Weaker(
+                found, mean_difference(self.contrast, scale=2 * self.reach), self.allowed
+            )
+        found = self.spending.reading(
+            self.gain, found, reach=self.reach if self.pairing.bounded else math.inf
+        )
+        interval = replace(
+            found.interval(self.confidence), value=float(self.gain.mean()), n=len(self.gain)
+        )
         margin = shifted(interval, self.allowed)
-        return Limit(self.name, margin, found.p_above(-self.allowed), found.p_below(-self.allowed), self)
+        return Limit(
+            self.name,
+            margin,
+            found.p_above(-self.allowed),
+            p_breach=found.p_below(-self.allowed),
+            ruler=self,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +109,8 @@ class _Weaker:
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """What either of them leaves open."""
-        found, beside = self.one.interval(confidence), shifted(self.other.interval(confidence), -self.shift)
+        found = self.one.interval(confidence)
+        beside = shifted(self.other.interval(confidence), -self.shift)
         ends = found.lower, beside.lower, found.upper, beside.upper
         if ends[0] is None or ends[1] is None or ends[2] is None or ends[3] is None:
             return replace(found, lower=None, upper=None)
@@ -107,23 +123,37 @@ class _Weaker:
         return max(self.one.p_below(bound), self.other.p_below(bound + self.shift))
 
 
-def measure(pairing: Pairing, limits: PolicyDefaults, *, confidence: float, spending: Spending = PLANNED) -> Measured:
+def measure(
+    pairing: Pairing, limits: PolicyDefaults, *, confidence: float, spending: Spending = PLANNED
+) -> Measured:
     """The difference and the margins; ``spending`` tells bounds that allow for looking from those that do not."""
-    before, after = pairing.baseline.rewards, pairing.candidate.rewards
+    before = pairing.baseline.rewards
+    after = pairing.candidate.rewards
     better = 1.0 if limits.direction == "higher_is_better" else -1.0
     gain = better * (after - before)
-    ruler = Ruler("max_drop", gain, limits.max_drop, pairing, confidence, spending)
-    margins, notes = [ruler.limit()], []
+    ruler = Ruler(
+        "max_drop", gain, limits.max_drop, pairing=pairing, confidence=confidence, spending=spending
+    )
+    margins = [ruler.limit()]
+    notes = []
     if spending.looking and not pairing.bounded:
         notes.append("rewards beyond [0, 1]: no interval holds under repeated looking")
-    relative, guard, baseline = limits.max_relative_drop, limits.relative_guard_below, float(before.mean())
+    relative = limits.max_relative_drop
+    guard = limits.relative_guard_below
+    baseline = float(before.mean())
     if relative is not None and (guard is None or baseline < guard):
         if baseline == 0.0 and better > 0:
-            notes.append("max_relative_drop says nothing where the baseline scores 0; max_drop alone decides")
+            notes.append(
+                "max_relative_drop says nothing where the baseline scores 0; max_drop alone decides"
+            )
         else:
-            limit = _relative(ruler, relative * np.copysign(1.0, baseline) * before, relative).limit()
+            limit = _relative(
+                ruler, relative * np.copysign(1.0, baseline) * before, relative
+            ).limit()
             margins.append(replace(limit, relative=relative))
-    return Measured(pairing.reading(pairing.differences, spending).interval(confidence), margins, notes)
+    return Measured(
+        pairing.reading(pairing.differences, spending).interval(confidence), margins, notes
+    )
 
 
 def _relative(ruler: Ruler, allowed: Floats, share: float) -> Ruler:
@@ -141,17 +171,28 @@ def _relative(ruler: Ruler, allowed: Floats, share: float) -> Ruler:
     return replace(ruler, allowed=float(allowed.mean()), contrast=contrast)
 
 
-def corrected(measured: Measured, labelled: LabelledPair, better: float, confidence: float, moved: float) -> Measured:
+def corrected(
+    measured: Measured, labelled: LabelledPair, better: float, confidence: float, moved: float
+) -> Measured:
     """The same limits on what people would find; ``moved`` is what imagined rows add to the difference."""
     limits = []
     for limit in measured.limits:
-        ruler, relative = limit.ruler, limit.name == "max_relative_drop"
+        ruler = limit.ruler
+        relative = limit.name == "max_relative_drop"
         before = float(ruler.pairing.baseline.rewards.mean())
-        share = (1 - better * limit.relative * math.copysign(1.0, before)) if relative else 1.0
+        if relative:
+            share = 1 - better * limit.relative * math.copysign(1.0, before)
+        else:
+            share = 1.0
         allowed = 0.0 if relative else ruler.allowed
-        found, gone = labelled.difference(better, share), allowed + better * moved
+        found = labelled.difference(better, share)
+        gone = allowed + better * moved
         margin = shifted(replace(found.interval(confidence), n=limit.margin.n), gone)
-        limits.append(replace(limit, margin=margin, p_pass=found.p_above(-gone), p_breach=found.p_below(-gone)))
+        limits.append(
+            replace(
+                limit, margin=margin, p_pass=found.p_above(-gone), p_breach=found.p_below(-gone)
+            )
+        )
     delta = shifted(labelled.difference().interval(confidence), moved)
     return replace(measured, delta=delta, limits=limits)
 
@@ -175,11 +216,16 @@ class Measurement:
     @property
     def p_pass(self) -> float:
         """The evidence that every limit is kept, however the missing rows would have scored."""
-        return max(limit.p_pass for one in (self.measured, self.worst) if one for limit in one.limits)
+        return max(
+            limit.p_pass for one in (self.measured, self.worst) if one for limit in one.limits
+        )
 
     def p_breach(self, limit: Limit) -> float:
         """The evidence that a limit is exceeded, however the missing rows would have scored."""
-        same = [other for other in self.best.limits if other.name == limit.name] if self.best else []
+        if self.best:
+            same: list[Limit] = [other for other in self.best.limits if other.name == limit.name]
+        else:
+            same = []
         return max(other.p_breach for other in (limit, *same))
 
     def unproved(self, alpha: float) -> list[Limit]:
@@ -189,15 +235,21 @@ class Measurement:
         """What rows that failed could hide: a limit that is kept, or exceeded, only if they are left out."""
         assert self.worst is not None and self.best is not None
         entry = self.entry
-        entry.delta_worst_case, entry.delta_best_case = (round(x.delta.value, 6) for x in (self.worst, self.best))
+        entry.delta_worst_case, entry.delta_best_case = (
+            round(x.delta.value, 6) for x in (self.worst, self.best)
+        )
         where = f"rows that failed ({lost[0]:,} in the baseline, {lost[1]:,} in the candidate)"
         score = "score them: `nel eval run --resume`"
         if not self.unproved(alpha) and self.p_pass > alpha:
-            worst = f"counted against the candidate, the difference is {self.worst.delta.value:+.4f}"
+            worst = (
+                f"counted against the candidate, the difference is {self.worst.delta.value:+.4f}"
+            )
             self.doubts.insert(0, f"{where} could hide more than the limit: {worst}; {score}")
             entry.remedy = Remedy(None, None, f"no failed rows: {score}")
         elif any(limit.p_breach <= alpha < self.p_breach(limit) for limit in self.measured.limits):
-            best = f"counted in the candidate's favour, the difference is {self.best.delta.value:+.4f}"
+            best = (
+                f"counted in the candidate's favour, the difference is {self.best.delta.value:+.4f}"
+            )
             self.doubts.insert(0, f"{where} could make up for the drop: {best}; {score}")
 
 
@@ -206,13 +258,18 @@ def settle(found: Sequence[Measurement], *, correction: Correction, alpha: float
     for tier in ("critical", "supporting", "advisory"):
         family = [one for one in found if one.entry.tier == tier]
         # Two limits on one benchmark are two chances to breach.
-        p_values = [min(1.0, min(map(one.p_breach, one.measured.limits)) * len(one.measured.limits)) for one in family]
+        p_values: list[float] = []
+        for one in family:
+            p_values.append(
+                min(1.0, min(map(one.p_breach, one.measured.limits)) * len(one.measured.limits))
+            )
         for one, adjusted in zip(family, adjust(p_values, correction), strict=True):
             _status(one, adjusted, alpha)
 
 
 def _status(one: Measurement, p_breach: float, alpha: float) -> None:
-    entry, limits = one.entry, one.measured.limits
+    entry = one.entry
+    limits = one.measured.limits
     entry.p_pass = one.p_pass
     entry.p_breach = min(map(one.p_breach, limits))
     entry.p_breach_adjusted = p_breach
@@ -221,9 +278,15 @@ def _status(one: Measurement, p_breach: float, alpha: float) -> None:
         broken = [limit for limit in limits if one.p_breach(limit) <= alpha]
         entry.absolute_breached = any(limit.name == "max_drop" for limit in broken)
         entry.relative_breached = any(limit.name == "max_relative_drop" for limit in broken)
-        entry.reasons += [f"{limit.name} is exceeded beyond doubt, by {-limit.margin.value:.4f}" for limit in broken]
+        entry.reasons += [
+            f"{limit.name} is exceeded beyond doubt, by {-limit.margin.value:.4f}"
+            for limit in broken
+        ]
         return
     open_limits = one.unproved(alpha)
     entry.reasons += [f"{limit.name} is inconclusive at this confidence" for limit in open_limits]
     entry.reasons += one.doubts
-    entry.status = Status.INSUFFICIENT if open_limits or one.doubts else Status.PASS
+    if open_limits or one.doubts:
+        entry.status = Status.INSUFFICIENT
+    else:
+        entry.status = Status.PASS

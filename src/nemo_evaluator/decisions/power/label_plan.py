@@ -44,16 +44,26 @@ class LabelPlan:
 
 def problems_of(run: Path, benchmark: str) -> int | None:
     """How many problems a benchmark of a run has, asked or not."""
-    return next((bundle.dataset_size for bundle in find_runs(run) if bundle.name == benchmark), None)
+    return next(
+        (bundle.dataset_size for bundle in find_runs(run) if bundle.name == benchmark), None
+    )
 
 
 def judge_rates(run: Path | None) -> tuple[float, float] | None:
     """Sensitivity and specificity as the labels of a run measured them."""
     for bundle in find_runs(run) if run is not None else []:
         found = bundle.calibration
-        judges = found.document.get("judges") if found is not None and not found.stale else None
-        told = as_dict(as_dict(judges[0]).get("agreement")) if isinstance(judges, list) and judges else {}
-        rates = [as_number(as_dict(told.get(name)).get("value")) for name in ("sensitivity", "specificity")]
+        if found is not None and not found.stale:
+            judges = found.document.get("judges")
+        else:
+            judges = None
+        if isinstance(judges, list) and judges:
+            told = as_dict(as_dict(judges[0]).get("agreement"))
+        else:
+            told = {}
+        rates: list[float | None] = []
+        for name in ("sensitivity", "specificity"):
+            rates.append(as_number(as_dict(told.get(name)).get("value")))
         if rates[0] is not None and rates[1] is not None:
             return rates[0], rates[1]
     return None
@@ -77,17 +87,35 @@ def plan_labels(
             labels = int(share * budget / label)
             problems = int((budget - labels * label) / answer)
             if available is not None and problems > available:
-                problems, labels = available, int((budget - available * answer) / label)
+                problems = available
+                labels = int((budget - available * answer) / label)
             # A label needs an answer to stand on.
             labels = min(labels, problems)
             if labels >= 10:
-                half = expected_half_width(labels, problems, score, sensitivity, specificity)
+                half = expected_half_width(
+                    labels, problems, score, sensitivity=sensitivity, specificity=specificity
+                )
                 z = z_quantile(question.confidence)
                 sure = (z + z_quantile(2 * question.power - 1)) / z_quantile(0.95)
-                yield LabelSplit(problems, labels, half, sure * half * math.sqrt(2 * (1 - question.correlation)))
+                yield LabelSplit(
+                    problems,
+                    labels,
+                    half,
+                    detectable_drop=sure * half * math.sqrt(2 * (1 - question.correlation)),
+                )
 
     found = sorted(dict.fromkeys(splits()), key=lambda split: split.half_width)
     if not found:
         raise UsageError(f"${budget:g} does not buy ten labels", hint="raise --budget-usd")
     settles = found[0].detectable_drop <= question.drop
-    return LabelPlan(budget, label, answer, sensitivity, specificity, rates is None, found[:5], available, settles)
+    return LabelPlan(
+        budget,
+        label,
+        answer,
+        sensitivity=sensitivity,
+        specificity=specificity,
+        assumed=rates is None,
+        splits=found[:5],
+        available=available,
+        settles=settles,
+    )

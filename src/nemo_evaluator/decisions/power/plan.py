@@ -120,7 +120,18 @@ def plan_from_score(
         raise UsageError("how much repeats help cannot be told from a score", hint=hint)
     words = f"assumptions: score {score:g}, answers of the two sides correlate by {question.correlation:g}"
     differences = assumed(score, question.correlation)
-    return _plan(_Basis("assumed", "assumed", score, differences, words, price or Price(), problems), question)
+    return _plan(
+        _Basis(
+            "assumed",
+            "assumed",
+            score,
+            differences=differences,
+            words=words,
+            price=price or Price(),
+            problems=problems,
+        ),
+        question,
+    )
 
 
 def plan_from_runs(
@@ -130,34 +141,47 @@ def plan_from_runs(
     if candidate is None:
         runs = find_runs(baseline)
         names = Counter(run.name for run in runs)
-        bases = [_of_run(run, names[run.name] > 1, question, usd) for run in runs]
+        bases = [_of_run(run, names[run.name] > 1, question, usd=usd) for run in runs]
     else:
         matched = match_bundles(discover_bundles(baseline), discover_bundles(candidate))
-        bases = [_of_pair(name, one, two, usd) for name, (one, two) in matched.pairs.items()]
+        bases = [_of_pair(name, one, two, usd=usd) for name, (one, two) in matched.pairs.items()]
         if not bases and (matched.only_baseline or matched.only_candidate):
-            sides = [", ".join(names) or "nothing" for names in (matched.only_baseline, matched.only_candidate)]
+            sides = [
+                ", ".join(names) or "nothing"
+                for names in (matched.only_baseline, matched.only_candidate)
+            ]
             said = f"no benchmark is in both: {sides[0]} against {sides[1]}"
             raise UsageError(said, hint="give two runs of one benchmark")
     if not bases:
         hint = "give the output directory of a finished run"
         raise UsageError(f"no bundle (eval-*.json) under {baseline}", hint=hint)
     # Two runs of one benchmark are no suite.
-    suite = replace(question, benchmarks=question.benchmarks or len({basis.suite_name for basis in bases}))
+    suite = replace(
+        question, benchmarks=question.benchmarks or len({basis.suite_name for basis in bases})
+    )
     return [_plan(basis, suite) for basis in bases]
 
 
 def _of_run(run: Bundle, shared: bool, question: Question, usd: float | None) -> _Basis:
     rows = _scored_rows(run)
-    rewards, parts = rows.reward[rows.scored], _components(rows)
-    score, lattice = float(rewards.mean()), is_binary(rewards)
+    rewards = rows.reward[rows.scored]
+    parts = _components(rows)
+    score = float(rewards.mean())
+    lattice = is_binary(rewards)
     known = not math.isnan(parts.within)
     if lattice and not known:
         differences = assumed(score, question.correlation)
     else:
         noise = 2 * parts.within if known else 0.0
         spread = Spread(2 * parts.between * (1 - question.correlation), noise)
-        differences = measured_flips(spread, score, score) if lattice else measured(spread)
-    said = "answer noise from its repeats" if known else "no repeats, so answer noise is not told apart"
+        if lattice:
+            differences = measured_flips(spread, score, score)
+        else:
+            differences = measured(spread)
+    if known:
+        said = "answer noise from its repeats"
+    else:
+        said = "no repeats, so answer noise is not told apart"
     return _Basis(
         benchmark=f"{run.name} ({run.path.parent})" if shared else run.name,
         suite_name=run.name,
@@ -202,10 +226,14 @@ def _of_pair(name: str, one: Bundle, two: Bundle, usd: float | None) -> _Basis:
 
 def _scored_rows(run: Bundle) -> RowTable:
     if not run.results.is_file():
-        raise UsageError(f"{run.results} does not exist", hint="a plan needs the rows beside the bundle")
+        raise UsageError(
+            f"{run.results} does not exist", hint="a plan needs the rows beside the bundle"
+        )
     rows = read_table(run.results)
     if not rows.scored.any():
-        raise UsageError(f"{run.name}: no row of {run.results} is scored", hint=f"nel check {run.path.parent}")
+        raise UsageError(
+            f"{run.name}: no row of {run.results} is scored", hint=f"nel check {run.path.parent}"
+        )
     return rows
 
 
@@ -214,37 +242,64 @@ def _components(rows: RowTable) -> VarianceComponents:
 
 
 def _doubts(run: Bundle, problems: int) -> tuple[str, ...]:
-    doubts = [f"{run.run_id} is INVALID: {'; '.join(run.invalid)}"] if run.invalid else []
+    if run.invalid:
+        doubts = [f"{run.run_id} is INVALID: {'; '.join(run.invalid)}"]
+    else:
+        doubts = []
     if problems < _FEW:
-        doubts.append(f"only {counted(problems, 'problem')} to judge the spread by: take the plan as a rough one")
+        doubts.append(
+            f"only {counted(problems, 'problem')} to judge the spread by: take the plan as a rough one"
+        )
     return tuple(doubts)
 
 
 def _plan(basis: _Basis, question: Question) -> PowerPlan:
-    differences, now = basis.differences, basis.repeats
-    asked, notes = tuple(question.repeats), list(basis.notes)
+    differences = basis.differences
+    now = basis.repeats
+    asked = tuple(question.repeats)
+    notes = list(basis.notes)
     # Without known answer noise more repeats promise nothing that the data could back.
-    choices = asked or DEFAULT_REPEATS if basis.noise_known else (max(1, round(now)),)
+    if basis.noise_known:
+        choices = asked or DEFAULT_REPEATS
+    else:
+        choices = (max(1, round(now)),)
     if asked and not basis.noise_known and asked != choices:
-        notes.append("repeats are not planned: a run with repeats is needed to see how much they would help")
+        notes.append(
+            "repeats are not planned: a run with repeats is needed to see how much they would help"
+        )
     if differences.lattice and question.drop > basis.score:
         choices = ()
         notes.append(f"a score of {basis.score:.4f} cannot drop by {question.drop:g}")
     sd = math.sqrt(differences.variance(question.drop, now))
-    lines = [_line(differences, choice, question, basis.price) for choice in choices]
+    lines = [_line(differences, choice, question, price=basis.price) for choice in choices]
     if lines and all(line.problems is None for line in lines):
-        notes.append("all differences seen are equal, or too many problems would be needed: nothing can be planned")
+        notes.append(
+            "all differences seen are equal, or too many problems would be needed: nothing can be planned"
+        )
     plan = PowerPlan(
-        basis.benchmark, question, basis.score, sd, basis.words, lines, basis.problems, advice=basis.advice, notes=notes
+        basis.benchmark,
+        question,
+        basis.score,
+        sd=sd,
+        basis=basis.words,
+        lines=lines,
+        problems_now=basis.problems,
+        advice=basis.advice,
+        notes=notes,
     )
     if not basis.problems:
         return plan
-    found = differences.smallest_drop(basis.problems, now, power=question.power, alpha=question.alpha)
+    found = differences.smallest_drop(
+        basis.problems, now, power=question.power, alpha=question.alpha
+    )
     return replace(plan, repeats_now=now, detectable_now=found)
 
 
 def _line(differences: Differences, repeats: int, question: Question, price: Price) -> PlanLine:
-    drop, power, alpha, count = question.drop, question.power, question.alpha, question.suite
+    drop = question.drop
+    power = question.power
+    alpha = question.alpha
+    count = question.suite
     alone = differences.problems(drop, repeats, power=power, alpha=alpha)
     clear = differences.problems_to_rule_out(drop, repeats, power=power, alpha=alpha)
     # In a suite a breach is corrected for the number of benchmarks, and every one of them has to be found; to be clear,
@@ -252,7 +307,10 @@ def _line(differences: Differences, repeats: int, question: Question, price: Pri
     every = power ** (1 / count)
     found = differences.problems(drop, repeats, power=every, alpha=alpha / count)
     excluded = differences.problems_to_rule_out(drop, repeats, power=every, alpha=alpha)
-    suite = None if found is None or excluded is None else max(found, excluded)
+    if found is None or excluded is None:
+        suite: int | None = None
+    else:
+        suite = max(found, excluded)
     answers = None if suite is None else suite * repeats
 
     def total(one: float | None) -> float | None:
@@ -260,12 +318,27 @@ def _line(differences: Differences, repeats: int, question: Question, price: Pri
 
     seconds = total(price.seconds)
     hours = None if seconds is None else seconds / 3600
-    return PlanLine(repeats, alone, clear, suite, answers, total(price.tokens), total(price.usd), hours)
+    return PlanLine(
+        repeats,
+        alone,
+        clear,
+        problems_in_suite=suite,
+        answers=answers,
+        tokens=total(price.tokens),
+        usd=total(price.usd),
+        hours=hours,
+    )
 
 
 def _price(run: Bundle, rows: RowTable, usd: float | None) -> Price:
     steps = run.runtime.total_steps or len(rows)
-    elapsed, tokens = run.runtime.elapsed_seconds, run.runtime.total_tokens
-    paid = float(rows.cost.mean()) if len(rows) and rows.cost.any() else None
-    one_tokens, one_seconds = (total / steps if total and steps else None for total in (tokens, elapsed))
+    elapsed = run.runtime.elapsed_seconds
+    tokens = run.runtime.total_tokens
+    if len(rows) and rows.cost.any():
+        paid: float | None = float(rows.cost.mean())
+    else:
+        paid = None
+    one_tokens, one_seconds = (
+        total / steps if total and steps else None for total in (tokens, elapsed)
+    )
     return Price(one_tokens, usd if usd is not None else paid, one_seconds)

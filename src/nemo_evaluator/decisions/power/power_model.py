@@ -27,41 +27,68 @@ class Differences:
 
     def _excludes(self, bound: float, mean: float, n: int, repeats: float, alpha: float) -> float:
         """Chance that the one-sided interval at ``alpha`` leaves ``bound`` out when the true difference is ``mean``."""
-        variance, away = self.variance(-mean, repeats), abs(mean - bound)
+        variance = self.variance(-mean, repeats)
+        away = abs(mean - bound)
         if not self.lattice:
             return paired_power(away, math.sqrt(variance), n, alpha=alpha)
         # The evidence in counts as they are to be expected, and how much it varies with those counts.
-        flips, gain = n * (variance + mean * mean), n * mean
+        flips = n * (variance + mean * mean)
+        gain = n * mean
         evidence = abs(Flips((flips - gain) / 2, (flips + gain) / 2, n).at(bound))
         margin = evidence - _NORMAL.inv_cdf(1 - alpha)
         spread = math.sqrt(variance / n) * evidence / away
-        return _NORMAL.cdf(margin / spread) if spread else float(margin > 0)
+        if spread:
+            return _NORMAL.cdf(margin / spread)
+        return float(margin > 0)
 
     def problems(self, drop: float, repeats: float, *, power: float, alpha: float) -> int | None:
         """Fewest problems that find ``drop`` with ``power``; None beyond ten million, or when no spread is known."""
-        return self._fewest(lambda n: self._excludes(0.0, -drop, n, repeats, alpha) >= power, repeats)
+        return self._fewest(
+            lambda n: self._excludes(0.0, -drop, n, repeats=repeats, alpha=alpha) >= power, repeats
+        )
 
-    def problems_to_rule_out(self, drop: float, repeats: float, *, power: float, alpha: float) -> int | None:
+    def problems_to_rule_out(
+        self, drop: float, repeats: float, *, power: float, alpha: float
+    ) -> int | None:
         """Fewest problems that show with ``power`` that there is no such drop, when there is no difference."""
-        return self._fewest(lambda n: self._excludes(-drop, 0.0, n, repeats, alpha) >= power, repeats)
+        return self._fewest(
+            lambda n: self._excludes(-drop, 0.0, n, repeats=repeats, alpha=alpha) >= power, repeats
+        )
 
     def _fewest(self, enough: Callable[[int], bool], repeats: float) -> int | None:
-        least = 0.0 if self.lattice else math.ulp(0.0)
+        if self.lattice:
+            least = 0.0
+        else:
+            least = math.ulp(0.0)
         if not self.variance(0.0, repeats) >= least:
             return None
         sizes = range(2, _MOST_PROBLEMS)
         at = bisect_left(sizes, True, key=enough)
-        return sizes[at] if at < len(sizes) else None
+        if at < len(sizes):
+            return sizes[at]
+        return None
 
-    def smallest_drop(self, problems: int, repeats: float, *, power: float, alpha: float) -> float | None:
+    def smallest_drop(
+        self, problems: int, repeats: float, *, power: float, alpha: float
+    ) -> float | None:
         """The smallest drop that so many problems find with ``power``; None when there is none."""
         if problems < 2 or not self.variance(0.0, repeats) >= 0:
             return None
         if not self.lattice:
-            return detectable_effect(math.sqrt(self.variance(0.0, repeats)), problems, power=power, alpha=alpha)
+            return detectable_effect(
+                math.sqrt(self.variance(0.0, repeats)), problems, power=power, alpha=alpha
+            )
         drops = range(1, _STEPS + 1)
-        at = bisect_left(drops, True, key=lambda k: self._excludes(0.0, -k / _STEPS, problems, repeats, alpha) >= power)
-        return drops[at] / _STEPS if at < len(drops) else None
+        at = bisect_left(
+            drops,
+            True,
+            key=lambda k: (
+                self._excludes(0.0, -k / _STEPS, problems, repeats=repeats, alpha=alpha) >= power
+            ),
+        )
+        if at < len(drops):
+            return drops[at] / _STEPS
+        return None
 
 
 def assumed(score: float, correlation: float) -> Differences:

@@ -21,7 +21,8 @@ _SCRIPTS: Final = (".sh", ".bash")
 # A heredoc, and a program on the command line that quoting leaves as it is.
 _INLINE: Final = (
     re.compile(
-        r"<<-?\s*(?P<quote>['\"]?)(?P<word>\w+)(?P=quote)[^\n]*\n(?P<body>.*?)\n(?P=word)\s*$", re.DOTALL | re.MULTILINE
+        r"<<-?\s*(?P<quote>['\"]?)(?P<word>\w+)(?P=quote)[^\n]*\n(?P<body>.*?)\n(?P=word)\s*$",
+        re.DOTALL | re.MULTILINE,
     ),
     re.compile(r"\s-c\s+'(?P<body>[^']*)'"),
     re.compile(r'\s-c\s+"(?P<body>[^"$`\\]*)"'),
@@ -54,7 +55,9 @@ class Insertion:
     text: str
 
 
-def plant_failures(tests: Path, target: Path, *, earned_all: bool, seed: int | None = None) -> list[str]:
+def plant_failures(
+    tests: Path, target: Path, *, earned_all: bool, seed: int | None = None
+) -> list[str]:
     """Copy a task's tests with planted failures.
 
     Args:
@@ -67,7 +70,10 @@ def plant_failures(tests: Path, target: Path, *, earned_all: bool, seed: int | N
         The files in which something was planted, by their paths below the folder.
     """
     shutil.copytree(tests, target, symlinks=True)
-    files = [path for path in sorted(target.rglob("*")) if path.is_file() and not path.is_symlink()]
+    files: list[Path] = []
+    for path in sorted(target.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            files.append(path)
     # Helpers may assert something before the work is looked at: they are changed only where there is nothing else.
     for form in Form:
         chance = random.Random(seed)
@@ -76,7 +82,9 @@ def plant_failures(tests: Path, target: Path, *, earned_all: bool, seed: int | N
             if path.suffix != ".py" and path.suffix not in _SCRIPTS:
                 continue
             source = path.read_bytes()
-            changed = _with_failures(source, path.suffix, form, chance, earned_all=earned_all)
+            changed = _with_failures(
+                source, path.suffix, form, chance=chance, earned_all=earned_all
+            )
             if changed != source:
                 path.write_bytes(changed)
                 planted.append(path.relative_to(target).as_posix())
@@ -121,12 +129,16 @@ def swap_rewards(tests: Path, target: Path) -> bool:
     return True
 
 
-def _with_failures(source: bytes, suffix: str, form: Form, chance: random.Random, *, earned_all: bool) -> bytes:
+def _with_failures(
+    source: bytes, suffix: str, form: Form, chance: random.Random, *, earned_all: bool
+) -> bytes:
     if suffix == ".py":
         return _planted(source, form, chance, earned_all=earned_all) or source
     text = source.decode("utf-8", "surrogateescape")
     for place, body in reversed(list(_inline_programs(text))):
-        changed = _planted(body.encode("utf-8", "surrogateescape"), form, chance, earned_all=earned_all)
+        changed = _planted(
+            body.encode("utf-8", "surrogateescape"), form, chance, earned_all=earned_all
+        )
         if changed is not None:
             text = f"{text[: place.start]}{changed.decode('utf-8', 'surrogateescape')}{text[place.stop :]}"
     return text.encode("utf-8", "surrogateescape")
@@ -134,11 +146,18 @@ def _with_failures(source: bytes, suffix: str, form: Form, chance: random.Random
 
 def _inline_programs(text: str) -> Iterator[tuple[slice, str]]:
     """Python programs in a shell script, in the order of the script."""
-    places = [match.span("body") for pattern in _INLINE for match in pattern.finditer(text)]
+    places: list[tuple[int, int]] = []
+    for pattern in _INLINE:
+        for match in pattern.finditer(text):
+            places.append(match.span("body"))
     end = 0
     for start, stop in sorted(places):
         body = text[start:stop]
-        if start >= end and "assert" in body and _parse(body.encode("utf-8", "surrogateescape")) is not None:
+        if (
+            start >= end
+            and "assert" in body
+            and _parse(body.encode("utf-8", "surrogateescape")) is not None
+        ):
             end = stop
             yield slice(start, stop), body
 
@@ -175,7 +194,9 @@ def _planted(source: bytes, form: Form, chance: random.Random, *, earned_all: bo
     changed = source
     for insertion in sorted(planter.insertions, key=lambda one: one.at, reverse=True):
         changed = changed[: insertion.at] + insertion.text.encode() + changed[insertion.at :]
-    return changed if _parse(changed) is not None else None
+    if _parse(changed) is not None:
+        return changed
+    return None
 
 
 def _test_functions(tree: ast.Module) -> Iterator[Function]:
@@ -204,7 +225,9 @@ def _own_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 class _Planter:
     """Collects what is to be put into one source."""
 
-    def __init__(self, source: bytes, starts: list[int], chance: random.Random, *, earned_all: bool) -> None:
+    def __init__(
+        self, source: bytes, starts: list[int], chance: random.Random, *, earned_all: bool
+    ) -> None:
         self.insertions: list[Insertion] = []
         self._source = source
         self._starts = starts
@@ -219,7 +242,11 @@ class _Planter:
     def plant_in(self, statements: Iterator[ast.stmt]) -> bool:
         """Change the equalities among some statements, else the last assertion. Returns whether there is one."""
         assertions = [statement for statement in statements if _is_assertion(statement)]
-        equalities = [node for node in (_expected_value(statement) for statement in assertions) if node is not None]
+        equalities = [
+            node
+            for node in (_expected_value(statement) for statement in assertions)
+            if node is not None
+        ]
         if equalities:
             for node in equalities:
                 self._change_value(node)
@@ -233,7 +260,10 @@ class _Planter:
 
     def _change_value(self, node: ast.expr) -> None:
         """Expect another value: a number that is off, else the value in a list."""
-        constant = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(node, ast.Constant):
+            constant = node.value
+        else:
+            constant = None
         text = self._text(node)
         if type(constant) is int and text.isdigit() and not text.startswith("0"):
             self._insert(self._end(node), str(self._chance.randint(1, 9)))
@@ -260,7 +290,10 @@ class _Planter:
             return
         indent = " " * first.col_offset
         line_end = self._starts[last.end_lineno or last.lineno]
-        newline = "" if self._source[:line_end].endswith(b"\n") else "\n"
+        if self._source[:line_end].endswith(b"\n"):
+            newline = ""
+        else:
+            newline = "\n"
         self._insert(line_end, f"{newline}{indent}raise AssertionError\n")
 
     def _insert(self, at: int, text: str) -> None:
@@ -301,7 +334,10 @@ def _expected_value(statement: ast.stmt) -> ast.expr | None:
             sides = [test.comparators[0], test.left]
     call = _assert_method(statement)
     if call is not None and isinstance(call.func, ast.Attribute) and call.func.attr in _EQUALITIES:
-        sides = call.args[1::-1] if len(call.args) >= 2 else []
+        if len(call.args) >= 2:
+            sides = call.args[1::-1]
+        else:
+            sides = []
     if not sides or any(isinstance(side, ast.Starred | ast.GeneratorExp) for side in sides):
         return None
     literals = [side for side in sides if isinstance(side, ast.Constant)]
@@ -313,6 +349,11 @@ def _tested_value(statement: ast.stmt) -> ast.expr | None:
     if isinstance(statement, ast.Assert):
         return statement.test
     call = _assert_method(statement)
-    if call is not None and isinstance(call.func, ast.Attribute) and call.func.attr in _TRUTHS and call.args:
+    if (
+        call is not None
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in _TRUTHS
+        and call.args
+    ):
         return call.args[0]
     return None

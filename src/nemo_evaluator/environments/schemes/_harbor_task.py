@@ -75,18 +75,25 @@ class HarborTask:
     def reward_range(self) -> tuple[float, float]:
         """The lowest and the highest reward. Raises SeedError for a range that is none."""
         value = self.table("verifier").get("reward_range", _REWARD_RANGE)
-        bounds = [as_number(bound) for bound in value] if isinstance(value, list | tuple) else []
+        if isinstance(value, list | tuple):
+            bounds: list[float | None] = [as_number(bound) for bound in value]
+        else:
+            bounds = []
         known = [bound for bound in bounds if bound is not None]
         if len(bounds) != 2 or len(known) != 2 or known[0] >= known[1]:
             hint = "two numbers, the lower one first: reward_range = [0.0, 1.0]"
-            raise SeedError(f"task {self.name}: [verifier] reward_range is not a range: {value!r}", hint=hint)
+            raise SeedError(
+                f"task {self.name}: [verifier] reward_range is not a range: {value!r}", hint=hint
+            )
         return known[0], known[1]
 
     @cached_property
     def dockerfile(self) -> list[tuple[str, str]]:
         """The instructions of ``environment/Dockerfile``: words and arguments."""
         file = self.folder / "environment" / "Dockerfile"
-        return list(instructions(file)) if file.is_file() else []
+        if file.is_file():
+            return list(instructions(file))
+        return []
 
     @property
     def image(self) -> str:
@@ -113,7 +120,9 @@ class HarborTask:
     def spec(self, host: dict[str, str]) -> SandboxSpec:
         """The sandbox it asks for; ``host`` is the environment that ``${NAME}`` in its settings refers to."""
         wanted = self.table("environment")
-        offline = wanted.get("allow_internet") is False or wanted.get("network_mode") == "no-network"
+        offline = (
+            wanted.get("allow_internet") is False or wanted.get("network_mode") == "no-network"
+        )
         return SandboxSpec(
             image=self.image,
             workdir=self.workdir,
@@ -154,12 +163,17 @@ def expand(given: Any, host: dict[str, str], task: str) -> dict[str, str]:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        return float(value)
+    return None
 
 
 def _megabytes(table: JsonDict, name: str) -> int | None:
     """``memory_mb = 2048`` or the older ``memory = "2G"``, in bytes."""
-    if (number := _number(table.get(f"{name}_mb"))) is not None:
+    number = _number(table.get(f"{name}_mb"))
+    if number is not None:
         return int(number * 2**20)
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([GMK])", str(table.get(name, "")).strip().upper())
-    return int(float(match[1]) * {"G": 2**30, "M": 2**20, "K": 2**10}[match[2]]) if match else None
+    if match:
+        return int(float(match[1]) * {"G": 2**30, "M": 2**20, "K": 2**10}[match[2]])
+    return None

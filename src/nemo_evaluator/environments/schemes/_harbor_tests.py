@@ -34,7 +34,9 @@ for name in reward.json reward.txt; do
 done
 echo none"""
 # The user's own packages belong to the verifier only where the image brings some.
-_USER_SITE: Final = 'for path in "$HOME"/.local/lib/python*/site-packages; do [ ! -d "$path" ] || echo yes; done'
+_USER_SITE: Final = (
+    'for path in "$HOME"/.local/lib/python*/site-packages; do [ ! -d "$path" ] || echo yes; done'
+)
 
 
 class UnusableRewardError(ScorerError):
@@ -70,7 +72,9 @@ class TaskTests:
     def user(self) -> str | None:
         """As whom the tests run, where the task says."""
         user = self.task.table("verifier").get("user")
-        return None if user is None else str(user)
+        if user is None:
+            return None
+        return str(user)
 
     async def run(self, sandbox: Sandbox, folder: Path, home: str | None = None) -> TestRun:
         """Upload a folder of tests, run them, and read the reward.
@@ -85,7 +89,9 @@ class TaskTests:
         """
         cleared = await sandbox.exec(_CLEAR, user=self.user)
         if not cleared.ok:
-            raise SandboxError(f"cannot prepare the verifier's folders: {cleared.stderr.strip()[-300:]}")
+            raise SandboxError(
+                f"cannot prepare the verifier's folders: {cleared.stderr.strip()[-300:]}"
+            )
         await sandbox.upload(folder, TESTS)
         settings = self.task.table("verifier")
         command = f"bash {TESTS}/test.sh"
@@ -93,7 +99,9 @@ class TaskTests:
             command = f"bash {settings['setup_script']} && {command}"
         seconds = self.task.verifier_seconds
         env = await self._environment(sandbox, home)
-        result = await sandbox.exec(command, seconds, env=env, user=self.user, max_output_bytes=_OUTPUT)
+        result = await sandbox.exec(
+            command, seconds, env=env, user=self.user, max_output_bytes=_OUTPUT
+        )
         details: JsonDict = {"test_exit_code": result.exit_code}
         details["test_stdout"] = result.stdout[-_OUTPUT:]
         details["test_stderr"] = result.stderr[-_OUTPUT:]
@@ -126,17 +134,31 @@ class TaskTests:
             raise TamperError(f"the reward of {name} is not a plain file")
         if file not in ("reward.json", "reward.txt"):
             tail = (result.stderr or result.stdout).strip()[-300:]
-            raise ScorerError(f"the tests of {name} left no reward (exit code {result.exit_code}): {tail}")
+            raise ScorerError(
+                f"the tests of {name} left no reward (exit code {result.exit_code}): {tail}"
+            )
         if len(text) > _REWARD_BYTES:
-            raise UnusableRewardError(f"the tests of {name} wrote a {file} of more than {_REWARD_BYTES:,} bytes")
+            raise UnusableRewardError(
+                f"the tests of {name} wrote a {file} of more than {_REWARD_BYTES:,} bytes"
+            )
         try:
-            value: Any = orjson.loads(text) if file == "reward.json" else float(text)
+            if file == "reward.json":
+                value: Any = orjson.loads(text)
+            else:
+                value = float(text)
         except ValueError as error:
-            raise UnusableRewardError(f"the tests of {name} wrote a {file} that cannot be read: {error}") from error
-        named = value if isinstance(value, dict) else {"reward": value}
+            raise UnusableRewardError(
+                f"the tests of {name} wrote a {file} that cannot be read: {error}"
+            ) from error
+        if isinstance(value, dict):
+            named: dict[Any, Any] | dict[str | Any, Any] = value
+        else:
+            named = {"reward": value}
         rewards = {str(key): as_number(number) for key, number in named.items()}
         if not rewards or None in rewards.values():
-            raise UnusableRewardError(f"the tests of {name} wrote a reward that is no finite number: {text[:200]}")
+            raise UnusableRewardError(
+                f"the tests of {name} wrote a reward that is no finite number: {text[:200]}"
+            )
         known = {key: float(number) for key, number in rewards.items() if number is not None}
         self._check_range(known)
         return known
@@ -144,7 +166,10 @@ class TaskTests:
     def _check_range(self, rewards: dict[str, float]) -> None:
         """Raise UnusableRewardError for a reward that the task cannot give."""
         low, high = self.task.reward_range
-        counted = {"reward": rewards["reward"]} if "reward" in rewards else rewards
+        if "reward" in rewards:
+            counted = {"reward": rewards["reward"]}
+        else:
+            counted = rewards
         for value in counted.values():
             if not low <= value <= high:
                 hint = "a task with other rewards says so in task.toml: [verifier] reward_range = [low, high]"

@@ -36,7 +36,9 @@ from nemo_evaluator.sandbox.steering import SteeringChange
 _SOLUTION_SECONDS: Final = 1800.0
 _SHOWN: Final = 50
 _FEW: Final = 5
-_SHARED: Final = "the tests ran in the sandbox that the agent used, so it may have changed what they run with"
+_SHARED: Final = (
+    "the tests ran in the sandbox that the agent used, so it may have changed what they run with"
+)
 # `cd FOLDER`, `export PYTHONPATH=FOLDER`, `sys.path.insert(0, "FOLDER")`
 _GOES_TO: Final = re.compile(
     r"""(?:\b(?:cd|pushd)\s+|\bPYTHONPATH=|\bsys\.path\.(?:insert\(\s*\d+\s*,|append\()\s*)["']?([^\s"';&|:)]+)"""
@@ -140,7 +142,9 @@ class Verification:
     def _new_workspaces(self, sandbox: VerifierSandbox) -> Workspaces:
         names = frozenset(path.name for path in self._folder.rglob("*") if path.is_file())
         folders = frozenset(_folders_named(self.tests.task))
-        return Workspaces(sandbox, self.tests.task.workdir, self._scratch, names, folders)
+        return Workspaces(
+            sandbox, self.tests.task.workdir, self._scratch, task_tests=names, test_folders=folders
+        )
 
     async def _attempt(self, sandbox: Sandbox) -> TestRun:
         """Run the task's tests. A sandbox that breaks under them is a failure of the run."""
@@ -179,7 +183,10 @@ class Verification:
     def _stopped(self, run: TestRun) -> VerifyResult:
         """The verdict about work that keeps its tests from leaving a reward."""
         lowest = self.tests.task.reward_range[0]
-        without = "on the known solution" if _has_solution(self.tests.task.folder) else "without the work"
+        if _has_solution(self.tests.task.folder):
+            without = "on the known solution"
+        else:
+            without = "without the work"
         why = f"{run.failure}; {without} they leave one"
         details: JsonDict = {"method": "harbor", **run.details, "stopped_tests": why}
         return VerifyResult(lowest, f"stopped its tests, reward={lowest:g}", details)
@@ -199,7 +206,9 @@ class Verification:
         refused = set(steering) - allowed
         if refused and (not allowed or not await self._stands(first, refused)):
             names = ", ".join(ascii(path) for path in sorted(refused)[:_FEW])
-            raise TamperError(f"the tests pass only with files of the agent that steer them: {names}")
+            raise TamperError(
+                f"the tests pass only with files of the agent that steer them: {names}"
+            )
 
     async def _stands(self, first: TestRun, restore: Collection[str]) -> bool:
         """Whether the reward is no lower with some files restored. Tests may be unsteady: they get a second try."""
@@ -214,7 +223,11 @@ class Verification:
         task = self.tests.task
         if not _has_solution(task.folder):
             texts = _texts(task.folder)
-            return {path for path in steering if len(Path(path).name) >= _SHORTEST_NAME and Path(path).name in texts}
+            unique: set[str] = set()
+            for path in steering:
+                if len(Path(path).name) >= _SHORTEST_NAME and Path(path).name in texts:
+                    unique.add(path)
+            return unique
         if task.content_hash not in self.allowed:
             self.allowed[task.content_hash] = await self._solution_changes()
         solved = self.allowed[task.content_hash]
@@ -238,7 +251,9 @@ class Verification:
         """Run the known solution in the sandbox as it is."""
         sandbox = self.sandbox
         task = self.tests.task
-        made = await sandbox.exec(["sh", "-c", f"mkdir -p {SOLUTION} && test -w {SOLUTION}"], cwd="/")
+        made = await sandbox.exec(
+            ["sh", "-c", f"mkdir -p {SOLUTION} && test -w {SOLUTION}"], cwd="/"
+        )
         place = SOLUTION if made.ok else f"/tmp{SOLUTION}"  # noqa: S108 - inside the sandbox
         await sandbox.upload(task.folder / "solution", place)
         seconds = max(task.agent_seconds or 0.0, task.verifier_seconds, _SOLUTION_SECONDS)
@@ -257,7 +272,9 @@ class Verification:
         if _reward(await self._run_again(folder)) < _reward(first):
             return True
         if await self._tests_decide(first, folder, planted):
-            raise TamperError(f"the reward is the same with failures planted in {', '.join(planted[:_FEW])}")
+            raise TamperError(
+                f"the reward is the same with failures planted in {', '.join(planted[:_FEW])}"
+            )
         return False
 
     async def _swap(self, first: TestRun) -> bool:
@@ -266,7 +283,9 @@ class Verification:
         if not swap_rewards(self._folder, folder):
             return False
         if _reward(await self._run_again(folder)) >= _reward(first):
-            raise TamperError("the reward is the same with the rewards for success and failure exchanged")
+            raise TamperError(
+                "the reward is the same with the rewards for success and failure exchanged"
+            )
         return True
 
     async def _tests_decide(self, first: TestRun, folder: Path, planted: list[str]) -> bool:
@@ -315,7 +334,9 @@ def _reward(run: TestRun) -> float:
     if isinstance(run.failure, TamperError | UnusableRewardError):
         # It was the work that wrote it.
         return float("inf")
-    return run.reward if run.reward is not None else float("-inf")
+    if run.reward is not None:
+        return run.reward
+    return float("-inf")
 
 
 def _has_solution(folder: Path) -> bool:

@@ -62,23 +62,28 @@ def main() -> None:
         tasks = load_tasks([job["task"]], job["args"])
         if len(tasks) != 1:
             named = ", ".join(task.name for task in tasks) or "none"
-            sys.exit(f"{job['task']} stands for {len(tasks)} tasks ({named}); name one: FILE.py@TASK")
+            sys.exit(
+                f"{job['task']} stands for {len(tasks)} tasks ({named}); name one: FILE.py@TASK"
+            )
         task = tasks[0]
         # A sample without an id is called by its number, as Inspect does it.
         ids = [number if one.id is None else one.id for number, one in enumerate(task.dataset, 1)]
         if job["do"] == "list":
-            told = [{"input": _text(one.input), "target": _text(one.target)} for one in task.dataset]
+            told: list[dict[str, str]] = []
+            for one in task.dataset:
+                told.append({"input": _text(one.input), "target": _text(one.target)})
             samples = [{"id": name, **one} for name, one in zip(ids, told, strict=True)]
             _say(out, {"samples": samples, "epochs": task.epochs or 1})
         elif job["do"] == "metrics":
             _say(out, _metrics(task, ids, job["rows"]))
         else:
-            asyncio.run(_run(task, ids, job, out))
+            asyncio.run(_run(task, ids, job, out=out))
 
 
 async def _run(task: Task, ids: list[int | str], job: JsonDict, out: TextIO) -> None:
     place = {name: at for at, name in enumerate(ids)}
-    os.environ["NEL_BASE_URL"], os.environ["NEL_API_KEY"] = job["url"], job["key"]
+    os.environ["NEL_BASE_URL"] = job["url"]
+    os.environ["NEL_API_KEY"] = job["key"]
 
     for repeat, wanted in sorted(job["repeats"].items()):
         known = {"repeat": int(repeat)}
@@ -105,18 +110,28 @@ def _row(sample: EvalSample) -> JsonDict:
     usage = [one.model_dump() for one in (sample.model_usage or {}).values()]
     row: JsonDict = {
         "response": sample.output.completion if sample.output else "",
-        "finish_reason": sample.output.stop_reason if sample.output and sample.output.choices else "",
+        "finish_reason": sample.output.stop_reason
+        if sample.output and sample.output.choices
+        else "",
         "latency_ms": (sample.total_time or 0.0) * 1000,
-        "usage": {name: sum(one[name] for one in usage) for name in ("input_tokens", "output_tokens", "total_tokens")},
+        "usage": {
+            name: sum(one[name] for one in usage)
+            for name in ("input_tokens", "output_tokens", "total_tokens")
+        },
         "limit": sample.limit.type if sample.limit else None,
-        "scores": {name: score.model_dump(mode="json") for name, score in (sample.scores or {}).items()},
+        "scores": {
+            name: score.model_dump(mode="json") for name, score in (sample.scores or {}).items()
+        },
     }
     if sample.error is not None:
         row |= {"error": sample.error.message, "raised": _RAISED.findall(sample.error.traceback)}
     if sample.scores:
         first = next(iter(sample.scores.values())).value
         while isinstance(first, (list, dict)) and first:
-            first = next(iter(first.values())) if isinstance(first, dict) else first[0]
+            if isinstance(first, dict):
+                first = next(iter(first.values()))
+            else:
+                first = first[0]
         row["reward"] = value_to_float()(first)
         row["answer"] = next(iter(sample.scores.values())).answer
     return row
@@ -125,15 +140,24 @@ def _row(sample: EvalSample) -> JsonDict:
 def _metrics(task: Task, ids: list[int | str], rows: list[JsonDict]) -> JsonDict:
     """The metrics of all scorers, by Inspect's own reducers and aggregation."""
     metadata = {name: one.metadata for name, one in zip(ids, task.dataset, strict=True)}
-    scores = [
-        {
-            name: SampleScore(score=Score(**score), sample_id=row["id"], sample_metadata=metadata.get(row["id"]))
-            for name, score in row["scores"].items()
-        }
-        for row in rows
-    ]
+    scores: list[dict[Any, Any]] = []
+    for row in rows:
+        scores.append(
+            {
+                name: SampleScore(
+                    score=Score(**score),
+                    sample_id=row["id"],
+                    sample_metadata=metadata.get(row["id"]),
+                )
+                for name, score in row["scores"].items()
+            }
+        )
     results, _ = eval_results(len(rows), scores, task.epochs_reducer, task.scorer, task.metrics)
-    return {f"{one.name}/{name}": metric.value for one in results.scores for name, metric in one.metrics.items()}
+    mapping: dict[str, Any] = {}
+    for one in results.scores:
+        for name, metric in one.metrics.items():
+            mapping[f"{one.name}/{name}"] = metric.value
+    return mapping
 
 
 def _text(value: Any) -> str:

@@ -36,7 +36,9 @@ _MAX_TOKENS: Final = 256
 _LEADING: Final = ("exact_match", "acc", "em", "score", "bleu", "rouge1", "prompt_level_strict_acc")
 
 
-def load_suite(name: str, include_path: str | None, num_fewshot: int | None, limit: int | None) -> Suite:
+def load_suite(
+    name: str, include_path: str | None, num_fewshot: int | None, limit: int | None
+) -> Suite:
     """The tasks of a task, group or tag, and the groups that weigh them; all requests are built, in lm-eval's order, as
     its draws of few-shot examples depend on that."""
     # The many thousand task files of lm-eval are looked through only for a name that is not the user's own, and once.
@@ -53,14 +55,22 @@ def load_suite(name: str, include_path: str | None, num_fewshot: int | None, lim
     except BoundaryError as error:
         hint = "see the task's README in lm-eval for what it needs: data (a mirror must hold all its splits), "
         hint += "libraries, a login to the hub"
-        raise UsageError(f"lm-eval cannot load {name!r}: {error.message}", hint=error.hint or hint) from error
+        raise UsageError(
+            f"lm-eval cannot load {name!r}: {error.message}", hint=error.hint or hint
+        ) from error
     tasks: dict[str, Any] = loaded["tasks"]
     for key, task in tasks.items():
         if getattr(task, "UNSAFE_CODE", False):
-            hint = "use the built-in benchmarks for code, which run it in a sandbox: humaneval, mbpp"
-            raise UsageError(f"lm-eval's task {key!r} runs what the model wrote on this machine", hint=hint)
+            hint = (
+                "use the built-in benchmarks for code, which run it in a sandbox: humaneval, mbpp"
+            )
+            raise UsageError(
+                f"lm-eval's task {key!r} runs what the model wrote on this machine", hint=hint
+            )
         if getattr(task, "MULTIMODAL", False):
-            raise UsageError(f"lm-eval's task {key!r} shows images, which lm-eval:// does not pass on")
+            raise UsageError(
+                f"lm-eval's task {key!r} shows images, which lm-eval:// does not pass on"
+            )
         shots = task.get_config("num_fewshot")
         if shots is None or (num_fewshot is not None and shots != 0):
             task.set_config(key="num_fewshot", value=num_fewshot or 0)
@@ -79,9 +89,16 @@ class LmEvalEnvironment(EvalEnvironment):
     """A task or group of lm-eval. Rows hold every metric of a document; the scores are aggregated by lm-eval's code."""
 
     def __init__(
-        self, uri: str, suite: Suite, prompts: LoglikelihoodPrompts, metric: str | None, num_examples: int | None
+        self,
+        uri: str,
+        suite: Suite,
+        prompts: LoglikelihoodPrompts,
+        metric: str | None,
+        num_examples: int | None,
     ) -> None:
-        self.name, self._prompts, self._metric = uri, prompts, metric
+        self.name = uri
+        self._prompts = prompts
+        self._metric = metric
         self._tasks, self._groups = suite
         documents: dict[tuple[str, int], Document] = {}
         for name, task in self._tasks.items():
@@ -93,11 +110,16 @@ class LmEvalEnvironment(EvalEnvironment):
         if metric is not None:
             known = {name for task in self._tasks.values() for name in task.aggregation()}
             if metric.partition(",")[0] not in known:
-                raise UsageError(f"{uri} has no metric {metric!r}", hint=f"it has: {', '.join(sorted(known))}")
+                raise UsageError(
+                    f"{uri} has no metric {metric!r}", hint=f"it has: {', '.join(sorted(known))}"
+                )
 
     @property
     def endpoint_type(self) -> str:
-        kinds = {one.request_type for _, instances in self._dataset[:1] for one in instances}
+        kinds: set[Any] = set()
+        for _, instances in self._dataset[:1]:
+            for one in instances:
+                kinds.add(one.request_type)
         kinds |= {task.OUTPUT_TYPE for task in self._tasks.values()}
         return "completions" if kinds == {"generate_until"} else "logprobs"
 
@@ -114,7 +136,12 @@ class LmEvalEnvironment(EvalEnvironment):
         return SeedResult(
             prompt=str(first.args[0]),
             expected_answer=str(task.doc_to_target(first.doc)),
-            metadata={"source": "lm-eval", "category": task.task_name, "doc_id": first.doc_id, "position": idx},
+            metadata={
+                "source": "lm-eval",
+                "category": task.task_name,
+                "doc_id": first.doc_id,
+                "position": idx,
+            },
             requests=[request for one in instances for request in await self._requests(one)],
         )
 
@@ -127,13 +154,27 @@ class LmEvalEnvironment(EvalEnvironment):
         for ensemble in task._filters:
             ensemble.apply(instances)
         for chosen in instances[0].filtered_resps:
-            found = task.process_results(instances[0].doc, [one.filtered_resps[chosen] for one in instances])
+            found = task.process_results(
+                instances[0].doc, [one.filtered_resps[chosen] for one in instances]
+            )
             metrics |= {f"{metric},{chosen}": _plain(value) for metric, value in found.items()}
-        wanted = [key for key in metrics if self._metric is not None and f"{key},".startswith(f"{self._metric},")]
-        ranked = [key for name in _LEADING for key in metrics if key.startswith(f"{name},")]
+        wanted: list[str] = []
+        for key in metrics:
+            if self._metric is not None and f"{key},".startswith(f"{self._metric},"):
+                wanted.append(key)
+        ranked: list[str] = []
+        for name in _LEADING:
+            for key in metrics:
+                if key.startswith(f"{name},"):
+                    ranked.append(key)
         lead = next(iter([*wanted, *ranked, *metrics]))
         filtered = instances[0].filtered_resps[lead.rpartition(",")[2]]
-        details = {"metric": lead, "metrics": metrics, "task": task.task_name, "position": metadata["position"]}
+        details = {
+            "metric": lead,
+            "metrics": metrics,
+            "task": task.task_name,
+            "position": metadata["position"],
+        }
         return VerifyResult(_reward(metrics[lead]), str(filtered), details)
 
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
@@ -145,11 +186,16 @@ class LmEvalEnvironment(EvalEnvironment):
         results: dict[str, JsonDict] = {}
         for name, metrics in raw.items():
             ways = self._tasks[name].aggregation()
-            values = {key: ways.get(key.rpartition(",")[0], mean)(items) for key, items in metrics.items()}
+            values = {
+                key: ways.get(key.rpartition(",")[0], mean)(items) for key, items in metrics.items()
+            }
             results[name] = {"sample_len": max(map(len, metrics.values())), **values}
         whole = {name: group.aggregate(results) for name, group in self._groups.items()}
         single = len(self._tasks) == 1 and not whole
-        all_found = [(name, key, value) for name, found in (whole | results).items() for key, value in found.items()]
+        all_found: list[tuple[str, Any, Any]] = []
+        for name, found in (whole | results).items():
+            for key, value in found.items():
+                all_found.append((name, key, value))
         told = [one for one in all_found if "," in one[1] and "_stderr," not in one[1]]
         return {key if single else f"{name}/{key}": float(value) for name, key, value in told}
 
@@ -159,7 +205,8 @@ class LmEvalEnvironment(EvalEnvironment):
         return f"lm-eval {version('lm_eval')} {self.name} {self._metric} {digest(text)}"
 
     async def _requests(self, instance: Any) -> list[PromptRequest]:
-        kind, repeats = instance.request_type, _repeats(instance)
+        kind = instance.request_type
+        repeats = _repeats(instance)
         if kind == "generate_until":
             context, settings = instance.args
             return [PromptRequest(str(context), generation=_generation(settings))] * repeats
@@ -172,18 +219,30 @@ def _answered(asked: list[Any], response: str) -> list[Any]:
     """The requests with their results. Copies: lm-eval keeps results in them, and steps run side by side."""
     first = asked[0]
     alone = len(asked) == 1 and _repeats(first) == 1 and first.request_type == "generate_until"
-    results = [response] if alone else json.loads(response)
-    instances, at = [], 0
+    if alone:
+        results: list[str | Any] | Any = [response]
+    else:
+        results = json.loads(response)
+    instances = []
+    at = 0
     for instance in asked:
-        answered, repeats = copy.copy(instance), _repeats(instance)
+        answered = copy.copy(instance)
+        repeats = _repeats(instance)
         answered.filtered_resps = {}
         if instance.request_type == "loglikelihood_rolling":
             # A whole text is the only request of its document, in as many windows as it takes.
             size = len(results) // repeats
-            answered.resps = [sum(one[0] for one in results[k * size : (k + 1) * size]) for k in range(repeats)]
+            resps: list[Any] = []
+            for k in range(repeats):
+                resps.append(sum(one[0] for one in results[k * size : (k + 1) * size]))
+            answered.resps = resps
         else:
-            taken, at = results[at : at + repeats], at + repeats
-            answered.resps = taken if instance.request_type == "generate_until" else [tuple(one) for one in taken]
+            taken = results[at : at + repeats]
+            at = at + repeats
+            if instance.request_type == "generate_until":
+                answered.resps = taken
+            else:
+                answered.resps = [tuple(one) for one in taken]
         instances.append(answered)
     return instances
 
@@ -195,16 +254,29 @@ def _repeats(instance: Any) -> int:
 def _generation(settings: Mapping[str, Any]) -> JsonDict:
     """lm-eval's words for generation as those of the protocol."""
     stop = settings.get("until") or []
-    stops = [stop] if isinstance(stop, str) else [one for one in stop if one]
-    own = {name: value for name, value in settings.items() if name not in ("until", "do_sample", "max_gen_toks")}
-    return {"temperature": 0.0, "max_tokens": settings.get("max_gen_toks", _MAX_TOKENS), **own, "stop": stops}
+    if isinstance(stop, str):
+        stops = [stop]
+    else:
+        stops = [one for one in stop if one]
+    own: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name not in ("until", "do_sample", "max_gen_toks"):
+            own[name] = value
+    return {
+        "temperature": 0.0,
+        "max_tokens": settings.get("max_gen_toks", _MAX_TOKENS),
+        **own,
+        "stop": stops,
+    }
 
 
 def _plain(value: Any) -> Any:
     """A metric's value as JSON keeps it: aggregation takes lists where it was given tuples."""
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
-    return value.item() if hasattr(value, "item") else value
+    if hasattr(value, "item"):
+        return value.item()
+    return value
 
 
 def _reward(value: Any) -> float:
@@ -213,5 +285,7 @@ def _reward(value: Any) -> float:
         return float(value)
     if isinstance(value, list) and len(value) == 2:
         first, second = value
-        return first / float(second) if isinstance(first, float) and second else float(first == second)
+        if isinstance(first, float) and second:
+            return first / float(second)
+        return float(first == second)
     return float(mean(value))

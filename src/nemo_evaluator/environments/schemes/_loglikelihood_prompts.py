@@ -3,7 +3,7 @@
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HFValidationError
@@ -65,9 +65,18 @@ class LoglikelihoodPrompts:
             token = await client.next_token(await self._ids(text) if self._splits else text)
             request = await self.pair(text, token.text or ".")
             assert request.scored_from is not None
-            scored = json.loads((await client.loglikelihood(request.prompt, request.scored_from)).content)[0]
-            alone = isinstance(request.prompt, str) or len(request.prompt) == request.scored_from + 1
-            if token.logprob is not None and token.text and alone and abs(scored - token.logprob) > _CLOSE_ENOUGH:
+            scored = json.loads(
+                (await client.loglikelihood(request.prompt, request.scored_from)).content
+            )[0]
+            alone = (
+                isinstance(request.prompt, str) or len(request.prompt) == request.scored_from + 1
+            )
+            if (
+                token.logprob is not None
+                and token.text
+                and alone
+                and abs(scored - token.logprob) > _CLOSE_ENOUGH
+            ):
                 raise RequestRejectedError(
                     f"{client.endpoint.name}: the log-probabilities of prompts are not those of generation: "
                     f"{token.text!r} after {text!r} has {scored:.3f}, generated it has {token.logprob:.3f}",
@@ -86,10 +95,17 @@ class LoglikelihoodPrompts:
         if not context:
             rest = await self._ids(continuation)
             prefix = self._needed_prefix()
-            head, rest = ([prefix], rest) if rest[:1] != [prefix] else (rest[:1], rest[1:])
+            if rest[:1] != [prefix]:
+                head = [prefix]
+            else:
+                head = rest[:1]
+                rest = rest[1:]
         else:
             # The choices of a question follow each other.
-            head = self._last[1] if self._last[0] == context else await self._ids(context)
+            if self._last[0] == context:
+                head = self._last[1]
+            else:
+                head = await self._ids(context)
             self._last = context, head
             rest = (await self._ids(context + continuation))[len(head) :]
         return self._request(head, rest)
@@ -98,8 +114,11 @@ class LoglikelihoodPrompts:
         """The requests for the log-likelihood of a whole text, window by window."""
         if not self._splits:
             raise _lacking("scores whole texts")
-        prefix, longest = self._needed_prefix(), self._longest - 1
-        windows = get_rolling_token_windows(await self._ids(text), prefix, max_seq_len=longest, context_len=1)
+        prefix = self._needed_prefix()
+        longest = self._longest - 1
+        windows = get_rolling_token_windows(
+            await self._ids(text), prefix, max_seq_len=longest, context_len=1
+        )
         return [self._request(*make_disjoint_window(window)) for window in windows]
 
     def _request(self, head: list[int], rest: list[int]) -> PromptRequest:
@@ -112,11 +131,14 @@ class LoglikelihoodPrompts:
         assert self._client is not None
         ids = await self._client.tokenize(text)
         if ids is None:
-            raise RequestRejectedError(f"{self._client.endpoint.name} no longer tokenizes", hint=_GIVE)
+            raise RequestRejectedError(
+                f"{self._client.endpoint.name} no longer tokenizes", hint=_GIVE
+            )
         return ids
 
     def _load(self, file: Path) -> None:
-        self._tokenizer, self._splits = Tokenizer.from_file(str(file)), True
+        self._tokenizer = Tokenizer.from_file(str(file))
+        self._splits = True
         self._prefix = _first_token(self._tokenizer, file.parent / "tokenizer_config.json")
 
     def _needed_prefix(self) -> int:
@@ -129,7 +151,10 @@ class LoglikelihoodPrompts:
 def _tokenizer_file(where: str) -> Path:
     """``tokenizer.json`` itself, in a folder, or of a model of the hub (its settings are fetched with it)."""
     path = Path(where)
-    file = path / "tokenizer.json" if path.is_dir() else path
+    if path.is_dir():
+        file = path / "tokenizer.json"
+    else:
+        file = path
     if file.is_file():
         return file
     try:
@@ -142,11 +167,20 @@ def _tokenizer_file(where: str) -> Path:
 
 def _first_token(tokenizer: Tokenizer, file: Path) -> int | None:
     """The token that stands before a text: that of its beginning, else that of its end."""
-    config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if file.is_file():
+        config: Any | dict[Any, Any] = json.loads(file.read_text(encoding="utf-8"))
+    else:
+        config = {}
     for name in ("bos_token", "eos_token"):
         token = config.get(name)
-        text = token.get("content") if isinstance(token, dict) else token
-        found = tokenizer.token_to_id(text) if text else None
+        if isinstance(token, dict):
+            text = token.get("content")
+        else:
+            text = token
+        if text:
+            found = tokenizer.token_to_id(text)
+        else:
+            found = None
         if found is not None:
             return int(found)
     return None

@@ -23,7 +23,9 @@ from nemo_evaluator.sandbox.steering import SteeringChange, sectioned_files, ste
 
 _HOMES: Final = ("/tmp/nel-home", "/var/tmp/nel-home")  # noqa: S108 - inside the sandbox
 _RESTORE: Final = "/output/nel-restore"
-_UNPACK: Final = 'cd "$1" && xargs -0 rm -rf -- < "$2/list" && tar -x -o -f "$2/files.tar" && rm -rf "$2"'
+_UNPACK: Final = (
+    'cd "$1" && xargs -0 rm -rf -- < "$2/list" && tar -x -o -f "$2/files.tar" && rm -rf "$2"'
+)
 
 
 @dataclass(slots=True)
@@ -69,7 +71,9 @@ class Workspaces:
         below = _path_below(home, root)
         if below is not None:
             self._home_below = below
-            self.home = next(place for place in _HOMES if _path_below(place, root) is None or root == "/")
+            self.home = next(
+                place for place in _HOMES if _path_below(place, root) is None or root == "/"
+            )
 
     async def prepare(self, restore: Collection[str] = (), *, with_work: bool = True) -> None:
         """Start a sandbox anew.
@@ -109,13 +113,17 @@ class Workspaces:
 
     async def snapshot(self, name: str) -> Snapshot:
         """What the workspace holds now; its archive is kept under a name."""
-        return await take_snapshot(self.sandbox, self.root, self.scratch / f"{name}.tar", sectioned_files())
+        return await take_snapshot(
+            self.sandbox, self.root, self.scratch / f"{name}.tar", texts=sectioned_files()
+        )
 
     def compare(self, before: Snapshot, after: Snapshot) -> Work:
         """The changes between two states of the workspace."""
         changes = changes_between(before, after)
-        steering = steering_changes(before, after, changes, self.task_tests, start_folders=self._start_folders())
-        return Work(before, after, changes, steering)
+        steering = steering_changes(
+            before, after, changes, task_tests=self.task_tests, start_folders=self._start_folders()
+        )
+        return Work(before, after, changes, steering=steering)
 
     def _start_folders(self) -> set[str]:
         """Where the tests start programs: the working directory, and where they go with ``cd``, below the root."""
@@ -138,7 +146,7 @@ class Workspaces:
                 if entry is not None and entry.kind != "folder":
                     paths.add(str(parent))
         wanted = [path for path in work.before if path in paths or _is_below(path, paths)]
-        await self._unpack("before", paths, wanted, self.root)
+        await self._unpack("before", paths, wanted, folder=self.root)
 
     async def _fill_home(self, work: Work) -> None:
         """Bring what the agent left in the home, without what steers, to where the tests' home is."""
@@ -149,10 +157,15 @@ class Workspaces:
             inside = not below or path.startswith(f"{below}/")
             if inside and change != "removed" and path not in work.steering:
                 paths.append(path)
-        await self._unpack("after", [], paths, self.home, below)
+        await self._unpack("after", [], paths, folder=self.home, below=below)
 
     async def _unpack(
-        self, archive: str, remove: Collection[str], paths: Collection[str], folder: str, below: str = ""
+        self,
+        archive: str,
+        remove: Collection[str],
+        paths: Collection[str],
+        folder: str,
+        below: str = "",
     ) -> None:
         parcel = self.scratch / "parcel"
         parcel.mkdir(exist_ok=True)

@@ -43,7 +43,11 @@ _VERSION: Final = "1"
 _CONFIG: Final = "/config/run_config.yaml"
 _RESULTS: Final = "/results"
 _KEY: Final = "NEMO_API_KEY"
-_PATHS: Final = {"chat": "chat/completions", "vlm": "chat/completions", "completions": "completions"}
+_PATHS: Final = {
+    "chat": "chat/completions",
+    "vlm": "chat/completions",
+    "completions": "completions",
+}
 _PREPARE: Final = f'mkdir -p {_RESULTS}; export {_KEY}="$MODEL_API_KEY"'
 _HARNESS: Final = """harness=$(command -v nemo-evaluator || command -v eval-factory) ||
   { echo "the image has neither nemo-evaluator nor eval-factory" >&2; exit 127; }"""
@@ -51,7 +55,15 @@ _RUN: Final = f'"$harness" run_eval --run_config {_CONFIG}'
 _TAIL: Final = 15
 _FILES: Final = ("results.yml", "results.yaml", "results.json")
 _ROWS: Final = "eval-results/**/output*.jsonl"
-_REWARDS: Final = ("reward", "score", "symbolic_correct", "correct", "is_correct", "passed", "success")
+_REWARDS: Final = (
+    "reward",
+    "score",
+    "symbolic_correct",
+    "correct",
+    "is_correct",
+    "passed",
+    "success",
+)
 _PROMPTS: Final = ("problem", "question", "input", "prompt")
 _ANSWERS: Final = ("generation", "response", "output")
 _EXPECTED: Final = ("expected_answer", "answer")
@@ -72,8 +84,13 @@ def read_results(folder: Path) -> HarnessResults:
     """Read a results folder. Raises SolverError, naming the file, when it is not there or cut off."""
     file = next((folder / name for name in _FILES if (folder / name).is_file()), None)
     if file is None:
-        found = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) if folder.is_dir() else ""
-        raise SolverError(f"the container ended well and wrote no results.yml (it wrote: {found or 'nothing'})")
+        if folder.is_dir():
+            found = ", ".join(sorted(path.name for path in folder.iterdir())[:10])
+        else:
+            found = ""
+        raise SolverError(
+            f"the container ended well and wrote no results.yml (it wrote: {found or 'nothing'})"
+        )
     try:
         document = load_yaml(file.read_bytes())
     except yaml.YAMLError as error:
@@ -82,17 +99,36 @@ def read_results(folder: Path) -> HarnessResults:
         raise SolverError(f"{file} is cut off: it holds no results")
     scores, counts = _scores(document)
     if not scores:
-        raise SolverError(f"{file} is cut off or holds no scores (results.tasks.TASK.metrics.METRIC.scores)")
+        raise SolverError(
+            f"{file} is cut off or holds no scores (results.tasks.TASK.metrics.METRIC.scores)"
+        )
     params = as_dict(as_dict(document.get("config")).get("params"))
-    told = (document.get("samples"), document.get("n_samples"), *counts.values(), params.get("limit_samples"))
+    told = (
+        document.get("samples"),
+        document.get("n_samples"),
+        *counts.values(),
+        params.get("limit_samples"),
+    )
     samples = int(next((number for number in told if isinstance(number, (int, float))), 0))
     rows = [_row(row, number) for number, row in enumerate(_rows(folder))]
     if not rows:
         # A harness that itemises nothing: its first score, as the one row that there is.
         name, value = next(iter(scores.items()))
-        details = {"method": "container", "score": name, "samples": samples, "note": "the harness gave no single rows"}
-        rows = [BatchRow(0, SeedResult(name, ""), SolveResult(""), Scored(VerifyResult(value, None, details)))]
-    return HarnessResults(scores, counts, samples, rows)
+        details = {
+            "method": "container",
+            "score": name,
+            "samples": samples,
+            "note": "the harness gave no single rows",
+        }
+        rows = [
+            BatchRow(
+                0,
+                SeedResult(name, ""),
+                SolveResult(""),
+                outcome=Scored(VerifyResult(value, None, details)),
+            )
+        ]
+    return HarnessResults(scores, counts, samples, rows=rows)
 
 
 def _scores(document: JsonDict) -> tuple[dict[str, float], dict[str, float]]:
@@ -102,7 +138,8 @@ def _scores(document: JsonDict) -> tuple[dict[str, float], dict[str, float]]:
         for task, entry in _table(document.get("results"), part):
             for metric, group in _table(entry, "metrics"):
                 for name, score in _table(group, "scores"):
-                    value, stats = as_dict(score).get("value"), as_dict(as_dict(score).get("stats"))
+                    value = as_dict(score).get("value")
+                    stats = as_dict(as_dict(score).get("stats"))
                     if isinstance(value, (int, float)):
                         scores[f"{task}/{metric}/{name}"] = round(float(value), 4)
                         if isinstance(stats.get("count"), (int, float)):
@@ -110,7 +147,11 @@ def _scores(document: JsonDict) -> tuple[dict[str, float], dict[str, float]]:
         if scores:
             return scores, counts
     flat = {**as_dict(document.get("metrics")), **as_dict(document.get("scores"))}
-    return {name: round(float(value), 4) for name, value in flat.items() if isinstance(value, (int, float))}, counts
+    return {
+        name: round(float(value), 4)
+        for name, value in flat.items()
+        if isinstance(value, (int, float))
+    }, counts
 
 
 def _table(value: Any, name: str) -> ItemsView[str, Any]:
@@ -137,13 +178,27 @@ def _row(row: JsonDict, number: int) -> BatchRow:
         for names in (_PROMPTS, _EXPECTED, _ANSWERS, _EXTRACTED)
     )
     taken = {*_PROMPTS, *_ANSWERS, *_EXPECTED, *_EXTRACTED, "problem_idx", "repeat"}
-    rest = {key: value for key, value in row.items() if key not in taken and isinstance(value, (str, int, float))}
-    reward = next((row[key] for key in _REWARDS if isinstance(row.get(key), (bool, int, float))), None)
-    outcome: Scored | Failed = Failed(Failure(Cause.SCORER, f"the harness gave no reward for its row {number}"))
+    rest: dict[str, str | int | float] = {}
+    for key, value in row.items():
+        if key not in taken and isinstance(value, (str, int, float)):
+            rest[key] = value
+    reward = next(
+        (row[key] for key in _REWARDS if isinstance(row.get(key), (bool, int, float))), None
+    )
+    outcome: Scored | Failed = Failed(
+        Failure(Cause.SCORER, f"the harness gave no reward for its row {number}")
+    )
     if reward is not None:
         outcome = Scored(VerifyResult(float(reward), extracted, {"method": "container", **rest}))
-    seed, answer = SeedResult(prompt or "", expected or ""), SolveResult(response or "")
-    return BatchRow(int(row.get("problem_idx", number)), seed, answer, outcome, int(row.get("repeat", 0)))
+    seed = SeedResult(prompt or "", expected or "")
+    answer = SolveResult(response or "")
+    return BatchRow(
+        int(row.get("problem_idx", number)),
+        seed,
+        answer,
+        outcome=outcome,
+        repeat=int(row.get("repeat", 0)),
+    )
 
 
 class ContainerEnvironment(EvalEnvironment):
@@ -154,7 +209,8 @@ class ContainerEnvironment(EvalEnvironment):
         self._image, _, self._task = uri.partition("://")[2].rpartition("#")
         if not self._image or not self._task:
             raise UsageError(f"{uri} names no image and task", hint="write container://IMAGE#TASK")
-        self.name, self._params = f"container/{safe_name(self._task)}", params
+        self.name = f"container/{safe_name(self._task)}"
+        self._params = params
         self._results: HarnessResults | None = None
 
     @classmethod
@@ -167,7 +223,8 @@ class ContainerEnvironment(EvalEnvironment):
         Raises SolverError when the container fails, when it does not end in time, and when its results are cut off.
         """
         config = self._config(run)
-        stamp, results = run.folder / "finished", run.folder / "results"
+        stamp = run.folder / "finished"
+        results = run.folder / "results"
         same = digest([self._image, config, run.identity])
         if not (run.resume and stamp.is_file() and stamp.read_text() == same):
             stamp.unlink(missing_ok=True)
@@ -177,7 +234,9 @@ class ContainerEnvironment(EvalEnvironment):
         found = read_results(results)
         most = max((row.repeat for row in found.rows), default=0) + 1
         if most > run.repeats:
-            raise UsageError(f"the harness asked {most} times", hint=f"set repeats: {most}, and use --resume")
+            raise UsageError(
+                f"the harness asked {most} times", hint=f"set repeats: {most}, and use --resume"
+            )
         self._results = found
         stamp.write_text(same)
 
@@ -188,11 +247,17 @@ class ContainerEnvironment(EvalEnvironment):
         return max(known, self._known.samples if len(rows) > 1 else 1)
 
     async def seed(self, idx: int) -> SeedResult:
-        return next((row.seed for row in self._known.rows if row.problem_idx == idx), SeedResult("", ""))
+        return next(
+            (row.seed for row in self._known.rows if row.problem_idx == idx), SeedResult("", "")
+        )
 
-    async def verify(self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any) -> VerifyResult:
+    async def verify(
+        self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any
+    ) -> VerifyResult:
         """Nobody else can judge what the harness has judged."""
-        raise SolverError("a harness container judges by itself; its answers cannot be judged again")
+        raise SolverError(
+            "a harness container judges by itself; its answers cannot be judged again"
+        )
 
     async def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
         wanted = set(job.steps)
@@ -204,7 +269,9 @@ class ContainerEnvironment(EvalEnvironment):
         """The harness's own scores, and over how many samples they are."""
         if self._results is None:
             return {}
-        return self._results.scores | {f"{name}.count": count for name, count in self._results.counts.items()}
+        return self._results.scores | {
+            f"{name}.count": count for name, count in self._results.counts.items()
+        }
 
     def scorer_fingerprint(self) -> str:
         return digest(["container", _VERSION, self._image, self._task])
@@ -212,7 +279,9 @@ class ContainerEnvironment(EvalEnvironment):
     @property
     def _known(self) -> HarnessResults:
         if self._results is None:
-            raise UsageError(f"{self.name} has no problems before it has run", hint="nel eval run runs it")
+            raise UsageError(
+                f"{self.name} has no problems before it has run", hint="nel eval run runs it"
+            )
         return self._results
 
     def _config(self, run: WholeRun) -> JsonDict:
@@ -222,17 +291,25 @@ class ContainerEnvironment(EvalEnvironment):
             params.setdefault("limit_samples", run.max_problems)
         if run.repeats > 1:
             params["extra"] = {"num_repeats": run.repeats, **params.get("extra", {})}
-        kind = run.settings.get("endpoint_type") or ("completions" if run.protocol == "completions" else "chat")
+        kind = run.settings.get("endpoint_type") or (
+            "completions" if run.protocol == "completions" else "chat"
+        )
         if kind not in _PATHS:
-            raise UsageError(f"endpoint_type {kind!r} is unknown", hint=f"one of: {', '.join(_PATHS)}")
+            raise UsageError(
+                f"endpoint_type {kind!r} is unknown", hint=f"one of: {', '.join(_PATHS)}"
+            )
         target: JsonDict = {"model_id": run.model.model, "type": kind, "api_key_name": _KEY}
         if run.settings.get("adapter_config"):
             target["adapter_config"] = run.settings["adapter_config"]
-        config: JsonDict = {"type": self._task, "output_dir": _RESULTS} | ({"params": params} if params else {})
+        config: JsonDict = {"type": self._task, "output_dir": _RESULTS} | (
+            {"params": params} if params else {}
+        )
         return {"config": config, "target": {"api_endpoint": target}}
 
     async def _run(self, run: WholeRun, config: JsonDict, results: Path) -> None:
-        volumes = [{"host_path": host, "container_path": inside} for host, inside in run.settings["mounts"].items()]
+        volumes: list[dict[str, Any]] = []
+        for host, inside in run.settings["mounts"].items():
+            volumes.append({"host_path": host, "container_path": inside})
         spec = SandboxSpec(image=self._image, env=run.settings["env_vars"], volumes=volumes)
         sandbox = await run.sandboxes.acquire(run.sandboxes.resolve(spec), run.endpoints)
         log = run.folder / "container.log"
@@ -244,11 +321,19 @@ class ContainerEnvironment(EvalEnvironment):
             await sandbox.upload(text.encode(), _CONFIG)
             (run.folder / "run_config.yaml").write_text(text)
             # The harness, with the user's shell before and after it; the exit code is that of the harness.
-            before, after = run.settings.get("pre_cmd"), run.settings.get("post_cmd")
-            lines = [_PREPARE, before, f"trap {shlex.quote(after)} EXIT" if after else None, _HARNESS]
+            before = run.settings.get("pre_cmd")
+            after = run.settings.get("post_cmd")
+            lines = [
+                _PREPARE,
+                before,
+                f"trap {shlex.quote(after)} EXIT" if after else None,
+                _HARNESS,
+            ]
             command = "\n".join([*filter(None, lines), _RUN if after else f"exec {_RUN}"])
             with log.open("wb") as file:
-                ended = await sandbox.exec(command, run.timeout, on_output=lambda _, data: file.write(data))
+                ended = await sandbox.exec(
+                    command, run.timeout, on_output=lambda _, data: file.write(data)
+                )
             self._check(ended, run.timeout, log)
             results.mkdir()
             await sandbox.download(_RESULTS, results)
@@ -262,8 +347,14 @@ class ContainerEnvironment(EvalEnvironment):
         tail = "\n".join(f"  | {scrub(line)[-500:]}" for line in lines) or "  (it said nothing)"
         if ended.timed_out:
             hint = "raise the benchmark's timeout, or lower max_problems"
-            raise SolverError(f"the container {self._image} did not finish within {timeout:g} s:\n{tail}", hint=hint)
-        why = "ran out of memory" if ended.out_of_memory else f"failed with exit code {ended.return_code}"
+            raise SolverError(
+                f"the container {self._image} did not finish within {timeout:g} s:\n{tail}",
+                hint=hint,
+            )
+        if ended.out_of_memory:
+            why = "ran out of memory"
+        else:
+            why = f"failed with exit code {ended.return_code}"
         raise SolverError(f"the container {self._image} {why}:\n{tail}", hint=f"full log: {log}")
 
 

@@ -60,19 +60,30 @@ class GymServer:
     gone with the benchmark."""
 
     def __init__(
-        self, url: str, token: Secret | None, words: Sequence[str] = (), startup_timeout: float = 60.0
+        self,
+        url: str,
+        token: Secret | None,
+        words: Sequence[str] = (),
+        startup_timeout: float = 60.0,
     ) -> None:
         # What it serves, as far as can be told from here: its address, or its command.
-        self.url, self.identity, self.token = url, " ".join(words) or url, token
+        self.url = url
+        self.identity = " ".join(words) or url
+        self.token = token
         # Why it will not come back, of one that is ours.
         self.lost: Lost | None = None
         self._starting: asyncio.Task[None] | None = None
         self._server: Any = None
         if words:
             port = free_port()
-            self.url, self.lost = f"http://127.0.0.1:{port}", self._crash
-            env = {"PORT": str(port), "NEL_DATA_LOCK": str(lock_file())} | ({TOKEN: token.reveal()} if token else {})
-            env |= {"NEL_DATA_MIRROR": str(mirror)} if (mirror := mirror_dir()) else {}
+            self.url = f"http://127.0.0.1:{port}"
+            self.lost = self._crash
+            env = {"PORT": str(port), "NEL_DATA_LOCK": str(lock_file())} | (
+                {TOKEN: token.reveal()} if token else {}
+            )
+            mirror = mirror_dir()
+            if mirror:
+                env |= {"NEL_DATA_MIRROR": str(mirror)}
             # Most servers are somebody else's.
             from nemo_evaluator.servers.launch import Launch  # noqa: PLC0415
             from nemo_evaluator.servers.process import ManagedServer  # noqa: PLC0415
@@ -92,7 +103,9 @@ class GymServer:
     async def up(self) -> None:
         """Start it, once, if that is ours to do. Raises TransportError with its last words when it does not come up."""
         if self._server is not None:
-            self._starting = self._starting or asyncio.ensure_future(self._server.start(lambda _: None))
+            self._starting = self._starting or asyncio.ensure_future(
+                self._server.start(lambda _: None)
+            )
             await asyncio.shield(self._starting)
 
     def _crash(self) -> str | None:
@@ -123,13 +136,27 @@ def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> Gy
         hint = "write gym://host:port, gym://cmd:COMMAND, gym://module:PACKAGE or gym://BENCHMARK"
         raise UsageError(f"{uri} names no Gym server", hint=hint)
     else:
-        named = f"{find_file(kind)}{colon}{rest}" if is_file else name
-        words = [sys.executable, "-m", "nemo_evaluator.cli.main", "serve", "--benchmark", named, "--port", "{port}"]
+        if is_file:
+            named = f"{find_file(kind)}{colon}{rest}"
+        else:
+            named = name
+        words = [
+            sys.executable,
+            "-m",
+            "nemo_evaluator.cli.main",
+            "serve",
+            "--benchmark",
+            named,
+            "--port",
+            "{port}",
+        ]
         token = token or Secret(secrets.token_urlsafe(24))
-    return GymServer("", token, words, startup_timeout)
+    return GymServer("", token, words, startup_timeout=startup_timeout)
 
 
-async def verify_native(client: GymClient, response: str, seed: SeedResult, jar: CookieJar) -> VerifyResult:
+async def verify_native(
+    client: GymClient, response: str, seed: SeedResult, jar: CookieJar
+) -> VerifyResult:
     """NeMo Gym's verdict on a text. A session that no tool has begun is begun here."""
     row = native_row(seed)
     if not len(jar):
@@ -138,7 +165,9 @@ async def verify_native(client: GymClient, response: str, seed: SeedResult, jar:
         except NotFoundError:
             # Servers without a state have none.
             pass
-    return verdict_of(await client.post("/verify", row | {"response": native_response(response)}, jar))
+    return verdict_of(
+        await client.post("/verify", row | {"response": native_response(response)}, jar)
+    )
 
 
 class GymVerifier:
@@ -148,8 +177,10 @@ class GymVerifier:
         self._client = GymClient(url, lost=lost)
         self.fingerprint = digest(["gym verifier", _VERSION, service])
 
-    async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
-        return await verify_native(self._client, response, seed, new_jar())
+    async def verify_answer(
+        self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
+    ) -> VerifyResult:
+        return await verify_native(self._client, response, seed, jar=new_jar())
 
     async def close(self) -> None:
         await self._client.close()
@@ -177,18 +208,31 @@ class GymEnvironment(EvalEnvironment):
         where = _PLACE.fullmatch(place)
         if where is not None and query:
             asked = {key: values[-1] for key, values in parse_qs(query).items()}
-            if unknown := sorted(set(asked) - set(_QUERY)):
-                raise UsageError(f"{uri}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join(_QUERY)}")
+            unknown = sorted(set(asked) - set(_QUERY))
+            if unknown:
+                raise UsageError(
+                    f"{uri}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join(_QUERY)}"
+                )
             protocol, data = asked.get("protocol", protocol), asked.get("data", data)  # type: ignore[assignment]
         if protocol not in (None, "evaluator", "native"):
-            raise UsageError(f"{uri}: there is no protocol {protocol!r}", hint="protocol is evaluator or native")
+            raise UsageError(
+                f"{uri}: there is no protocol {protocol!r}", hint="protocol is evaluator or native"
+            )
         native = protocol == "native" or (protocol is None and data is not None)
         if native and data is None:
             raise UsageError(f"{uri} has no problems", hint=_DATA_HINT)
         given = token or os.environ.get(TOKEN)
-        key = Secret(given) if given else None
-        server = GymServer(f"http://{place.rstrip('/')}", key) if where else managed_server(uri, key, startup_timeout)
-        self.name, self._server, self._limit = f"gym_{safe_name(name)}", server, num_examples
+        if given:
+            key: Secret | None = Secret(given)
+        else:
+            key = None
+        if where:
+            server = GymServer(f"http://{place.rstrip('/')}", key)
+        else:
+            server = managed_server(uri, key, startup_timeout)
+        self.name = f"gym_{safe_name(name)}"
+        self._server = server
+        self._limit = num_examples
         self._client = GymClient(server.url, token=server.token, timeout=timeout, lost=server.lost)
         self._rows = None
         if native and data is not None:
@@ -199,10 +243,17 @@ class GymEnvironment(EvalEnvironment):
             return len(self._rows)
         await self._server.up()
         reply = await self._client.get("/dataset_size")
-        size = reply.get("size") if isinstance(reply, dict) else None
+        if isinstance(reply, dict):
+            size = reply.get("size")
+        else:
+            size = None
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise TransportError(f"{self._server.url}/dataset_size gave no size: {str(reply)[:200]}")
-        return size if self._limit is None else min(size, self._limit)
+            raise TransportError(
+                f"{self._server.url}/dataset_size gave no size: {str(reply)[:200]}"
+            )
+        if self._limit is None:
+            return size
+        return min(size, self._limit)
 
     async def prepare(self) -> None:
         """Better a server that is down now than after the first answers were paid for."""
@@ -222,7 +273,9 @@ class GymEnvironment(EvalEnvironment):
         try:
             return native_seed(self._rows[idx], idx, jar)
         except (KeyError, TypeError, AttributeError) as error:
-            said = f"row {idx} of {self._rows.source} is no Gym row: {type(error).__name__}: {error}"
+            said = (
+                f"row {idx} of {self._rows.source} is no Gym row: {type(error).__name__}: {error}"
+            )
             raise SeedError(said, hint="a row has responses_create_params.input") from error
 
     async def verify(
@@ -231,13 +284,25 @@ class GymEnvironment(EvalEnvironment):
         """The verdict on an answer to a problem of which nothing but this is known."""
         return await self.verify_answer(response, SeedResult("", expected, metadata))
 
-    async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
+    async def verify_answer(
+        self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
+    ) -> VerifyResult:
         await self._server.up()
-        given = seed if isinstance(seed, GymSeed) else None
-        jar = given.cookies if given is not None and given.cookies is not None else new_jar()
+        if isinstance(seed, GymSeed):
+            given: GymSeed | None = seed
+        else:
+            given = None
+        if given is not None and given.cookies is not None:
+            jar = given.cookies
+        else:
+            jar = new_jar()
         if self._rows is not None:
-            return await verify_native(self._client, response, seed, jar)
-        body: JsonDict = {"response": response, "expected": seed.expected_answer, "metadata": seed.metadata}
+            return await verify_native(self._client, response, seed, jar=jar)
+        body: JsonDict = {
+            "response": response,
+            "expected": seed.expected_answer,
+            "metadata": seed.metadata,
+        }
         body |= {"idx": given.idx} if given is not None else {}
         return verdict_of(await self._client.post("/verify", body, jar))
 

@@ -43,17 +43,24 @@ class GymClient:
         keep: bool = True,
     ) -> None:
         self.base = base.rstrip("/")
-        self._token, self._timeout, self._lost, self._keep = token, timeout, lost, keep
+        self._token = token
+        self._timeout = timeout
+        self._lost = lost
+        self._keep = keep
         self._connector: aiohttp.TCPConnector | None = None
 
     async def get(self, path: str) -> Any:
         return self._parsed(path, await self._reply("GET", path))
 
-    async def post(self, path: str, body: JsonDict, cookies: aiohttp.CookieJar | None = None) -> JsonDict:
+    async def post(
+        self, path: str, body: JsonDict, cookies: aiohttp.CookieJar | None = None
+    ) -> JsonDict:
         """POST a JSON value; ``cookies`` are those of the rollout, and keep what the server sets."""
-        value = self._parsed(path, await self._reply("POST", path, body, cookies))
+        value = self._parsed(path, await self._reply("POST", path, body, cookies=cookies))
         if not isinstance(value, dict):
-            raise TransportError(f"{self.base}{path} answered with no JSON object: {str(value)[:_SHOWN]}")
+            raise TransportError(
+                f"{self.base}{path} answered with no JSON object: {str(value)[:_SHOWN]}"
+            )
         return value
 
     async def post_text(self, path: str, body: JsonDict) -> str:
@@ -68,23 +75,36 @@ class GymClient:
             return orjson.loads(raw)
         except orjson.JSONDecodeError as error:
             text = scrub(raw[:_SHOWN].decode("utf-8", "replace"))
-            raise TransportError(f"{self.base}{path} answered with something that is not JSON: {text}") from error
+            raise TransportError(
+                f"{self.base}{path} answered with something that is not JSON: {text}"
+            ) from error
 
     async def _reply(
-        self, method: str, path: str, body: JsonDict | None = None, cookies: aiohttp.CookieJar | None = None
+        self,
+        method: str,
+        path: str,
+        body: JsonDict | None = None,
+        cookies: aiohttp.CookieJar | None = None,
     ) -> bytes:
-        data = None if body is None else orjson.dumps(body, default=str, option=orjson.OPT_NON_STR_KEYS)
+        if body is None:
+            data: bytes | None = None
+        else:
+            data = orjson.dumps(body, default=str, option=orjson.OPT_NON_STR_KEYS)
         for pause in self._pauses():
             try:
-                return self._checked(path, *await self.send(method, path, data, cookies))
+                return self._checked(path, *await self.send(method, path, data, cookies=cookies))
             except aiohttp.ClientConnectorError as error:
                 await self._waited(pause, error)
             except TimeoutError as error:
-                raise TransportError(f"{self.base}{path} did not answer in {self._timeout} s") from error
+                raise TransportError(
+                    f"{self.base}{path} did not answer in {self._timeout} s"
+                ) from error
             except (aiohttp.ClientError, OSError) as error:
                 # The request may have been seen, so it is not sent again here; whose fault it is, is asked.
                 await self._expect_somebody()
-                raise TransportError(f"{self.base}{path}: {type(error).__name__}: {error}") from error
+                raise TransportError(
+                    f"{self.base}{path}: {type(error).__name__}: {error}"
+                ) from error
         raise AssertionError("unreachable")
 
     def _pauses(self) -> Iterator[float | None]:
@@ -97,10 +117,15 @@ class GymClient:
 
     async def _waited(self, pause: float | None, error: Exception) -> None:
         """Wait for a server that may come back. Raises OutageError when it will not, or has not."""
-        why = self._lost() if self._lost is not None else None
+        if self._lost is not None:
+            why = self._lost()
+        else:
+            why = None
         if why or pause is None:
             hint = "start the server again, then run the same command with --resume"
-            raise OutageError(why or f"nothing answers at {self.base}: {error}", hint=hint) from error
+            raise OutageError(
+                why or f"nothing answers at {self.base}: {error}", hint=hint
+            ) from error
         await asyncio.sleep(pause)
 
     async def _expect_somebody(self) -> None:
@@ -130,14 +155,23 @@ class GymClient:
         """One request, once: the status and the body of the reply. Raises what aiohttp does."""
         if self._connector is None:
             self._connector = aiohttp.TCPConnector(limit=0, force_close=not self._keep)
-        headers = {"Content-Type": "application/json"} if data is not None else {}
+        if data is not None:
+            headers = {"Content-Type": "application/json"}
+        else:
+            headers = {}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token.reveal()}"
         limit = aiohttp.ClientTimeout(total=timeout or self._timeout)
         about: JsonDict = {"data": data, "headers": headers, "timeout": limit}
-        jar = new_jar() if cookies is None else cookies
+        if cookies is None:
+            jar = new_jar()
+        else:
+            jar = cookies
         session = aiohttp.ClientSession(
-            connector=self._connector, connector_owner=False, cookie_jar=jar, proxy=proxy_url(self.base)
+            connector=self._connector,
+            connector_owner=False,
+            cookie_jar=jar,
+            proxy=proxy_url(self.base),
         )
         async with session, session.request(method, self.base + path, **about) as reply:
             return reply.status, await reply.read()

@@ -14,7 +14,9 @@ from nemo_evaluator.core.types import JsonDict, PromptRequest, SandboxSpec, Seed
 
 _SPECS: Final = ("sandbox_spec", "verify_sandbox_spec")
 # Fields of a row that say what is asked or how rollouts are booked, not how they are judged.
-_ROW_OWN: Final = frozenset({"responses_create_params", "expected_answer", "verifier_metadata", "agent_ref"})
+_ROW_OWN: Final = frozenset(
+    {"responses_create_params", "expected_answer", "verifier_metadata", "agent_ref"}
+)
 _NOT_SENT: Final = frozenset({"source", "benchmark", "prompt", "tools", "reasoning"})
 
 
@@ -35,21 +37,30 @@ def seed_json(seed: SeedResult) -> JsonDict:
     body |= {name: asdict(body[name]) for name in _SPECS if body.get(name) is not None}
     if seed.requests is not None:
         body["requests"] = [asdict(request) for request in seed.requests]
-    return body | {"shown": sorted(seed.shown)} if seed.shown else body
+    if seed.shown:
+        return body | {"shown": sorted(seed.shown)}
+    return body
 
 
 def seed_of(reply: JsonDict, idx: int, cookies: aiohttp.CookieJar) -> GymSeed:
     """The problem in a reply of ``/seed_session``. Raises TransportError when there is none."""
-    if not isinstance(reply.get("prompt"), str) or not isinstance(reply.get("metadata"), dict | None):
-        raise TransportError(f"/seed_session gave no problem for idx {idx}: no 'prompt' in {str(reply)[:200]}")
+    if not isinstance(reply.get("prompt"), str) or not isinstance(
+        reply.get("metadata"), dict | None
+    ):
+        raise TransportError(
+            f"/seed_session gave no problem for idx {idx}: no 'prompt' in {str(reply)[:200]}"
+        )
     known = {field.name for field in fields(SeedResult)}
     given = {name: value for name, value in reply.items() if name in known and value is not None}
     given["expected_answer"] = str(given.get("expected_answer", ""))
     try:
         given |= {name: SandboxSpec(**given[name]) for name in _SPECS if name in given}
-        given |= {"requests": [PromptRequest(**one) for one in given["requests"]]} if "requests" in given else {}
+        if "requests" in given:
+            given |= {"requests": [PromptRequest(**one) for one in given["requests"]]}
     except TypeError as error:
-        raise TransportError(f"/seed_session gave a problem that cannot be read: {error}") from error
+        raise TransportError(
+            f"/seed_session gave a problem that cannot be read: {error}"
+        ) from error
     return GymSeed(**given | {"shown": frozenset(given.get("shown", ()))}, idx=idx, cookies=cookies)
 
 
@@ -57,15 +68,27 @@ def native_seed(row: JsonDict, idx: int, cookies: aiohttp.CookieJar) -> GymSeed:
     """A row of a NeMo Gym data file as a problem."""
     params = row["responses_create_params"]
     given = params["input"]
-    asked = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    messages = [{"role": one["role"], "content": content_text(one["content"])} for one in asked if "role" in one]
+    if isinstance(given, str):
+        asked: list[dict[str, str] | Any] | Any = [{"role": "user", "content": given}]
+    else:
+        asked = given
+    messages: list[dict[str, str | Any]] = []
+    for one in asked:
+        if "role" in one:
+            messages.append({"role": one["role"], "content": content_text(one["content"])})
     if params.get("instructions"):
         messages = [{"role": "system", "content": params["instructions"]}, *messages]
     prompt = next((one["content"] for one in reversed(messages) if one["role"] == "user"), "")
-    metadata = {key: value for key, value in row.items() if key not in _ROW_OWN and not key.startswith("_ng_")}
+    metadata: dict[str, Any] = {}
+    for key, value in row.items():
+        if key not in _ROW_OWN and not key.startswith("_ng_"):
+            metadata[key] = value
     metadata |= row.get("verifier_metadata") or {}
     metadata |= {key: params[key] for key in ("tools", "reasoning") if params.get(key)}
-    expected = "" if row.get("expected_answer") is None else str(row["expected_answer"])
+    if row.get("expected_answer") is None:
+        expected = ""
+    else:
+        expected = str(row["expected_answer"])
     return GymSeed(prompt, expected, metadata, messages=messages, idx=idx, row=row, cookies=cookies)
 
 
@@ -76,14 +99,23 @@ def native_row(seed: SeedResult) -> JsonDict:
     params: JsonDict = {"input": seed.messages or seed.plain_messages}
     params |= {key: seed.metadata[key] for key in ("tools", "reasoning") if seed.metadata.get(key)}
     told = {key: value for key, value in seed.metadata.items() if key not in _NOT_SENT}
-    row = {"responses_create_params": params, "expected_answer": seed.expected_answer, "verifier_metadata": told}
+    row = {
+        "responses_create_params": params,
+        "expected_answer": seed.expected_answer,
+        "verifier_metadata": told,
+    }
     return {**told, **row}
 
 
 def native_response(text: str) -> JsonDict:
     """A text as an object of the Responses API."""
     part = {"type": "output_text", "text": text, "annotations": []}
-    message = {"id": "msg-eval-synthetic", "type": "message", "role": "assistant", "status": "completed"}
+    message = {
+        "id": "msg-eval-synthetic",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+    }
     return {
         "id": "eval-synthetic",
         "object": "response",
@@ -102,12 +134,17 @@ def native_response(text: str) -> JsonDict:
 def assistant_text(response: Any) -> str:
     """What the assistant said in a text, a Responses or a chat object."""
     if not isinstance(response, dict):
-        return response if isinstance(response, str) else str(response)
-    said = [
-        content_text(item.get("content"))
-        for item in response.get("output") or []
-        if isinstance(item, dict) and item.get("type", "message") == "message" and item.get("role") == "assistant"
-    ]
+        if isinstance(response, str):
+            return response
+        return str(response)
+    said: list[str] = []
+    for item in response.get("output") or []:
+        if (
+            isinstance(item, dict)
+            and item.get("type", "message") == "message"
+            and item.get("role") == "assistant"
+        ):
+            said.append(content_text(item.get("content")))
     if said or "output" in response:
         return "\n".join(said).strip()
     for choice in response.get("choices") or []:
@@ -121,17 +158,32 @@ def verdict_of(reply: JsonDict) -> VerifyResult:
     if isinstance(reward, bool) or not isinstance(reward, (int, float)):
         raise TransportError(f"/verify gave no reward: {str(reply)[:200]}")
     if isinstance(reply.get("scoring_details"), dict):
-        details, metadata = reply["scoring_details"], reply.get("metadata") or {}
+        details = reply["scoring_details"]
+        metadata = reply.get("metadata") or {}
     else:
-        dropped = {"reward", "responses_create_params", "response", "extracted_answer", "extracted_sql", *_ROW_OWN}
-        details = {"method": "gym", **{key: value for key, value in reply.items() if key not in dropped}}
+        dropped = {
+            "reward",
+            "responses_create_params",
+            "response",
+            "extracted_answer",
+            "extracted_sql",
+            *_ROW_OWN,
+        }
+        details = {
+            "method": "gym",
+            **{key: value for key, value in reply.items() if key not in dropped},
+        }
         metadata = {}
     extracted = reply.get("extracted_sql") or reply.get("extracted_answer")
-    return VerifyResult(float(reward), None if extracted is None else str(extracted), details, metadata)
+    return VerifyResult(
+        float(reward), None if extracted is None else str(extracted), details, metadata=metadata
+    )
 
 
 def content_text(content: Any) -> str:
     """The text of a content, plain or in parts."""
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return "" if content is None else str(content)
+    if content is None:
+        return ""
+    return str(content)

@@ -90,19 +90,26 @@ class HarborEnvironment(EvalEnvironment):
         if tasks:
             have = [task.name for task in found]
             for absent in [name for name in tasks if name not in have]:
-                raise UsageError(f"{uri} has no task {absent!r}", hint=did_you_mean(absent, have, "") or None)
+                raise UsageError(
+                    f"{uri} has no task {absent!r}", hint=did_you_mean(absent, have, "") or None
+                )
             found = [task for task in found if task.name in tasks]
         if not found:
             raise UsageError(f"{uri} has no tasks", hint=f"a task is a folder with {INSTRUCTION}")
         self.name = f"harbor_{safe_name(path.resolve().name if path.is_dir() else place)}"
         self._dataset = found[:num_examples]
         self._shared = (verify or named.get("verify")) == "shared"
-        self._scrub = named.get("scrub_git_history", True) if scrub_git_history is None else scrub_git_history
+        if scrub_git_history is None:
+            self._scrub: Any | bool = named.get("scrub_git_history", True)
+        else:
+            self._scrub = scrub_git_history
         self._hints = keep_swebench_multilingual_hints or "multilingual" not in place
         self._challenges = challenge
         # The steering files that known solutions change, by the content of their tasks.
         self._allowed: dict[str, dict[str, SteeringChange]] = {}
-        self._host = {name: Secret(os.environ[name]).reveal() for name in pass_env if name in os.environ}
+        self._host = {
+            name: Secret(os.environ[name]).reveal() for name in pass_env if name in os.environ
+        }
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
@@ -116,7 +123,11 @@ class HarborEnvironment(EvalEnvironment):
         spec = task.spec(self._host)
         shared = self._shared or task.table("verifier").get("environment_mode") == "shared"
         about = task.table("metadata")
-        metadata = about | {"source": "harbor", "task_id": task.name, "task_hash": task.content_hash}
+        metadata = about | {
+            "source": "harbor",
+            "task_id": task.name,
+            "task_hash": task.content_hash,
+        }
         metadata["verifier_timeout_sec"] = task.verifier_seconds
         if task.agent_seconds is not None:
             metadata["agent_timeout_sec"] = task.agent_seconds
@@ -137,13 +148,21 @@ class HarborEnvironment(EvalEnvironment):
     async def image_build_requests(self) -> list[Any] | None:
         """Dockerfiles, to be built when a task is the first to need one."""
         built = [task for task in self._dataset if task.is_built]
-        specs = [ImageSpec(task.image, {"folder": str(task.folder / "environment")}) for task in built]
-        return [ImageBuildRequest(specs)] if specs else None
+        specs: list[ImageSpec] = []
+        for task in built:
+            specs.append(ImageSpec(task.image, {"folder": str(task.folder / "environment")}))
+        if specs:
+            return [ImageBuildRequest(specs)]
+        return None
 
-    async def verify(self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any) -> VerifyResult:
+    async def verify(
+        self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any
+    ) -> VerifyResult:
         raise ScorerError("a Harbor task is verified with its folder, which only its seed has")
 
-    async def verify_answer(self, response: str, seed: SeedResult, sandbox: Sandbox | None = None) -> VerifyResult:
+    async def verify_answer(
+        self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
+    ) -> VerifyResult:
         """Upload the tests, run them, read the reward they leave, and make sure that it was earned.
 
         Raises:
@@ -151,18 +170,25 @@ class HarborEnvironment(EvalEnvironment):
             TamperError: when the work got its reward otherwise than by passing the tests.
         """
         if sandbox is None:
-            raise SandboxError("a Harbor task is verified in a sandbox", hint="give the benchmark a sandbox")
+            raise SandboxError(
+                "a Harbor task is verified in a sandbox", hint="give the benchmark a sandbox"
+            )
         assert seed.folder is not None
         task = HarborTask(seed.folder)
         if not (task.folder / "tests" / "test.sh").is_file():
             raise SeedError(f"task {task.name} has no tests/test.sh")
         traces = await sandbox.exec(_FIND_TRACES)
         place, *left = traces.stdout.split("\n")
-        verification = Verification(TaskTests(task, self._host), sandbox, self._allowed, challenges=self._challenges)
+        verification = Verification(
+            TaskTests(task, self._host), sandbox, self._allowed, challenges=self._challenges
+        )
         verdict = await verification.run()
         verdict.scoring_details["verified_in"] = place
-        if left_files := [line for line in left if line]:
-            verdict.scoring_details["tripwires"] = {"left files in the verifier's folders": "\n".join(left_files)}
+        left_files = [line for line in left if line]
+        if left_files:
+            verdict.scoring_details["tripwires"] = {
+                "left files in the verifier's folders": "\n".join(left_files)
+            }
         return verdict
 
     def scorer_fingerprint(self) -> str:

@@ -51,16 +51,25 @@ class InspectEnvironment(EvalEnvironment):
     """
 
     def __init__(
-        self, uri: str, num_examples: int | None = None, args: dict[str, Any] | None = None, max_samples: int = 32
+        self,
+        uri: str,
+        num_examples: int | None = None,
+        args: dict[str, Any] | None = None,
+        max_samples: int = 32,
     ) -> None:
         for package in ("inspect_ai", "openai"):
             if importlib.util.find_spec(package) is None:
                 raise MissingExtraError(package, extra="inspect")
         self.name = uri
-        self._job: JsonDict = {"task": uri.partition("://")[2], "args": args or {}, "max_samples": max_samples}
+        self._job: JsonDict = {
+            "task": uri.partition("://")[2],
+            "args": args or {},
+            "max_samples": max_samples,
+        }
         self._job |= {"mirror": str(mirror_dir() or ""), "generation": {}}
         listed = self._ask({"do": "list"})
-        self._dataset, self._epochs = listed["samples"][:num_examples], listed["epochs"]
+        self._dataset = listed["samples"][:num_examples]
+        self._epochs = listed["epochs"]
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
@@ -72,21 +81,38 @@ class InspectEnvironment(EvalEnvironment):
     async def seed(self, idx: int) -> SeedResult:
         sample = self._dataset[idx]
         metadata = {"source": "inspect", "id": sample["id"]}
-        return SeedResult(prompt=sample["input"], expected_answer=sample["target"], metadata=metadata)
+        return SeedResult(
+            prompt=sample["input"], expected_answer=sample["target"], metadata=metadata
+        )
 
-    async def verify(self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any) -> VerifyResult:
-        raise ScorerError(f"{self.name} is scored by Inspect while it runs", hint="run it again to score it again")
+    async def verify(
+        self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any
+    ) -> VerifyResult:
+        raise ScorerError(
+            f"{self.name} is scored by Inspect while it runs", hint="run it again to score it again"
+        )
 
     async def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
         if job.model is None:
-            raise UsageError(f"{self.name} needs a model", hint="name a service in the benchmark's solver")
+            raise UsageError(
+                f"{self.name} needs a model", hint="name a service in the benchmark's solver"
+            )
         repeats: dict[int, list[int]] = {}
         for step in job.steps:
             repeats.setdefault(step.repeat, []).append(step.problem_idx)
         if self._epochs > 1 + max(repeats):
-            _log.warning("%s is meant to be run %d times: set repeats: %d", self.name, self._epochs, self._epochs)
+            _log.warning(
+                "%s is meant to be run %d times: set repeats: %d",
+                self.name,
+                self._epochs,
+                self._epochs,
+            )
         access = {"url": job.model.url, "key": job.model.api_key.reveal(), "model": job.model.model}
-        order = self._job | access | {"do": "run", "repeats": repeats, "log_dir": str(job.folder / "logs")}
+        order = (
+            self._job
+            | access
+            | {"do": "run", "repeats": repeats, "log_dir": str(job.folder / "logs")}
+        )
         log = job.folder / "inspect.log"
         with log.open("ab") as stderr:
             process = await asyncio.create_subprocess_exec(
@@ -98,11 +124,16 @@ class InspectEnvironment(EvalEnvironment):
             process.stdin.close()
             async for line in process.stdout:
                 row = json.loads(line)
-                idx, repeat = row["problem_idx"], row["repeat"]
+                idx = row["problem_idx"]
+                repeat = row["repeat"]
                 answer, outcome = self._read(row, self._dataset[idx]["id"])
-                yield BatchRow(idx, await self.seed(idx), answer, outcome, repeat)
+                yield BatchRow(idx, await self.seed(idx), answer, outcome=outcome, repeat=repeat)
             if await process.wait():
-                said = log.read_text(encoding="utf-8", errors="replace").strip()[-_SAID:].rpartition("\n")[2]
+                said = (
+                    log.read_text(encoding="utf-8", errors="replace")
+                    .strip()[-_SAID:]
+                    .rpartition("\n")[2]
+                )
                 raise SolverError(f"Inspect ended with code {process.returncode}: {said}")
         finally:
             if process.returncode is None:
@@ -114,21 +145,31 @@ class InspectEnvironment(EvalEnvironment):
 
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
         rows = [{"id": one["id"], "scores": one["scores"]} for one in details]
-        found: JsonDict = self._ask({"do": "metrics", "rows": rows}) if rows else {}
+        if rows:
+            found: JsonDict = self._ask({"do": "metrics", "rows": rows})
+        else:
+            found = {}
         return {name: float(value) for name, value in found.items()}
 
     def scorer_fingerprint(self) -> str:
-        args, task = json.dumps(self._job["args"], sort_keys=True), self._job["task"]
+        args = json.dumps(self._job["args"], sort_keys=True)
+        task = self._job["task"]
         # What tells one state of a task from another: the content of its file, or the version of its package.
-        file, state = Path(task.partition("@")[0]), ""
+        file = Path(task.partition("@")[0])
+        state = ""
         with contextlib.suppress(PackageNotFoundError):
-            state = digest(file.read_text(encoding="utf-8")) if file.is_file() else version(task.partition("/")[0])
+            if file.is_file():
+                state = digest(file.read_text(encoding="utf-8"))
+            else:
+                state = version(task.partition("/")[0])
         return f"inspect {version('inspect_ai')} {self.name} {state} {args}"
 
     def _ask(self, order: JsonDict) -> Any:
         """What the child says to a question that needs no model."""
         text = json.dumps(self._job | order)
-        done = subprocess.run(_CHILD, input=text, capture_output=True, text=True, check=False, env=os.environ)
+        done = subprocess.run(
+            _CHILD, input=text, capture_output=True, text=True, check=False, env=os.environ
+        )
         if done.returncode:
             last = done.stderr.strip().rpartition("\n")[2][:_SAID]
             hint = "write inspect://PACKAGE/TASK or inspect://FILE.py@TASK; params.args are the task's arguments"
@@ -136,9 +177,13 @@ class InspectEnvironment(EvalEnvironment):
         return json.loads(done.stdout)
 
     def _read(self, row: JsonDict, sample: int | str) -> tuple[SolveResult, Scored | Failed]:
-        reply = ModelResponse(row["response"], finish_reason=row["finish_reason"], latency_ms=row["latency_ms"])
+        reply = ModelResponse(
+            row["response"], finish_reason=row["finish_reason"], latency_ms=row["latency_ms"]
+        )
         names = ("input_tokens", "output_tokens", "total_tokens")
-        reply.prompt_tokens, reply.completion_tokens, reply.total_tokens = (row["usage"][name] for name in names)
+        reply.prompt_tokens, reply.completion_tokens, reply.total_tokens = (
+            row["usage"][name] for name in names
+        )
         answer = SolveResult(row["response"], reply)
         if "error" in row:
             known = [(_CAUSES[name], text) for name, text in row["raised"] if name in _CAUSES]

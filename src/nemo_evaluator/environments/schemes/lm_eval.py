@@ -29,8 +29,12 @@ def build(
     from nemo_evaluator.environments.schemes import _lm_eval_tasks, _loglikelihood_prompts  # noqa: PLC0415 - an extra
 
     prompts = _loglikelihood_prompts.LoglikelihoodPrompts(tokenizer, max_length)
-    suite = _lm_eval_tasks.load_suite(uri.partition("://")[2], include_path, num_fewshot, limit)
-    return _lm_eval_tasks.LmEvalEnvironment(uri, suite, prompts, metric, num_examples)
+    suite = _lm_eval_tasks.load_suite(
+        uri.partition("://")[2], include_path, num_fewshot, limit=limit
+    )
+    return _lm_eval_tasks.LmEvalEnvironment(
+        uri, suite, prompts, metric=metric, num_examples=num_examples
+    )
 
 
 def task_names() -> list[str]:

@@ -22,11 +22,22 @@ from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.scoring import ScorerInput, exact_match, math, multichoice_regex
 
 _VERSION: Final = "1"
-_DECLARED: Final = re.compile(r"""^(METRICS_TYPE|EVAL_SPLIT)\s*=\s*["']([^"']+)["']""", re.MULTILINE)
+_DECLARED: Final = re.compile(
+    r"""^(METRICS_TYPE|EVAL_SPLIT)\s*=\s*["']([^"']+)["']""", re.MULTILINE
+)
 _VARIABLE: Final = "NEMO_SKILLS_DATA_DIR"
 _PROBLEM: Final = ("problem", "question", "prompt", "input", "text")
 _ANSWER: Final = ("expected_answer", "answer", "solution", "target", "label")
-_KEPT: Final = ("category", "subject", "difficulty", "level", "type", "domain", "subset", "subset_for_metrics")
+_KEPT: Final = (
+    "category",
+    "subject",
+    "difficulty",
+    "level",
+    "type",
+    "domain",
+    "subset",
+    "subset_for_metrics",
+)
 _CHOICE: Final = (
     "Answer the following multiple choice question. The last line of your response should be in the following format: "
     "'Answer: A/B/C/D' (e.g. 'Answer: A').\n\n{problem}"
@@ -62,32 +73,54 @@ class SkillsEnvironment(EvalEnvironment):
         folder = _folder(name, data_dir)
         # What the benchmark's own file says of it, read and not run.
         own = folder / "__init__.py"
-        declared = dict(_DECLARED.findall(own.read_text(encoding="utf-8"))) if own.is_file() else {}
-        known = "multichoice" if name in _CHOICES else "math" if name in _MATH else ""
+        if own.is_file():
+            declared = dict(_DECLARED.findall(own.read_text(encoding="utf-8")))
+        else:
+            declared = {}
+        if name in _CHOICES:
+            known = "multichoice"
+        elif name in _MATH:
+            known = "math"
+        else:
+            known = ""
         self._kind = kind = eval_type or declared.get("METRICS_TYPE") or known
         if kind not in _PROMPTS:
             other = f"has the evaluation type {kind!r}, which nel does not score"
             said = other if kind else "declares no evaluation type"
-            raise UsageError(f"skills://{name} {said}", hint=f"set params.eval_type to one of: {', '.join(_PROMPTS)}")
+            raise UsageError(
+                f"skills://{name} {said}",
+                hint=f"set params.eval_type to one of: {', '.join(_PROMPTS)}",
+            )
         file = folder / f"{split or declared.get('EVAL_SPLIT') or 'test'}.jsonl"
         if not file.is_file():
             found = ", ".join(sorted(path.stem for path in folder.glob("*.jsonl"))) or "none"
             hint = f"splits that are there: {found}; write the file with: ns prepare_data {name}"
             raise UsageError(f"skills://{name}: {file} does not exist", hint=hint)
-        self._prompt, self._dataset = prompt or _PROMPTS[kind], open_rows(file)[:num_examples]
+        self._prompt = prompt or _PROMPTS[kind]
+        self._dataset = open_rows(file)[:num_examples]
 
     async def seed(self, idx: int) -> SeedResult:
         row = self._dataset[idx]
         problem = next((row[key] for key in _PROBLEM if row.get(key)), None)
         expected = next((row[key] for key in _ANSWER if row.get(key) is not None), None)
         if problem is None or expected is None:
-            raise SeedError(f"skills://{self._benchmark}: row {idx} has no {'answer' if problem else 'problem'}")
-        metadata: JsonDict = {"source": "skills", "benchmark": self._benchmark, "eval_type": self._kind}
+            raise SeedError(
+                f"skills://{self._benchmark}: row {idx} has no {'answer' if problem else 'problem'}"
+            )
+        metadata: JsonDict = {
+            "source": "skills",
+            "benchmark": self._benchmark,
+            "eval_type": self._kind,
+        }
         metadata |= {key: row[key] for key in _KEPT if row.get(key)}
         options = row.get("options") or row.get("choices")
-        metadata |= {"options": options} if isinstance(options, list) else {}
-        letters = sorted({line[0] for line in re.findall(r"^[A-Z][.):] ", str(problem), re.MULTILINE)})
-        metadata |= {"letters": "".join(letters)} if self._kind == "multichoice" and letters else {}
+        if isinstance(options, list):
+            metadata |= {"options": options}
+        letters = sorted(
+            {line[0] for line in re.findall(r"^[A-Z][.):] ", str(problem), re.MULTILINE)}
+        )
+        if self._kind == "multichoice" and letters:
+            metadata |= {"letters": "".join(letters)}
         asked = self._prompt.replace("{problem}", str(problem))
         return SeedResult(asked, str(expected), metadata, shown=frozenset({"options", "letters"}))
 
@@ -109,13 +142,23 @@ class SkillsEnvironment(EvalEnvironment):
 
 def _folder(name: str, data_dir: str | None) -> Path:
     spec = importlib.util.find_spec("nemo_skills")
-    package = [Path(place) / "dataset" for place in (spec.submodule_search_locations or [])] if spec else []
+    if spec:
+        package: list[Path] = []
+        for place in spec.submodule_search_locations or []:
+            package.append(Path(place) / "dataset")
+    else:
+        package = []
     given = [Path(place).expanduser() for place in (data_dir, os.environ.get(_VARIABLE)) if place]
     for folder in [*given, *package]:
-        if (found := folder / name.replace(".", "/")).is_dir() and name:
+        found = folder / name.replace(".", "/")
+        if found.is_dir() and name:
             return found
-    looked = ", ".join(str(folder) for folder in [*given, *package]) or "nowhere: no folder is named"
-    hint = f"set params.data_dir or {_VARIABLE} to the folder that `ns prepare_data {name}` has filled"
+    looked = (
+        ", ".join(str(folder) for folder in [*given, *package]) or "nowhere: no folder is named"
+    )
+    hint = (
+        f"set params.data_dir or {_VARIABLE} to the folder that `ns prepare_data {name}` has filled"
+    )
     raise UsageError(f"skills://{name} was not found (looked in {looked})", hint=hint)
 
 

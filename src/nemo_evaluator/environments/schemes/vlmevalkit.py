@@ -44,26 +44,41 @@ class VlmEvalKitEnvironment(EvalEnvironment):
 
     async def seed(self, idx: int) -> SeedResult:
         row = self._dataset[idx]
-        options = {letter: str(row[letter]) for letter in string.ascii_uppercase if row.get(letter) not in (None, "")}
-        hint = f"Hint: {row['hint']}\n" if row.get("hint") else ""
+        options: dict[str, str] = {}
+        for letter in string.ascii_uppercase:
+            if row.get(letter) not in (None, ""):
+                options[letter] = str(row[letter])
+        if row.get("hint"):
+            hint = f"Hint: {row['hint']}\n"
+        else:
+            hint = ""
         question = str(row["question"])
         if options:
             lines = "\n".join(f"{letter}. {text}" for letter, text in options.items())
             prompt = f"{hint}Question: {question}\nOptions:\n{lines}\n"
-            prompt += "Please select the correct answer from the options above. Answer with its letter."
+            prompt += (
+                "Please select the correct answer from the options above. Answer with its letter."
+            )
         else:
             prompt = f"{hint}{question}"
         category = next((str(row[name]) for name in _CATEGORIES if row.get(name)), None)
-        metadata: JsonDict = {"source": "vlmevalkit", "dataset": self._table, "index": row.get("index")}
+        metadata: JsonDict = {
+            "source": "vlmevalkit",
+            "dataset": self._table,
+            "index": row.get("index"),
+        }
         metadata |= {"category": category} if category else {}
-        metadata |= {"options": list(options.values()), "letters": "".join(options)} if options else {}
-        images, shown = self._pictures(row, idx), frozenset({"options", "letters"})
+        if options:
+            metadata |= {"options": list(options.values()), "letters": "".join(options)}
+        images = self._pictures(row, idx)
+        shown = frozenset({"options", "letters"})
         return SeedResult(prompt, str(row.get("answer", "")), metadata, images=images, shown=shown)
 
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
-        sample, said = ScorerInput(response, expected, metadata), expected.strip().lower()
+        sample = ScorerInput(response, expected, metadata)
+        said = expected.strip().lower()
         if metadata.get("letters"):
             scores = multichoice_regex(sample, labels=metadata["letters"])
         elif said in ("yes", "no"):
@@ -71,7 +86,10 @@ class VlmEvalKitEnvironment(EvalEnvironment):
             scores = multichoice_regex(asked, labels="AB")
         else:
             exact = exact_match(sample)
-            scores = exact if exact["correct"] else fuzzy_match(sample)
+            if exact["correct"]:
+                scores = exact
+            else:
+                scores = fuzzy_match(sample)
         return verdict(scores, response, "vlmevalkit")
 
     def scorer_fingerprint(self) -> str:
@@ -79,12 +97,21 @@ class VlmEvalKitEnvironment(EvalEnvironment):
 
     def _pictures(self, row: JsonDict, idx: int) -> list[str]:
         cell = row.get("image") or ""
-        cells = cell if isinstance(cell, list) else [str(cell)]
+        if isinstance(cell, list):
+            cells: list[Any] | list[str | Any] = cell
+        else:
+            cells = [str(cell)]
         if len(cells) == 1 and 0 < len(cells[0]) <= _LONGEST_INDEX:
             if self._by_index is None:
-                self._by_index = {str(one.get("index")): number for number, one in enumerate(self._rows)}
-            if (index := cells[0]) not in self._by_index:
-                raise SeedError(f"{self._table}: no row has the index {index}, which another takes its picture from")
+                by_index: dict[str, int] = {}
+                for number, one in enumerate(self._rows):
+                    by_index[str(one.get("index"))] = number
+                self._by_index = by_index
+            index = cells[0]
+            if index not in self._by_index:
+                raise SeedError(
+                    f"{self._table}: no row has the index {index}, which another takes its picture from"
+                )
             cells = [str(self._rows[self._by_index[index]].get("image") or "")]
         if not any(cells):
             raise SeedError(f"{self._table}: row {idx} has no picture")

@@ -39,7 +39,8 @@ from nemo_evaluator.store.run_registry import (
 # Seconds between two looks at the scheduler while a run is followed or stopped; following, they become fewer.
 _LOOK: Final = 1.0
 _LOOK_REMOTE: Final = 5.0
-_LOOK_LATER, _SLOWER = 10.0, 1.1
+_LOOK_LATER = 10.0
+_SLOWER = 1.1
 _GRACE: Final = 60.0
 # Exit codes of a shard that can be merged.
 _RESULTS: Final = (0, 3, 4)
@@ -49,7 +50,8 @@ class LogReader:
     """Gives what is new each time it is asked."""
 
     def __init__(self, host: Host, folder: str, shards: int) -> None:
-        self._host, self._folder = host, folder
+        self._host = host
+        self._folder = folder
         self._names = [*(f"shard_{number}/{LOG}" for number in range(shards)), LOG]
         self._read: dict[str, int] = {}
         self._partial: dict[str, str] = {}
@@ -61,13 +63,21 @@ class LogReader:
 
     def lines(self, *, tail: int | None = None, last: bool = False) -> Iterator[str]:
         """New lines, or the last ``tail`` of each file. An unfinished one is kept back until there is no more."""
-        job_log = max((size for name, size in self._read.items() if name not in self._names), default=0) + 1
+        job_log = (
+            max((size for name, size in self._read.items() if name not in self._names), default=0)
+            + 1
+        )
         words = [self._folder, "" if tail is None else str(tail), str(job_log)]
-        words += [word for name in self._names for word in (name, str(self._read.get(name, 0) + 1))]
+        for name in self._names:
+            for word in (name, str(self._read.get(name, 0) + 1)):
+                words.append(word)
         parts = self._host.run(script("read_log.sh", *words)).split("\0")[1:]
         for name, size, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             self._read[name] = int(size)
-            prefix = f"{name.removesuffix(f'/{LOG}')}: " if name.startswith("shard_") else ""
+            if name.startswith("shard_"):
+                prefix = f"{name.removesuffix(f'/{LOG}')}: "
+            else:
+                prefix = ""
             whole = self._partial.pop(name, "") + text
             for line in whole.splitlines(keepends=True):
                 if line.endswith("\n") or last:
@@ -81,19 +91,28 @@ class Slurm(Executor):
 
     def start(self, job: Job) -> int:
         """Submit; with ``--background`` or ``--submit`` that is all, else follow the log until the run ends."""
-        plan, earlier = plan_job(job), self._earlier(job)
-        left = self._shards_left(job, earlier, plan.shards) if earlier and job.request.resume and plan.shards else None
+        plan = plan_job(job)
+        earlier = self._earlier(job)
+        if earlier and job.request.resume and plan.shards:
+            left: list[int] | None = self._shards_left(job, earlier, plan.shards)
+        else:
+            left = None
         # Noted before anything is submitted: whoever looks later finds the jobs, whatever becomes of us. With the jobs
         # of other shards, which may be running.
-        known = earlier.handle(SlurmHandle) if earlier is not None and job.request.only_shard is not None else None
+        if earlier is not None and job.request.only_shard is not None:
+            known = earlier.handle(SlurmHandle)
+        else:
+            known = None
         cluster = cast(SlurmCluster, job.loaded.config.cluster)
         where = cluster.hostname, cluster.username, str(plan.root)
-        handle = SlurmHandle("", known.job_ids if known else [], *where, bool(plan.shards), plan.shards)
+        handle = SlurmHandle(
+            "", known.job_ids if known else [], *where, bool(plan.shards), plan.shards
+        )
         run = job.run.noting(handle)
         files = files_of(replace(job, run=run), plan)
         run.save()
         try:
-            handle = submit(plan, handle, files, job.request, left)
+            handle = submit(plan, handle, files, request=job.request, shards=left)
         except NelError:
             if earlier is None:
                 forget_run(run.run_id)
@@ -103,7 +122,9 @@ class Slurm(Executor):
         if run.remote:
             write_snapshot(job.loaded, registry_dir() / run.run_id, run_id=run.run_id)
         job.tell_started(f"Submitted job {handle.job_id}", asdict(handle), event="submitted")
-        return 0 if job.request.background or job.request.submit else self._follow(run, quiet=job.request.as_json)
+        if job.request.background or job.request.submit:
+            return 0
+        return self._follow(run, quiet=job.request.as_json)
 
     def plan(self, job: Job) -> tuple[str, JsonDict]:
         """The plan for people and for programs; nothing is written or submitted."""
@@ -112,7 +133,9 @@ class Slurm(Executor):
     def life(self, run: RunMeta) -> Life | None:
         """The jobs that wait or run."""
         handle = run.handle(SlurmHandle)
-        return _alive(self._look(handle), handle) if handle is not None else None
+        if handle is not None:
+            return _alive(self._look(handle), handle)
+        return None
 
     def status(self, run: RunMeta) -> Life:
         """Where the run lives, or how it ended: by its own word, else by the scheduler's."""
@@ -126,7 +149,10 @@ class Slurm(Executor):
     def stop(self, run: RunMeta) -> None:
         """Cancel what waits, ask what runs to close, and cancel it when it does not."""
         handle = refreshed(run).handle(SlurmHandle)
-        seen = self._look(handle) if handle is not None else Seen()
+        if handle is not None:
+            seen = self._look(handle)
+        else:
+            seen = Seen()
         if handle is None or not seen.alive:
             raise not_running(run)
         folder = quoted(handle.remote_dir)
@@ -144,7 +170,10 @@ class Slurm(Executor):
                 handle.host.run(f"scancel {left}")
             time.sleep(_pause(handle))
         # A shard that never began has noted no end of its own.
-        note = f"[ -e .nel_exit ] || echo {EXIT_INTERRUPTED} >.nel_exit" if handle.only_shard is not None else ":"
+        if handle.only_shard is not None:
+            note = f"[ -e .nel_exit ] || echo {EXIT_INTERRUPTED} >.nel_exit"
+        else:
+            note = ":"
         handle.host.run(f"cd {folder}; rm -f {SECRETS}; {note}")
 
     def shard(self, run: RunMeta, index: int) -> RunMeta:
@@ -152,8 +181,11 @@ class Slurm(Executor):
         handle = refreshed(run).handle(SlurmHandle)
         if handle is None or not 0 <= index < handle.num_shards:
             return super().shard(run, index)
-        folder, ids = f"{handle.remote_dir}/shard_{index}", [f"{one}_{index}" for one in handle.job_ids]
-        own = replace(handle, job_ids=ids, remote_dir=folder, is_sharded=False, num_shards=0, only_shard=index)
+        folder = f"{handle.remote_dir}/shard_{index}"
+        ids = [f"{one}_{index}" for one in handle.job_ids]
+        own = replace(
+            handle, job_ids=ids, remote_dir=folder, is_sharded=False, num_shards=0, only_shard=index
+        )
         return replace(run, output_dir=f"{run.output_dir}/shard_{index}").noting(own)
 
     def logs(self, run: RunMeta, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
@@ -162,7 +194,8 @@ class Slurm(Executor):
         if handle is None:
             yield from super().logs(run, tail=tail, follow=follow)
             return
-        reader, pause = LogReader(handle.host, handle.remote_dir, handle.num_shards), _pause(handle)
+        reader = LogReader(handle.host, handle.remote_dir, handle.num_shards)
+        pause = _pause(handle)
         while True:
             over = not follow or _alive(self._look(handle), handle) is None
             # What it wrote before it ended is read after that was seen.
@@ -173,7 +206,10 @@ class Slurm(Executor):
             time.sleep(pause)
             pause = min(pause * _SLOWER, _LOOK_LATER)
         if not reader.found:
-            raise UsageError(f"run {run.run_id} has not logged anything yet", hint=f"nel eval status {run.run_id}")
+            raise UsageError(
+                f"run {run.run_id} has not logged anything yet",
+                hint=f"nel eval status {run.run_id}",
+            )
 
     def clean(self, run: RunMeta) -> None:
         """Take the run off the list; where nothing of it lives, its secrets are not left behind either."""
@@ -188,15 +224,20 @@ class Slurm(Executor):
                 if not quiet:
                     sys.stderr.write(harmless(line))
         except KeyboardInterrupt:
-            print(f"\ndetached; the run goes on. To cancel it: nel eval stop {run.run_id}", file=sys.stderr)
+            print(
+                f"\ndetached; the run goes on. To cancel it: nel eval stop {run.run_id}",
+                file=sys.stderr,
+            )
             return EXIT_INTERRUPTED
         life = self.status(run)
         print(dumps(life).decode() if quiet else f"Run {run.run_id}: {life.state}", flush=True)
         code = life.facts.get("exit_code")
-        return code if isinstance(code, int) else EXIT_FAILED
+        if isinstance(code, int):
+            return code
+        return EXIT_FAILED
 
     def _look(self, handle: SlurmHandle) -> Seen:
-        seen = look(handle.host, handle.remote_dir, handle.job_ids, handle.num_shards)
+        seen = look(handle.host, handle.remote_dir, handle.job_ids, shards=handle.num_shards)
         if handle.only_shard is not None:
             # The first job of a shard may bear the number of the whole array.
             seen.jobs = [one for one in seen.jobs if one.index in ("", str(handle.only_shard))]
@@ -209,9 +250,12 @@ class Slurm(Executor):
         if earlier is None or earlier.executor != job.run.executor:
             return None
         only = job.request.only_shard
-        if (life := self.life(earlier if only is None else self.shard(earlier, only))) is not None:
+        life = self.life(earlier if only is None else self.shard(earlier, only))
+        if life is not None:
             hint = f"wait for it, or stop it first: nel eval stop {earlier.run_id}"
-            raise UsageError(f"run {earlier.run_id} is {life.state} in {job.folder}: {life.where}", hint=hint)
+            raise UsageError(
+                f"run {earlier.run_id} is {life.state} in {job.folder}: {life.where}", hint=hint
+            )
         return earlier
 
     def _shards_left(self, job: Job, earlier: RunMeta, total: int) -> list[int]:
@@ -219,7 +263,10 @@ class Slurm(Executor):
         if job.request.only_shard is not None:
             return [job.request.only_shard]
         handle = earlier.handle(SlurmHandle)
-        exits = self._look(handle).exits if handle is not None else {}
+        if handle is not None:
+            exits = self._look(handle).exits
+        else:
+            exits = {}
         left = [number for number in range(total) if exits.get(f"shard_{number}") not in _RESULTS]
         return left or [total - 1]
 
@@ -236,7 +283,11 @@ def _alive(seen: Seen, handle: SlurmHandle) -> Life | None:
         shown += seen.last[-1:] if handle.hostname else []
         return _life("running" if seen.locked else "starting", seen, shown)
     if seen.waiting:
-        return _life("pending", seen, [f"job {one.job_id} pending: {one.reason or '?'}" for one in seen.waiting])
+        return _life(
+            "pending",
+            seen,
+            [f"job {one.job_id} pending: {one.reason or '?'}" for one in seen.waiting],
+        )
     if seen.silent and not seen.settled:
         return Life("unknown", "the scheduler does not answer", {})
     return None
@@ -244,8 +295,14 @@ def _alive(seen: Seen, handle: SlurmHandle) -> Life | None:
 
 def _life(state: State, seen: Seen, shown: list[str]) -> Life:
     jobs = [asdict(one) for one in seen.alive]
-    done = [f"{len(seen.exits)} of {seen.shards} shards done"] if seen.shards else []
-    more = [f"... {len(shown) - 3} more"] if len(shown) > 3 else []
+    if seen.shards:
+        done = [f"{len(seen.exits)} of {seen.shards} shards done"]
+    else:
+        done = []
+    if len(shown) > 3:
+        more = [f"... {len(shown) - 3} more"]
+    else:
+        more = []
     return Life(state, "; ".join([*shown[:3], *more, *done]), {"jobs": jobs})
 
 
@@ -253,7 +310,10 @@ def _over(seen: Seen, noted: Life) -> Life:
     """How a run ended: as it noted itself, else as its shards or the scheduler say."""
     if "exit_code" in noted.facts:
         return noted
-    code = seen.merged if seen.shards else seen.exits.get("")
+    if seen.shards:
+        code = seen.merged
+    else:
+        code = seen.exits.get("")
     if code is not None:
         # Over 128 it was a signal that nobody had time to note.
         state = EXIT_STATES.get(code) or ("killed" if code > 128 else "failed")

@@ -31,8 +31,12 @@ _SSH_FAILED: Final = 255
 # A job, an element of an array of jobs, or a part of a heterogeneous job.
 _JOB_ID: Final = re.compile(r"[0-9]+(_[0-9]+)?(\+[0-9]+)?", re.ASCII)
 _PERSIST: Final = 120
-_WAITING: Final = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
-_GOING: Final = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"})
+_WAITING: Final = frozenset(
+    {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+)
+_GOING: Final = frozenset(
+    {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"}
+)
 # It waits for a job that has come to a good end, so it will never start.
 _NEVER: Final = "DependencyNeverSatisfied"
 
@@ -55,7 +59,9 @@ def filled(name: str, **given: object) -> str:
     them raises UsageError for a value that it cannot write.
     """
     rules = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    made = load_object("jinja2:Environment")(undefined=load_object("jinja2:StrictUndefined"), **rules)
+    made = load_object("jinja2:Environment")(
+        undefined=load_object("jinja2:StrictUndefined"), **rules
+    )
     made.filters |= {
         "sh": quoted,
         "line": lambda value: shlex.quote(one_line(value)),
@@ -96,17 +102,28 @@ class Host:
             raise UsageError(f"{self.username!r} is not a user name", hint="check cluster.username")
 
     def run(
-        self, script: str, *, stdin: bytes = b"", variables: Mapping[str, str] | None = None, timeout: float = _TIMEOUT
+        self,
+        script: str,
+        *,
+        stdin: bytes = b"",
+        variables: Mapping[str, str] | None = None,
+        timeout: float = _TIMEOUT,
     ) -> str:
         """What a bash script prints; ``variables`` is the environment of one that runs here. Raises TransportError with
         what it says when it fails."""
         argv = self._argv(script)
         try:
-            done = subprocess.run(argv, input=stdin, capture_output=True, timeout=timeout, env=variables)
+            done = subprocess.run(
+                argv, input=stdin, capture_output=True, timeout=timeout, env=variables
+            )
         except subprocess.TimeoutExpired as error:
-            raise TransportError(f"{self} did not answer within {timeout:.0f} s", hint="try again later") from error
+            raise TransportError(
+                f"{self} did not answer within {timeout:.0f} s", hint="try again later"
+            ) from error
         except FileNotFoundError as error:
-            raise UsageError(f"there is no {argv[0]} command here", hint=f"install {argv[0]}") from error
+            raise UsageError(
+                f"there is no {argv[0]} command here", hint=f"install {argv[0]}"
+            ) from error
         said = done.stderr.decode(errors="replace").strip()
         if self.hostname and done.returncode == _SSH_FAILED:
             hint = f"see whether `ssh {self._target}` works; cluster.hostname and cluster.username say where to"
@@ -121,21 +138,40 @@ class Host:
         unpack = f"set -e; mkdir -p -- {target}/logs; cd -- {target}; tar -xpf -\n"
         # Without secrets: sbatch would hand the environment to the controller, which keeps it on its disk.
         clean = {name: value for name, value in os.environ.items() if not looks_secret(name)}
-        return self.run(unpack + script, stdin=_archive(uploads), variables=None if self.hostname else clean)
+        return self.run(
+            unpack + script, stdin=_archive(uploads), variables=None if self.hostname else clean
+        )
 
     def _argv(self, script: str) -> list[str]:
         if not self.hostname:
             return ["bash", "-c", script]
         shared = Path.home() / ".ssh" / "nel"
         shared.mkdir(mode=0o700, parents=True, exist_ok=True)
-        options = {"ControlMaster": "auto", "ControlPath": f"{shared}/%C", "ControlPersist": str(_PERSIST)}
-        flags = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        options = {
+            "ControlMaster": "auto",
+            "ControlPath": f"{shared}/%C",
+            "ControlPersist": str(_PERSIST),
+        }
+        flags: list[str] = []
+        for name, value in options.items():
+            for word in ("-o", f"{name}={value}"):
+                flags.append(word)
         # The login shell there may be any; what it gets is one quoted word.
-        return ["ssh", *flags, "-o", "ConnectTimeout=20", "--", self._target, f"exec bash -c {shlex.quote(script)}"]
+        return [
+            "ssh",
+            *flags,
+            "-o",
+            "ConnectTimeout=20",
+            "--",
+            self._target,
+            f"exec bash -c {shlex.quote(script)}",
+        ]
 
     @property
     def _target(self) -> str:
-        return f"{self.username}@{self.hostname}" if self.username else str(self.hostname)
+        if self.username:
+            return f"{self.username}@{self.hostname}"
+        return str(self.hostname)
 
     def __str__(self) -> str:
         return f"SLURM on {self.hostname}" if self.hostname else "SLURM"
@@ -146,7 +182,9 @@ def _archive(uploads: Mapping[str, Upload]) -> bytes:
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name, upload in uploads.items():
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode, entry.mtime = len(upload.content), upload.mode, int(time.time())
+            entry.size = len(upload.content)
+            entry.mode = upload.mode
+            entry.mtime = int(time.time())
             archive.addfile(entry, io.BytesIO(upload.content))
     return packed.getvalue()
 
@@ -209,13 +247,22 @@ def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> Se
         parts = rest.split("|")
         if word == "job" and len(parts) >= 7:
             array, index, job_id, state, reason, nodes, elapsed = parts[:7]
-            index = index if index.isdecimal() else ""
+            if index.isdecimal():
+                index = index
+            else:
+                index = ""
             job_id = f"{array}_{index}" if index else job_id
             if _JOB_ID.fullmatch(job_id) is None:
-                raise TransportError(f"{host}: the scheduler names a job {job_id!r}, which is not a number")
-            seen.jobs.append(QueuedJob(job_id, state, index, reason, nodes, elapsed))
+                raise TransportError(
+                    f"{host}: the scheduler names a job {job_id!r}, which is not a number"
+                )
+            seen.jobs.append(
+                QueuedJob(job_id, state, index, reason=reason, nodes=nodes, elapsed=elapsed)
+            )
         elif word == "exit":
-            seen.exits[parts[0].removesuffix(".nel_exit").strip("/")] = int(parts[-1]) if parts[-1].isdecimal() else 1
+            seen.exits[parts[0].removesuffix(".nel_exit").strip("/")] = (
+                int(parts[-1]) if parts[-1].isdecimal() else 1
+            )
         elif word == "merged" and rest.isdecimal():
             seen.merged = int(rest)
         elif word == "last":
@@ -231,7 +278,10 @@ def import_image(image: str, path: str, hostname: str | None, *, dry_run: bool =
     """Import an image into a file; returns what is said of it. Raises UsageError where there is no enroot."""
     # Enroot separates the registry from the rest by #; without one it asks Docker's own.
     first, _, rest = image.partition("/")
-    uri = f"docker://{first}#{rest}" if rest and ("." in first or ":" in first) else f"docker://{image}"
+    if rest and ("." in first or ":" in first):
+        uri = f"docker://{first}#{rest}"
+    else:
+        uri = f"docker://{image}"
     if dry_run:
         argv = shlex.join(["enroot", "import", "-o", f"{path}.part", "--", uri])
         return f"{f'on {hostname}: ' if hostname else ''}{argv}"
@@ -240,7 +290,7 @@ def import_image(image: str, path: str, hostname: str | None, *, dry_run: bool =
     except TransportError as error:
         if "enroot: command not found" not in error.message:
             raise
-        hint = (
-            "run it on a node that has enroot (often after `module load enroot`), or use cluster.container: apptainer"
-        )
-        raise UsageError(f"there is no enroot on {hostname or 'this machine'}", hint=hint) from error
+        hint = "run it on a node that has enroot (often after `module load enroot`), or use cluster.container: apptainer"
+        raise UsageError(
+            f"there is no enroot on {hostname or 'this machine'}", hint=hint
+        ) from error

@@ -84,7 +84,10 @@ def plan_job(job: Job) -> JobPlan:
     names = [safe_name(bench.key) for bench in config.benchmarks]
     step = Step(cluster.container, tuple(cluster.container_mounts), cluster.mount_home)
     elsewhere = cluster.eval_image or cluster.conda_env or cluster.hostname
-    comment: list[Directive] = [("comment", cluster.sbatch_comment)] if cluster.sbatch_comment else []
+    if cluster.sbatch_comment:
+        comment: list[Directive] = [("comment", cluster.sbatch_comment)]
+    else:
+        comment = []
     return JobPlan(
         name=f"nel-eval-{names[0] if len(names) == 1 else 'multi'}",
         run_id=job.run.run_id,
@@ -108,15 +111,21 @@ def plan_job(job: Job) -> JobPlan:
 def pool_of(owner: Any) -> str | None:
     """The node pool that a service or sandbox names."""
     name = getattr(owner, "node_pool", None)
-    return name if isinstance(name, str) else None
+    if isinstance(name, str):
+        return name
+    return None
 
 
 def _container(cluster: SlurmCluster, step: Step, root: PurePosixPath) -> list[str]:
     """The step that holds the evaluator's image; nothing where it runs as a plain process of the node."""
     if not cluster.eval_image or step.container == "none":
         return []
-    launch = Launch([], 1, image=cluster.eval_image, env=dict.fromkeys(cluster.container_env, ""), gpus=0)
-    return srun_argv(launch, replace(step, mounts=[*step.mounts, mount(f"{root}:{root}", commas=False)]))
+    launch = Launch(
+        [], 1, image=cluster.eval_image, env=dict.fromkeys(cluster.container_env, ""), gpus=0
+    )
+    return srun_argv(
+        launch, replace(step, mounts=[*step.mounts, mount(f"{root}:{root}", commas=False)])
+    )
 
 
 def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[JobNodes]:
@@ -124,18 +133,34 @@ def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[JobNodes]:
     sandboxes = [*config.sandboxes.values(), *(bench.sandbox for bench in config.benchmarks)]
     contained = {name for one in sandboxes if (name := pool_of(one))}
     used = contained | {name for name, _ in _wanted(config)}
-    names = [name for name in cluster.node_pools if name in used] or [next(iter(cluster.node_pools))]
+    names = [name for name in cluster.node_pools if name in used] or [
+        next(iter(cluster.node_pools))
+    ]
     for number, name in enumerate(names):
         pool = cluster.node_pools[name]
         # A pool that leaves their number open has a node for each server of the service that has most.
-        servers = max((replicas_of(one) for one in config.services.values() if pool_of(one) == name), default=1)
-        nodes = max(pool.nodes or servers, sum(n for wanted, n in _wanted(config) if wanted == name))
+        servers = max(
+            (replicas_of(one) for one in config.services.values() if pool_of(one) == name),
+            default=1,
+        )
+        nodes = max(
+            pool.nodes or servers, sum(n for wanted, n in _wanted(config) if wanted == name)
+        )
         directives: list[Directive] = [("time", cluster.walltime), ("nodes", str(nodes))]
-        directives += [("ntasks-per-node", str(pool.ntasks_per_node)), ("partition", pool.partition)]
+        directives += [
+            ("ntasks-per-node", str(pool.ntasks_per_node)),
+            ("partition", pool.partition),
+        ]
         given = {"gres": pool.gres, "gpus-per-node": pool.gpus_per_node, "account": cluster.account}
         directives += [(flag, str(value)) for flag, value in given.items() if value is not None]
         directives += _flags(pool.sbatch_extra_flags)
-        yield JobNodes(name, number if len(names) > 1 else None, nodes, tuple(directives), name in contained)
+        yield JobNodes(
+            name,
+            number if len(names) > 1 else None,
+            nodes,
+            directives=tuple(directives),
+            sandboxes=name in contained,
+        )
 
 
 def _wanted(config: EvalConfig) -> Iterator[tuple[str, int]]:
@@ -145,7 +170,12 @@ def _wanted(config: EvalConfig) -> Iterator[tuple[str, int]]:
             name = pool_of(part)
             if name is not None:
                 servers = getattr(part, "num_workers", 1) * getattr(part, "replicas", 1)
-                yield name, getattr(part, "num_nodes", 1) * servers if getattr(part, "num_nodes", 1) > 1 else 0
+                yield (
+                    name,
+                    getattr(part, "num_nodes", 1) * servers
+                    if getattr(part, "num_nodes", 1) > 1
+                    else 0,
+                )
 
 
 def _flags(given: dict[str, str]) -> Iterator[Directive]:

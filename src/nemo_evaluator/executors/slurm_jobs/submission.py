@@ -23,7 +23,14 @@ from nemo_evaluator.store.run_registry import FILE as RUN_FILE
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+)")
 # What the jobs of an earlier attempt left: states of a chain that begins anew.
-_MARKS: Final = (".nel_exit", ".nel_stop", ".nel_progress", ".nel_job_start", ".nel_job_chain", ".shard_done")
+_MARKS: Final = (
+    ".nel_exit",
+    ".nel_stop",
+    ".nel_progress",
+    ".nel_job_start",
+    ".nel_job_chain",
+    ".shard_done",
+)
 # The jobs that were submitted from outside, one a line; those that jobs submit are in ``.nel_job_chain``.
 _SUBMITTED: Final = ".nel_submitted"
 _COUNTS: Final = (".nel_infra_retries", ".nel_accumulated_walltime")
@@ -50,20 +57,33 @@ class SlurmHandle:
 
 
 def submit(
-    plan: JobPlan, handle: SlurmHandle, uploads: Mapping[str, Upload], request: RunRequest, shards: Sequence[int] | None
+    plan: JobPlan,
+    handle: SlurmHandle,
+    uploads: Mapping[str, Upload],
+    request: RunRequest,
+    shards: Sequence[int] | None,
 ) -> SlurmHandle:
     """Bring the files and submit the job, or an array of the given shards. The job's number is written down beside the
     run before we hear of it, so a run whose submitter was killed is known. Raises TransportError as sbatch says."""
     chosen = list(range(plan.shards) if shards is None else shards)
-    array = ",".join(map(str, chosen)) if plan.shards else ""
+    if plan.shards:
+        array = ",".join(map(str, chosen))
+    else:
+        array = ""
     folders = [f"shard_{number}/" for number in chosen] or [""]
-    old = [folder + mark for folder in folders for mark in (*_MARKS, *_COUNTS)]
+    old: list[str] = []
+    for folder in folders:
+        for mark in (*_MARKS, *_COUNTS):
+            old.append(folder + mark)
     old += [".nel_stop", ".merge_lock"] if plan.shards else []
     # Other shards may be running.
     old += [] if handle.job_ids else [_SUBMITTED]
     commands = script("submit.sh", SCRIPT, array, "" if handle.job_ids else SECRETS, *old)
     if plan.shards and not request.resume:
-        commands = script("aside.sh", str(plan.shards), "fresh" if request.fresh else "", OWN.pattern) + commands
+        commands = (
+            script("aside.sh", str(plan.shards), "fresh" if request.fresh else "", OWN.pattern)
+            + commands
+        )
     said = handle.host.put_and_run(str(plan.root), uploads, commands).strip()
     job_id = said.rpartition("\n")[2]
     if not job_id.isdecimal():
@@ -75,10 +95,14 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
     """What the jobs need in their folder. Raises UsageError when the config itself holds a secret."""
     cluster = job.loaded.config.cluster
     assert isinstance(cluster, SlurmCluster)
-    snapshot = snapshot_text(job.loaded, run_id=job.run.run_id, command=["nel", *job.request.command])
+    snapshot = snapshot_text(
+        job.loaded, run_id=job.run.run_id, command=["nel", *job.request.command]
+    )
     if re.search(rf":\s*['\"]?{re.escape(MASK)}", snapshot):
         hint = "write ${VARIABLE} and set that variable: its value travels in a file that only you can read"
-        raise UsageError("the config holds a secret itself, which a job would find on disk", hint=hint)
+        raise UsageError(
+            "the config holds a secret itself, which a job would find on disk", hint=hint
+        )
     request = RunRequest(
         config_file=str(plan.root / SNAPSHOT),
         output_dir=str(plan.root),
@@ -96,7 +120,9 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
     if not cluster.hostname:
         named |= {name for name in os.environ if looks_secret(name)}
     named = {name for name in named if is_env_name(name)}
-    values = {name: os.environ[name] for name in sorted(named) if name in os.environ} | cluster.container_env
+    values = {
+        name: os.environ[name] for name in sorted(named) if name in os.environ
+    } | cluster.container_env
     run = replace(job.run, output_dir=str(plan.root))
     return {
         SCRIPT: Upload(render(plan).encode(), 0o755),
@@ -109,6 +135,16 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
 
 def render(plan: JobPlan) -> str:
     """The text of the script. It holds no secret."""
-    step = {"container": plan.step.container, "mounts": plan.step.mounts, "mount_home": plan.step.mount_home}
-    words = {"step": dumps(step).decode(), "secrets": SECRETS, "STEP": STEP, "SHARED": SHARED, "NODES": NODES}
+    step = {
+        "container": plan.step.container,
+        "mounts": plan.step.mounts,
+        "mount_home": plan.step.mount_home,
+    }
+    words = {
+        "step": dumps(step).decode(),
+        "secrets": SECRETS,
+        "STEP": STEP,
+        "SHARED": SHARED,
+        "NODES": NODES,
+    }
     return filled("job_head.sh.j2", plan=plan, **words) + text_of("job.sh")

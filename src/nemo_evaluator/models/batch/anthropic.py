@@ -44,7 +44,11 @@ class Anthropic(Vendor):
     def headers(self) -> dict[str, str]:
         """Who is asking."""
         key = self.endpoint.api_key
-        return {**({"x-api-key": key.reveal()} if key else {}), **_VERSION, **self.endpoint.extra_headers}
+        return {
+            **({"x-api-key": key.reveal()} if key else {}),
+            **_VERSION,
+            **self.endpoint.extra_headers,
+        }
 
     def line(self, custom_id: str, path: str, body: JsonDict) -> bytes:
         """One request of the list."""
@@ -55,7 +59,9 @@ class Anthropic(Vendor):
         head = b'{"custom_id":"'
         named = (head + _mark(wave).encode() + line.removeprefix(head) for line in lines)
         data = b'{"requests":[' + b",".join(named) + b"]}"
-        batch = await self.call("POST", _PATH, data=data, headers={"content-type": "application/json"})
+        batch = await self.call(
+            "POST", _PATH, data=data, headers={"content-type": "application/json"}
+        )
         return checked_id(batch.get("id"))
 
     async def find(self, wave: Wave, taken: Collection[str]) -> str | None:
@@ -90,7 +96,9 @@ class Anthropic(Vendor):
         if said["processing_status"] != "ended":
             return Standing(done=done)
         end = next((word for word in ("canceled", "expired") if counts.get(word)), "completed")
-        return Standing(end.replace("canceled", "cancelled"), done=done, sources=(f"{_PATH}/{batch}/results",))
+        return Standing(
+            end.replace("canceled", "cancelled"), done=done, sources=(f"{_PATH}/{batch}/results",)
+        )
 
     async def cancel(self, batch: str) -> None:
         """What is being answered may still be finished."""

@@ -47,7 +47,9 @@ class Desk:
     """Gives each request its result, by way of a vendor's batches that its ledger knows."""
 
     def __init__(self, vendor: Vendor, settings: BatchSettings, path: str) -> None:
-        self._vendor, self._settings, self._path = vendor, settings, path
+        self._vendor = vendor
+        self._settings = settings
+        self._path = path
         assert settings.folder is not None
         self._ledger = BatchLedger(settings.folder)
         self._cap = min(settings.max_requests, vendor.most)
@@ -68,9 +70,12 @@ class Desk:
         for wave in self._ledger.waves.values():
             self._take_up(wave)
 
-    async def result(self, custom_id: str, line: bytes, interrupted: Callable[[], bool] | None) -> Result:
+    async def result(
+        self, custom_id: str, line: bytes, interrupted: Callable[[], bool] | None
+    ) -> Result:
         """The result of one request: of the batch that has it, or of the next one."""
-        self._slots, self._interrupted = current_slots.get(), interrupted or self._interrupted
+        self._slots = current_slots.get()
+        self._interrupted = interrupted or self._interrupted
         wave = self._homes.get(custom_id)
         if wave is not None and wave.error is not None:
             raise copy.copy(wave.error)
@@ -80,7 +85,10 @@ class Desk:
         future: asyncio.Future[Result]
         future = self._waiting[custom_id] = asyncio.get_running_loop().create_future()
         if wave is None:
-            self._first = self._first if self._pending else monotonic()
+            if self._pending:
+                self._first = self._first
+            else:
+                self._first = monotonic()
             self._pending.append((custom_id, line))
             self._size += len(line)
         self._last = monotonic()
@@ -104,7 +112,13 @@ class Desk:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for wave in self._ledger.waves.values():
-            if wave.batch and wave.state.open and not wave.asked_at and wave.error is None and not self._detached:
+            if (
+                wave.batch
+                and wave.state.open
+                and not wave.asked_at
+                and wave.error is None
+                and not self._detached
+            ):
                 await self._cancel(wave)
         self._ledger.close()
 
@@ -127,16 +141,25 @@ class Desk:
 
     def _tick(self) -> None:
         """Nothing new for a while: close the batch, or leave those that are under way."""
-        self._timer, now = None, monotonic()
+        self._timer = None
+        now = monotonic()
         idle = self._slots is None or self._slots.idle
         if self._interrupted():
-            gone = InterruptedRunError("the run was interrupted before this request was submitted", attempts=0)
+            gone = InterruptedRunError(
+                "the run was interrupted before this request was submitted", attempts=0
+            )
             self._fail([custom_id for custom_id, _ in self._pending], gone)
             self._pending.clear()
-        elif now - self._last >= _QUIET and (idle or (self._pending and now - self._first > _LINGER)):
+        elif now - self._last >= _QUIET and (
+            idle or (self._pending and now - self._first > _LINGER)
+        ):
             if self._pending:
                 self._launch()
-            elif self._settings.detach and self._waiting and all(self._ledger.waves[one].looked for one in self._tasks):
+            elif (
+                self._settings.detach
+                and self._waiting
+                and all(self._ledger.waves[one].looked for one in self._tasks)
+            ):
                 self._leave()
         if self._pending or (self._settings.detach and self._waiting):
             self._arm()
@@ -174,7 +197,8 @@ class Desk:
 
     def _fail(self, ids: list[str], error: BaseException) -> None:
         for custom_id in ids:
-            if (future := self._waiting.get(custom_id)) is not None and not future.done():
+            future = self._waiting.get(custom_id)
+            if future is not None and not future.done():
                 future.set_exception(copy.copy(error))
 
     async def _carry(self, wave: Wave, lines: dict[str, bytes]) -> None:
@@ -185,7 +209,9 @@ class Desk:
 
     async def _submit(self, wave: Wave, lines: list[bytes]) -> None:
         """Hand a batch over; where it stays open whether that happened, its state is still that of the intention."""
-        note, vendor, whole = self._ledger.note, self._vendor, hashlib.sha256(b"\n".join(lines)).hexdigest()
+        note = self._ledger.note
+        vendor = self._vendor
+        whole = hashlib.sha256(b"\n".join(lines)).hexdigest()
         note(wave, State.PREPARED, ids=wave.ids, bytes=sum(map(len, lines)), sha256=whole)
         note(wave, State.UPLOADING)
         file = await self._steady(vendor.upload, wave, lines)
@@ -212,7 +238,9 @@ class Desk:
             if not wave.changed:
                 raise
             log.warning(
-                "%s no longer has batch %s: nel asks its requests again", self._vendor.endpoint.name, wave.batch
+                "%s no longer has batch %s: nel asks its requests again",
+                self._vendor.endpoint.name,
+                wave.batch,
             )
             self._forget(wave)
             return
@@ -233,7 +261,9 @@ class Desk:
                 await self._cancel(wave)
             elif wave.asked_at and monotonic() - wave.asked_at > self._waits.first_byte:
                 text = f"batch {wave.batch} was cancelled {self._waits.first_byte:g} s ago and has not ended"
-                stuck = TransportError(text, hint="run again with --resume later: what it has done is collected then")
+                stuck = TransportError(
+                    text, hint="run again with --resume later: what it has done is collected then"
+                )
                 stuck.final = True
                 raise stuck
             await self._pause(wave.began)
@@ -273,7 +303,9 @@ class Desk:
             self._cap = max(1, len(wave.ids) // 2)
             await self._pause(monotonic() - 20.0 * _LATEST * bool(len(self._tasks) > 1))
             rest = dict.fromkeys(wave.ids, THROTTLED)
-        for number, custom_id in enumerate(() if rest else [one for one in wave.ids if one in self._waiting]):
+        for number, custom_id in enumerate(
+            () if rest else [one for one in wave.ids if one in self._waiting]
+        ):
             result = self._read(wave, custom_id, standing.why)
             if result.ok:
                 self._give(wave, {custom_id: result})
@@ -288,20 +320,29 @@ class Desk:
     def _give(self, wave: Wave, results: dict[str, Result]) -> None:
         for custom_id, result in results.items():
             self._homes.pop(custom_id, None)
-            if (future := self._waiting.get(custom_id)) is not None and not future.done():
+            future = self._waiting.get(custom_id)
+            if future is not None and not future.done():
                 future.set_result(result)
 
     def _read(self, wave: Wave, custom_id: str, why: str = "") -> Result:
         row = self._ledger.line(wave, custom_id)
-        result = self._vendor.result(row) if row is not None else Result(why=why or f"no result, {wave.end}")
+        if row is not None:
+            result = self._vendor.result(row)
+        else:
+            result = Result(why=why or f"no result, {wave.end}")
         if result.status:
             return result
         elsewhere = wave.end == "cancelled" and not wave.cancelled
-        told = f"no answer within max_wait ({self._settings.max_wait:g} s)" if wave.overdue else result.why
+        if wave.overdue:
+            told = f"no answer within max_wait ({self._settings.max_wait:g} s)"
+        else:
+            told = result.why
         told = f"batch {wave.batch}: {told}{', cancelled by somebody else' if elsewhere else ''}"
         return replace(result, why=told, final=wave.overdue or elsewhere or wave.end == "failed")
 
-    async def _steady(self, call: Callable[..., Awaitable[T]], *args: Any, submits: bool = False) -> T:
+    async def _steady(
+        self, call: Callable[..., Awaitable[T]], *args: Any, submits: bool = False
+    ) -> T:
         """A call that is made again while the vendor cannot be reached, for as long as an outage may last.
 
         A submission is made again only when it surely did not reach the vendor. Raises OutageError in the end.
@@ -317,7 +358,9 @@ class Desk:
                 if submits and isinstance(error, TransportError) and not never_sent(error):
                     raise
                 if monotonic() - began > self._waits.outage:
-                    raise OutageError(error.message, hint="run the same command with --resume later") from error
+                    raise OutageError(
+                        error.message, hint="run the same command with --resume later"
+                    ) from error
             await self._pause(monotonic() - 20.0)
 
     async def _pause(self, since: float) -> None:

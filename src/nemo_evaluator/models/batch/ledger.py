@@ -120,7 +120,9 @@ class BatchLedger:
             os.fsync(file.fileno())
         part.replace(path)
         self._index(wave)
-        self.note(wave, State.COLLECTED, end=end, results=len(wave.offsets), sha256=digest.hexdigest())
+        self.note(
+            wave, State.COLLECTED, end=end, results=len(wave.offsets), sha256=digest.hexdigest()
+        )
 
     def line(self, wave: Wave, custom_id: str) -> JsonDict | None:
         """The result of one request; None when the vendor gave none."""
@@ -171,8 +173,13 @@ def _custom_id(line: bytes) -> str | None:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    custom_id = row.get("custom_id") if isinstance(row, dict) else None
-    return custom_id if isinstance(custom_id, str) else None
+    if isinstance(row, dict):
+        custom_id = row.get("custom_id")
+    else:
+        custom_id = None
+    if isinstance(custom_id, str):
+        return custom_id
+    return None
 
 
 def read_waves(path: Path) -> dict[str, Wave]:
@@ -196,7 +203,9 @@ def open_batches(folder: Path) -> list[str]:
         for wave in read_waves(path).values():
             if wave.state.open:
                 about = f"{wave.batch or 'a batch'} of {path.parent.name} ({counted(len(wave.ids), 'request')})"
-                found.append(f"{about}: {wave.state} {max(0.0, time.time() - wave.at) / 3600:.1f} h ago, not collected")
+                found.append(
+                    f"{about}: {wave.state} {max(0.0, time.time() - wave.at) / 3600:.1f} h ago, not collected"
+                )
     return found
 
 

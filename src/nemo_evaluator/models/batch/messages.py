@@ -20,32 +20,55 @@ _STOPS: Final = {"max_tokens": "length", "tool_use": "tool_calls", "refusal": "c
 def to_messages(body: JsonDict) -> JsonDict:
     """The request; raises RequestRejectedError for what the Messages API has no word for."""
     given = {key: value for key, value in body.items() if value is not None}
-    if unknown := sorted(given.keys() - _KNOWN):
-        raise RequestRejectedError(f"Anthropic's batches do not know {unknown[0]!r}", hint="remove it from generation")
-    if (most := given.get("max_tokens") or given.get("max_completion_tokens")) is None:
+    unknown = sorted(given.keys() - _KNOWN)
+    if unknown:
+        raise RequestRejectedError(
+            f"Anthropic's batches do not know {unknown[0]!r}", hint="remove it from generation"
+        )
+    most = given.get("max_tokens") or given.get("max_completion_tokens")
+    if most is None:
         hint = "set generation.max_tokens on the service or the solver"
         raise RequestRejectedError("Anthropic needs max_tokens", hint=hint)
     made: JsonDict = {key: given[key] for key in _SAME if key in given} | {"max_tokens": most}
-    if stop := given.get("stop"):
-        made["stop_sequences"] = [stop] if isinstance(stop, str) else stop
-    if system := [text_of(one.get("content")) for one in body["messages"] if one["role"] in _SYSTEM]:
+    stop = given.get("stop")
+    if stop:
+        if isinstance(stop, str):
+            made["stop_sequences"] = [stop]
+        else:
+            made["stop_sequences"] = stop
+    system = [text_of(one.get("content")) for one in body["messages"] if one["role"] in _SYSTEM]
+    if system:
         made["system"] = "\n\n".join(system)
     said = [one for one in body["messages"] if one["role"] not in _SYSTEM]
-    made["messages"] = [{"role": one["role"], "content": _content(one.get("content"))} for one in said]
+    made["messages"] = [
+        {"role": one["role"], "content": _content(one.get("content"))} for one in said
+    ]
     return made
 
 
 def chat_of_message(body: JsonDict) -> JsonDict:
     """The answer."""
     blocks = [block for block in body.get("content") or () if isinstance(block, dict)]
-    message: JsonDict = {"role": "assistant", "content": "".join(one.get("text", "") for one in blocks)}
-    if thought := "".join(one.get("thinking", "") for one in blocks):
+    message: JsonDict = {
+        "role": "assistant",
+        "content": "".join(one.get("text", "") for one in blocks),
+    }
+    thought = "".join(one.get("thinking", "") for one in blocks)
+    if thought:
         message["reasoning_content"] = thought
     ended = _STOPS.get(str(body.get("stop_reason")), "stop")
-    usage = {key: value for key, value in (body.get("usage") or {}).items() if isinstance(value, int)}
-    cached, completion = usage.get("cache_read_input_tokens", 0), usage.get("output_tokens", 0)
+    usage: dict[Any, int] = {}
+    for key, value in (body.get("usage") or {}).items():
+        if isinstance(value, int):
+            usage[key] = value
+    cached = usage.get("cache_read_input_tokens", 0)
+    completion = usage.get("output_tokens", 0)
     prompt = usage.get("input_tokens", 0) + cached + usage.get("cache_creation_input_tokens", 0)
-    tokens = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    tokens = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
     return {
         "id": body.get("id", ""),
         "object": "chat.completion",
@@ -56,7 +79,9 @@ def chat_of_message(body: JsonDict) -> JsonDict:
 
 
 def _content(content: Any) -> Any:
-    return [_part(part) for part in content] if isinstance(content, list) else content or ""
+    if isinstance(content, list):
+        return [_part(part) for part in content]
+    return content or ""
 
 
 def _part(part: JsonDict) -> JsonDict:

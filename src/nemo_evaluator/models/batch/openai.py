@@ -29,14 +29,18 @@ class OpenAI(Vendor):
         form = aiohttp.FormData()
         form.add_field("purpose", "batch")
         name = f"nel-{wave.nonce}.jsonl"
-        form.add_field("file", b"\n".join(lines) + b"\n", filename=name, content_type="application/jsonl")
+        form.add_field(
+            "file", b"\n".join(lines) + b"\n", filename=name, content_type="application/jsonl"
+        )
         uploaded = await self.call("POST", "/files", data=form)
         return checked_id(uploaded.get("id"))
 
     async def submit(self, wave: Wave, path: str, file: str | None, lines: Sequence[bytes]) -> str:
         """The batch over the file."""
         about = {"input_file_id": file, "endpoint": f"/v1{path}", "completion_window": "24h"}
-        batch = await self.call("POST", "/batches", json=about | {"metadata": {"nel_wave": wave.nonce}})
+        batch = await self.call(
+            "POST", "/batches", json=about | {"metadata": {"nel_wave": wave.nonce}}
+        )
         return checked_id(batch.get("id"))
 
     async def find(self, wave: Wave, taken: Collection[str]) -> str | None:
@@ -58,7 +62,13 @@ class OpenAI(Vendor):
         first: JsonDict = next(iter(as_dict(said.get("errors")).get("data") or ()), {})
         files = filter(None, (said.get("output_file_id"), said.get("error_file_id")))
         sources = tuple(f"/files/{checked_id(file)}/content" for file in files)
-        return Standing(said["status"], str(first.get("code") or ""), str(first.get("message") or ""), done, sources)
+        return Standing(
+            said["status"],
+            str(first.get("code") or ""),
+            str(first.get("message") or ""),
+            done=done,
+            sources=sources,
+        )
 
     async def cancel(self, batch: str) -> None:
         """It may go on for up to ten minutes."""
@@ -66,7 +76,8 @@ class OpenAI(Vendor):
 
     def result(self, row: JsonDict) -> Result:
         """A line of the output file or of the error file."""
-        if response := row.get("response"):
+        response = row.get("response")
+        if response:
             return Result(response["status_code"], as_dict(response.get("body")))
         error = as_dict(row.get("error"))
         return Result(why=str(error.get("code") or error.get("message") or "no response"))

@@ -55,22 +55,28 @@ class BatchTransport(Transport):
         if request.path != self.endpoint.path or (scope is not None and scope.session == _AT_ONCE):
             return await spend(request, self._direct, self.endpoint)
         async with lent_slot():
-            return await spend(request, self._send, self.endpoint, self._share)
+            return await spend(request, self._send, self.endpoint, share=self._share)
 
     async def close(self) -> None:
         """Let the desk go, and give the connections back."""
-        desk, self._desk = self._desk, None
+        desk = self._desk
+        self._desk = None
         if desk is not None:
             await desk.close()
         await self._vendor.close()
         await super().close()
 
     async def _send(self, request: ModelRequest) -> ModelReply:
-        asked_at, scope = monotonic(), request.scope or CallScope()
+        asked_at = monotonic()
+        scope = request.scope or CallScope()
         whole, _ = self._prepared(request)
-        body = {key: value for key, value in whole.items() if key not in ("stream", "stream_options")}
+        body = {
+            key: value for key, value in whole.items() if key not in ("stream", "stream_options")
+        }
         desk = self._desk = self._desk or Desk(self._vendor, self._settings, request.path)
-        key = digest([scope.session[:_FINGERPRINT], scope.problem_idx, scope.repeat, request.path, body])
+        key = digest(
+            [scope.session[:_FINGERPRINT], scope.problem_idx, scope.repeat, request.path, body]
+        )
         turn = scope.turns[key] = scope.turns.get(key, -1) + 1
         tries = 0
         for attempt in count():
@@ -84,20 +90,25 @@ class BatchTransport(Transport):
             if result is THROTTLED:
                 continue
             tries += 1
-            reply = ModelReply(result.status, result.body, attempts=tries, sent=body, price_share=self._share)
+            reply = ModelReply(
+                result.status, result.body, attempts=tries, sent=body, price_share=self._share
+            )
             reply.queue_ms = (monotonic() - asked_at) * 1000.0
             failed = self._failure(request.path, reply, result.why)
             if failed is None:
                 self.stats.replies += 1
                 return reply
             if scope.interrupted is not None and scope.interrupted():
-                raise InterruptedRunError("interrupted before the batch had an answer", attempts=0) from failed
+                raise InterruptedRunError(
+                    "interrupted before the batch had an answer", attempts=0
+                ) from failed
             if result.status and not self.endpoint.retry.wants(failed, tries):
                 return reply
             if self._settings.finish_synchronously:
                 return await self._direct(request)
             if result.final or tries >= _TRIES:
-                failed.attempts, failed.final = tries, True
+                failed.attempts = tries
+                failed.final = True
                 raise failed
         raise AssertionError("unreachable")
 
@@ -105,8 +116,13 @@ class BatchTransport(Transport):
         """What makes a result no answer."""
         if reply.status >= 400:
             return error_of(reply, self.endpoint)
-        flaw = flaw_of(path, reply.body) if reply.status else f"not executed: {why}"
-        return TransportError(f"{self.endpoint.name}: batch: {flaw}") if flaw else None
+        if reply.status:
+            flaw = flaw_of(path, reply.body)
+        else:
+            flaw = f"not executed: {why}"
+        if flaw:
+            return TransportError(f"{self.endpoint.name}: batch: {flaw}")
+        return None
 
     async def _direct(self, request: ModelRequest) -> ModelReply:
         reply = await super()._send(self._vendor.direct(request))

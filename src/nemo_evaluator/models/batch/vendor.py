@@ -64,13 +64,18 @@ class Vendor:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         waits = endpoint.timeouts
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=waits.connect, sock_read=waits.first_byte)
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=waits.connect, sock_read=waits.first_byte
+        )
         self._http = aiohttp.ClientSession(headers=self.headers(), timeout=timeout, trust_env=True)
 
     def headers(self) -> dict[str, str]:
         """Who is asking."""
         key = self.endpoint.api_key
-        return {**({"authorization": f"Bearer {key.reveal()}"} if key else {}), **self.endpoint.extra_headers}
+        return {
+            **({"authorization": f"Bearer {key.reveal()}"} if key else {}),
+            **self.endpoint.extra_headers,
+        }
 
     def line(self, custom_id: str, path: str, body: JsonDict) -> bytes:
         """One request as the vendor reads it in a batch. Raises RequestRejectedError when it has no form there."""
@@ -112,13 +117,20 @@ class Vendor:
         """One call; raises the BoundaryError of what came back, or TransportError when nothing did."""
         try:
             async with self._http.request(method, self.endpoint.url + path, **options) as response:
-                status, raw, headers = response.status, await response.read(), dict(response.headers)
-            body = as_dict(orjson.loads(raw)) if raw else {}
+                status = response.status
+                raw = await response.read()
+                headers = dict(response.headers)
+            if raw:
+                body = as_dict(orjson.loads(raw))
+            else:
+                body = {}
         except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
-            raise TransportError(f"{self.endpoint.name}: {method} {path}: {error or type(error).__name__}") from error
+            raise TransportError(
+                f"{self.endpoint.name}: {method} {path}: {error or type(error).__name__}"
+            ) from error
         if status >= 400:
             lowered = {name.lower(): value for name, value in headers.items()}
-            raise error_of(ModelReply(status, body, lowered, raw), self.endpoint)
+            raise error_of(ModelReply(status, body, lowered, raw=raw), self.endpoint)
         return body
 
     async def listed(self, path: str, after: str) -> AsyncIterator[JsonDict]:
@@ -138,11 +150,15 @@ class Vendor:
             try:
                 async with self._http.get(self.endpoint.url + path) as response:
                     if response.status >= 400:
-                        raise error_of(ModelReply(response.status, raw=await response.read()), self.endpoint)
+                        raise error_of(
+                            ModelReply(response.status, raw=await response.read()), self.endpoint
+                        )
                     async for data in response.content.iter_chunked(1 << 20):
                         yield data
             except (aiohttp.ClientError, TimeoutError) as error:
-                raise TransportError(f"{self.endpoint.name}: {path}: {error or type(error).__name__}") from error
+                raise TransportError(
+                    f"{self.endpoint.name}: {path}: {error or type(error).__name__}"
+                ) from error
             yield b"\n"
 
     async def close(self) -> None:

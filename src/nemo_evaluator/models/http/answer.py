@@ -30,7 +30,9 @@ class Answer:
     def content_type(self) -> str:
         """The media type, without parameters."""
         said = self.headers.get("content-type", "")
-        return said if said == "application/json" else said.partition(";")[0].strip().lower()
+        if said == "application/json":
+            return said
+        return said.partition(";")[0].strip().lower()
 
 
 class WireError(Exception):
@@ -40,7 +42,9 @@ class WireError(Exception):
     ports, which says nothing of the server.
     """
 
-    def __init__(self, text: str, status: int = 0, *, connected: bool = True, own: bool = False) -> None:
+    def __init__(
+        self, text: str, status: int = 0, *, connected: bool = True, own: bool = False
+    ) -> None:
         super().__init__(text)
         self.status = status
         self.connected = connected

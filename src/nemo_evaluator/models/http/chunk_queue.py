@@ -15,7 +15,8 @@ class ChunkQueue:
     """
 
     def __init__(self, hold: Callable[[bool], None], leave: Callable[[], None]) -> None:
-        self._hold, self._leave = hold, leave
+        self._hold = hold
+        self._leave = leave
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._held = False
@@ -36,7 +37,8 @@ class ChunkQueue:
 
     def end(self, error: Exception | None) -> None:
         """No more pieces."""
-        self._ended, self._error = True, error
+        self._ended = True
+        self._error = error
         self._wake()
 
     def __aiter__(self) -> Self:
@@ -51,7 +53,10 @@ class ChunkQueue:
                 raise StopAsyncIteration
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        if len(self._pieces) == 1:
+            data = self._pieces[0]
+        else:
+            data = b"".join(self._pieces)
         self._pieces.clear()
         self._size = 0
         if self._held:
@@ -66,6 +71,7 @@ class ChunkQueue:
             self._leave()
 
     def _wake(self) -> None:
-        waiter, self._waiter = self._waiter, None
+        waiter = self._waiter
+        self._waiter = None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)

@@ -44,7 +44,8 @@ class Connection(asyncio.Protocol):
     """One connection: one exchange at a time, and nothing of an answer outlives the exchange that asked for it."""
 
     def __init__(self, pool: ConnectionOwner, loop: asyncio.AbstractEventLoop) -> None:
-        self._pool, self._loop = pool, loop
+        self._pool = pool
+        self._loop = loop
         self._parser = httptools.HttpResponseParser(self)
         self._ready: asyncio.Future[Answer] | None = None
         self._queue: ChunkQueue | None = None
@@ -106,7 +107,9 @@ class Connection(asyncio.Protocol):
             detail = f": {exc}" if exc is not None else ""
             self._fail(f"the server closed the connection before it answered{detail}")
         else:
-            self._fail(f"the connection broke in the middle of the answer{f': {exc}' if exc is not None else ''}")
+            self._fail(
+                f"the connection broke in the middle of the answer{f': {exc}' if exc is not None else ''}"
+            )
 
     def data_received(self, data: bytes) -> None:
         if self._whole:
@@ -227,7 +230,10 @@ class Connection(asyncio.Protocol):
             self._queue.end(None)
             return
         body = self._body
-        self._answer.body = body[0] if len(body) == 1 else b"".join(body)
+        if len(body) == 1:
+            self._answer.body = body[0]
+        else:
+            self._answer.body = b"".join(body)
         if self._suspect is not None:
             self._pool.distrust()
             self._keep = False
@@ -239,8 +245,11 @@ class Connection(asyncio.Protocol):
 
     def _wait_for_own(self) -> None:
         """The last answer once more: a late duplicate, after which the own answer follows, or a server like that."""
-        self._suspect, self._answer = self._answer, Answer(0, sent_at=self._started)
-        self._body, self._size, self._inflate = [], 0, None
+        self._suspect = self._answer
+        self._answer = Answer(0, sent_at=self._started)
+        self._body = []
+        self._size = 0
+        self._inflate = None
         self._stop_timer()
         self._ring_by(monotonic(), self._pool.duplicates.grace)
 
@@ -270,17 +279,22 @@ class Connection(asyncio.Protocol):
     def _check(self) -> None:
         """The timer rang: which bound is it, and is it really over?"""
         self._timer = None
-        now, waits = monotonic(), self._waits
+        now = monotonic()
+        waits = self._waits
         if self._whole:
             return
         if self._suspect is not None and not self._answer.first_byte_at:
             self._pool.duplicates.usual = True
-            self._answer, self._whole = self._suspect, True
+            self._answer = self._suspect
+            self._whole = True
             self._resolve()
             self._rest()
             return
         ends = self._started + waits.total
-        next_one = self._last + waits.idle if self._last else self._started + waits.first_byte
+        if self._last:
+            next_one = self._last + waits.idle
+        else:
+            next_one = self._started + waits.first_byte
         if self._held:
             # The reader is behind, not the server.
             next_one = now + waits.idle
@@ -288,7 +302,11 @@ class Connection(asyncio.Protocol):
             self._fail(f"not done within {waits.total:g} s (timeouts.total)")
         elif now >= next_one - 0.001:
             late = f"nothing came for {waits.idle:g} s (timeouts.idle)"
-            self._fail(late if self._last else f"no answer within {waits.first_byte:g} s (timeouts.first_byte)")
+            self._fail(
+                late
+                if self._last
+                else f"no answer within {waits.first_byte:g} s (timeouts.first_byte)"
+            )
         else:
             self._ring_by(now, min(ends, next_one) - now)
 

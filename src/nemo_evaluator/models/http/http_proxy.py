@@ -42,7 +42,9 @@ class HttpProxy:
         """The login as a header."""
         if self.login is None:
             return {}
-        return {"proxy-authorization": f"Basic {base64.b64encode(self.login.reveal().encode()).decode()}"}
+        return {
+            "proxy-authorization": f"Basic {base64.b64encode(self.login.reveal().encode()).decode()}"
+        }
 
     def refusal(self, status: int, reason: str, what: str) -> AuthError:
         """A 4xx of the proxy itself as an error that says what to do."""
@@ -52,13 +54,17 @@ class HttpProxy:
             hint = f"check the user and password in {self.variable}; special characters are written as %40 and so on"
         else:
             hint = f"ask its administrator to allow {what}, or name the host in NO_PROXY if it can be reached directly"
-        return AuthError(f"the proxy {self} refused the way to {what}: HTTP {status} {reason}".rstrip(), hint=hint)
+        return AuthError(
+            f"the proxy {self} refused the way to {what}: HTTP {status} {reason}".rstrip(),
+            hint=hint,
+        )
 
 
 def proxy_for(url: str, environment: Mapping[str, str] = os.environ) -> HttpProxy | None:
     """The proxy for a URL, or None. Raises UsageError for one that cannot be used."""
     parts = urlsplit(url)
-    scheme, host = parts.scheme, (parts.hostname or "").rstrip(".")
+    scheme = parts.scheme
+    host = (parts.hostname or "").rstrip(".")
     port = parts.port or (443 if scheme == "https" else 80)
     for variable in _variables(scheme, environment):
         value = environment.get(variable)
@@ -75,7 +81,9 @@ def proxy_url(url: str) -> str | None:
     """The proxy for a URL as libraries want it: with the login in it, so never to be shown."""
     proxy = proxy_for(url)
     if proxy is None or proxy.login is None:
-        return str(proxy) if proxy else None
+        if proxy:
+            return str(proxy)
+        return None
     user, _, password = proxy.login.reveal().partition(":")
     return str(proxy).replace("://", f"://{quote(user, safe='')}:{quote(password, safe='')}@", 1)
 
@@ -87,13 +95,19 @@ async def open_tunnel(
     transport, hello = await reach(proxy, _Hello, lambda: context)
     try:
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        lines = [f"CONNECT {target} HTTP/1.1", f"host: {target}", *(f"{k}: {v}" for k, v in proxy.header.items())]
+        lines = [
+            f"CONNECT {target} HTTP/1.1",
+            f"host: {target}",
+            *(f"{k}: {v}" for k, v in proxy.header.items()),
+        ]
         transport.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
         status, reason = await hello.answer
         if 400 <= status < 500:
             raise proxy.refusal(status, reason, target)
         if not 200 <= status < 300:
-            raise _closed(f"the proxy {proxy} found no way to {target}: HTTP {status} {reason}".rstrip())
+            raise _closed(
+                f"the proxy {proxy} found no way to {target}: HTTP {status} {reason}".rstrip()
+            )
         loop = asyncio.get_running_loop()
         inner = await loop.start_tls(transport, protocol, context, server_hostname=host)
         if inner is None:
@@ -108,7 +122,11 @@ async def reach(
     proxy: HttpProxy, protocol: Callable[[], P], tls: Callable[[], ssl.SSLContext]
 ) -> tuple[asyncio.Transport, P]:
     """Connect a protocol to the proxy itself."""
-    loop, outer = asyncio.get_running_loop(), tls() if proxy.scheme == "https" else None
+    loop = asyncio.get_running_loop()
+    if proxy.scheme == "https":
+        outer: ssl.SSLContext | None = tls()
+    else:
+        outer = None
     try:
         return await loop.create_connection(protocol, proxy.host, proxy.port, ssl=outer)
     except OSError as error:
@@ -134,7 +152,10 @@ class _Hello(asyncio.Protocol):
         if self.answer.done() or not (found or len(self._got) > _LARGEST_HEAD):
             return
         said = re.match(rb"HTTP/1\.[01] (\d{3}) ?([^\r\n]{0,80})", head)
-        status = int(said[1]) if said else 0
+        if said:
+            status = int(said[1])
+        else:
+            status = 0
         if said is None or not found or (status < 300 and rest):
             self.answer.set_exception(_closed("the proxy answered something that is not HTTP"))
         else:
@@ -156,20 +177,25 @@ def _variables(scheme: str, environment: Mapping[str, str]) -> list[str]:
 def _parsed(variable: str, value: str) -> HttpProxy:
     try:
         parts = urlsplit(value if "://" in value else f"http://{value}")
-        host, port = parts.hostname, parts.port
+        host = parts.hostname
+        port = parts.port
     except ValueError:
-        parts, host, port = urlsplit(""), None, None
+        parts = urlsplit("")
+        host = None
+        port = None
     if parts.scheme.startswith("socks"):
         hint = f"name an HTTP proxy (http://host:port) in {variable}, or the service's host in NO_PROXY"
         raise UsageError(f"{variable} names a SOCKS proxy, which is not supported", hint=hint)
     if not host or parts.scheme not in _PORTS:
-        raise UsageError(f"{variable} is not the URL of an HTTP proxy", hint=f"write {variable}=http://host:port")
+        raise UsageError(
+            f"{variable} is not the URL of an HTTP proxy", hint=f"write {variable}=http://host:port"
+        )
     login: Secret | None = None
     if parts.username is not None:
         password = unquote(parts.password or "")
         login = Secret(f"{unquote(parts.username)}:{password}")
         Secret(password)
-    return HttpProxy(variable, parts.scheme, host, port or _PORTS[parts.scheme], login)
+    return HttpProxy(variable, parts.scheme, host, port=port or _PORTS[parts.scheme], login=login)
 
 
 def _is_here(host: str) -> bool:
@@ -194,8 +220,10 @@ def _covers(entry: str, host: str, port: int) -> bool:
         address = ip_address(host)
     except ValueError:
         address = None
-    if (with_port := re.fullmatch(r"(\[[^\]]*\]|[^:]*):(\d+)", entry)) is not None:
-        entry, only = with_port[1], int(with_port[2])
+    with_port = re.fullmatch(r"(\[[^\]]*\]|[^:]*):(\d+)", entry)
+    if with_port is not None:
+        entry = with_port[1]
+        only = int(with_port[2])
         if only != port:
             return False
     entry = entry.strip("[]")

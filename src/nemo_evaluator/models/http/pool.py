@@ -87,19 +87,32 @@ class ConnectionPool:
 
     async def _connect(self, bound: float) -> Connection:
         loop = asyncio.get_running_loop()
-        context = _tls_context() if self._tls else None
-        connection, where = Connection(self, loop), f"{self._host}:{self._port}"
+        if self._tls:
+            context: ssl.SSLContext | None = _tls_context()
+        else:
+            context = None
+        connection = Connection(self, loop)
+        where = f"{self._host}:{self._port}"
         try:
             async with asyncio.timeout(bound):
                 if self._proxy is None:
-                    await loop.create_connection(lambda: connection, self._host, self._port, ssl=context)
+                    await loop.create_connection(
+                        lambda: connection, self._host, self._port, ssl=context
+                    )
                 elif context is None:
                     await reach(self._proxy, lambda: connection, _tls_context)
                 else:
-                    await open_tunnel(self._proxy, self._host, self._port, connection, context)
+                    await open_tunnel(
+                        self._proxy, self._host, self._port, protocol=connection, context=context
+                    )
         except TimeoutError as error:
-            by = f" through the proxy {self._proxy}" if self._proxy else f" to {where}"
-            raise WireError(f"no connection{by} within {bound:g} s (timeouts.connect)", connected=False) from error
+            if self._proxy:
+                by = f" through the proxy {self._proxy}"
+            else:
+                by = f" to {where}"
+            raise WireError(
+                f"no connection{by} within {bound:g} s (timeouts.connect)", connected=False
+            ) from error
         except OSError as error:
             text = f"no connection: {error.strerror or error} ({where})"
             raise WireError(text, connected=False, own=is_own_fault(error)) from error

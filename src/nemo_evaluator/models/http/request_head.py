@@ -10,7 +10,16 @@ from nemo_evaluator.models.types import ModelRequest
 
 HOP_BY_HOP: Final = frozenset(
     {
-        *("host", "content-length", "connection", "transfer-encoding", "keep-alive", "te", "trailer", "upgrade"),
+        *(
+            "host",
+            "content-length",
+            "connection",
+            "transfer-encoding",
+            "keep-alive",
+            "te",
+            "trailer",
+            "upgrade",
+        ),
         *("expect", "proxy-authorization", "proxy-connection"),
     }
 )
@@ -68,5 +77,7 @@ class RequestHeads:
 def _lines(headers: dict[str, str]) -> bytes:
     text = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     if text.count("\n") != len(headers) or text.count("\r") != len(headers):
-        raise UsageError("a header contains a line break", hint="check extra_headers and headers_to_add")
+        raise UsageError(
+            "a header contains a line break", hint="check extra_headers and headers_to_add"
+        )
     return text.encode("latin-1", "replace")

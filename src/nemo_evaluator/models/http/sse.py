@@ -60,7 +60,8 @@ class EventParser:
         self._event += data
 
     def _value(self) -> JsonDict | None:
-        data, self._event = self._event, b""
+        data = self._event
+        self._event = b""
         if data == DONE:
             self.done = True
             return None
@@ -68,7 +69,9 @@ class EventParser:
             value = orjson.loads(data)
         except orjson.JSONDecodeError as error:
             raise malformed(f"an event is not JSON: {error}") from error
-        return value if isinstance(value, dict) else None
+        if isinstance(value, dict):
+            return value
+        return None
 
 
 def malformed(what: str) -> TransportError:
@@ -119,10 +122,11 @@ class Gatherer:
 
     def body(self) -> JsonDict:
         """The whole answer so far, as a body that did not stream."""
-        choices = [
-            {"index": index, "finish_reason": kept["finish_reason"], **self._said(kept)}
-            for index, kept in sorted(self._choices.items())
-        ]
+        choices: list[dict[str, Any]] = []
+        for index, kept in sorted(self._choices.items()):
+            choices.append(
+                {"index": index, "finish_reason": kept["finish_reason"], **self._said(kept)}
+            )
         usage = {"usage": self._usage} if self._usage is not None else {}
         return {**self._head, "object": self._kind, "choices": choices, **usage}
 
@@ -171,11 +175,18 @@ class ChatGatherer(Gatherer):
         kept["name"] = function.get("name") or kept["name"]
         arguments = function.get("arguments")
         if arguments:
-            kept["arguments"].append(arguments if isinstance(arguments, str) else dumps(arguments).decode())
+            kept["arguments"].append(
+                arguments if isinstance(arguments, str) else dumps(arguments).decode()
+            )
 
     def _said(self, kept: JsonDict) -> JsonDict:
-        message: JsonDict = {"role": kept.get("role", "assistant"), "content": "".join(kept.get("content", ()))}
-        message |= {name: "".join(kept[name]) for name in ("reasoning_content", "reasoning") if name in kept}
+        message: JsonDict = {
+            "role": kept.get("role", "assistant"),
+            "content": "".join(kept.get("content", ())),
+        }
+        for name in ("reasoning_content", "reasoning"):
+            if name in kept:
+                message[name] = "".join(kept[name])
         if "calls" in kept:
             message["tool_calls"] = [
                 {
@@ -185,7 +196,10 @@ class ChatGatherer(Gatherer):
                 }
                 for _, call in sorted(kept["calls"].items())
             ]
-        return {"message": message, "logprobs": {"content": kept["logprobs"]} if "logprobs" in kept else None}
+        return {
+            "message": message,
+            "logprobs": {"content": kept["logprobs"]} if "logprobs" in kept else None,
+        }
 
 
 class ResponsesGatherer(Gatherer):
@@ -212,7 +226,9 @@ class StreamReader:
     def __init__(self, path: str) -> None:
         self._parser = EventParser()
         kinds = {"/chat/completions": ChatGatherer, "/responses": ResponsesGatherer}
-        self.gathered = next((kind for end, kind in kinds.items() if path.endswith(end)), Gatherer)()
+        self.gathered = next(
+            (kind for end, kind in kinds.items() if path.endswith(end)), Gatherer
+        )()
         # What the stream carried instead of an answer.
         self.error: Any = None
         self.first_token_at: float | None = None

@@ -31,9 +31,13 @@ class ControlGroups:
         """Set the limits; 0 means: none. One that cannot be set is an OSError."""
         quota = max(1000, int(cpus * _PERIOD))
         for group in self.folders:
-            folder, one, used = group.path, group.version == 1, group.controllers
+            folder = group.path
+            one = group.version == 1
+            used = group.controllers
             if "memory" in used and memory:
-                (folder / ("memory.limit_in_bytes" if one else "memory.max")).write_text(str(memory))
+                (folder / ("memory.limit_in_bytes" if one else "memory.max")).write_text(
+                    str(memory)
+                )
                 swap = folder / ("memory.memsw.limit_in_bytes" if one else "memory.swap.max")
                 if swap.exists():
                     swap.write_text(str(memory) if one else "0")
@@ -55,7 +59,9 @@ class ControlGroups:
         found: set[int] = set()
         for folder in self.folders:
             with contextlib.suppress(OSError):
-                found.update(int(line) for line in (folder.path / "cgroup.procs").read_text().split())
+                found.update(
+                    int(line) for line in (folder.path / "cgroup.procs").read_text().split()
+                )
         return found
 
     def kill(self) -> None:
@@ -96,15 +102,20 @@ def parents(proc: Path = Path("/proc")) -> list[Folder]:
     for line in (proc / "self/cgroup").read_text().splitlines():
         _number, listed, path = line.split(":", 2)
         own |= dict.fromkeys(listed.split(","), path)
-    found, left = list[Folder](), set(CONTROLLERS)
+    found = list[Folder]()
+    left = set(CONTROLLERS)
     for point, names in mounts["cgroup"]:
         wanted = tuple(name for name in CONTROLLERS if name in names and name in left)
-        folder = _inside(point, own.get(wanted[0], "/")) if wanted else point
+        if wanted:
+            folder = _inside(point, own.get(wanted[0], "/"))
+        else:
+            folder = point
         if wanted and _can_make_groups(folder):
             found.append(Folder(folder, 1, wanted))
             left -= set(wanted)
     for point, _names in mounts["cgroup2"]:
-        found += _unified(_inside(point, own.get("", "/")), point, left) if left else []
+        if left:
+            found += _unified(_inside(point, own.get("", "/")), point, left)
     return found
 
 
@@ -146,7 +157,9 @@ def processes(folders: list[str]) -> int:
 def _inside(point: Path, path: str) -> Path:
     # Inside a container the path may be the host's, of which only the last part is mounted.
     folder = point / path.lstrip("/")
-    return folder if folder.is_dir() else point
+    if folder.is_dir():
+        return folder
+    return point
 
 
 def _can_make_groups(folder: Path) -> bool:

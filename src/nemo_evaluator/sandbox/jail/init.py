@@ -52,9 +52,13 @@ def run(sock: socket.socket, seccomp: bytes | None) -> None:
     except OSError as error:
         _tell(fds[3], {"error": f"cannot prepare the command: {error}"})
         os._exit(0)
-    home, running = request["background"], dict[int, Running]()
+    home = request["background"]
+    running = dict[int, Running]()
     _begin(running, request, fds)
-    heard = [wake, sock.fileno()] if home else [wake]
+    if home:
+        heard = [wake, sock.fileno()]
+    else:
+        heard = [wake]
     while running or home:
         now = time.monotonic()
         left = min((job.until - now for job in running.values()), default=None)
@@ -83,18 +87,24 @@ def _prepare() -> int:
     syscalls.die_with_parent()
     syscalls.hide_memory()
     syscalls.set_name("nel-init")
-    syscalls.mount("proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+    syscalls.mount(
+        "proc", "/proc", "proc", flags=syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+    )
     os.umask(0o022)
     return wake
 
 
 def _begin(running: dict[int, Running], request: dict[str, Any], fds: list[int]) -> None:
     """``fds`` are stdin, stdout, stderr and the pipe for the report."""
-    until, since = time.monotonic() + request["timeout"], 0
+    until = time.monotonic() + request["timeout"]
+    since = 0
     if request["background"]:
         # A process that starts in the same tick as the command is taken for its child: deadlines may not be outrun.
         now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
-        since = _start_time("self") if not running else now
+        if not running:
+            since = _start_time("self")
+        else:
+            since = now
     started = _spawn(request, fds)
     if isinstance(started, dict):
         return _tell(fds[3], started)
@@ -112,12 +122,17 @@ def _reap(running: dict[int, Running]) -> None:
 def _kill_since(ticks: int, running: dict[int, Running]) -> None:
     """Kill all that began with the command or after it; if it breeds faster than that, kill everything."""
     killed: set[tuple[int, int]] = set()
-    rounds, until = 0, time.monotonic() + _DYING
+    rounds = 0
+    until = time.monotonic() + _DYING
     while rounds < _ROUNDS:
         running_now = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-        young = {(pid, began) for pid in running_now if pid != 1 and (began := _start_time(str(pid))) >= ticks}
+        young: set[tuple[int, int]] = set()
+        for pid in running_now:
+            if pid != 1 and (began := _start_time(str(pid))) >= ticks:
+                young.add((pid, began))
         # One that was killed starts no other, but may take a moment to die; only new ones show that it breeds.
-        if fresh := young - killed:
+        fresh = young - killed
+        if fresh:
             rounds += 1
         elif not young or time.monotonic() > until:
             return
@@ -137,7 +152,9 @@ def _start_time(pid: str) -> int:
         fields = Path("/proc", pid, "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return 0
-    return 0 if fields[0] == "Z" else int(fields[19])
+    if fields[0] == "Z":
+        return 0
+    return int(fields[19])
 
 
 def _tell(report: int, message: dict[str, Any]) -> None:
@@ -153,11 +170,13 @@ def _private_folders(request: dict[str, Any]) -> None:
     for folder in request.get("private", ()):
         owner = f"uid={os.getuid()},gid={os.getgid()}"
         data = f"mode=0755,size={request['private_size']},{owner}"
-        syscalls.mount("tmpfs", folder, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, data)
+        syscalls.mount(
+            "tmpfs", folder, "tmpfs", flags=syscalls.MS_NOSUID | syscalls.MS_NODEV, data=data
+        )
     if "private" not in request:
         for folder in request["read_only"]:
             flags = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY
-            syscalls.mount("none", folder, "", flags | syscalls.MS_NOSUID | syscalls.MS_NODEV)
+            syscalls.mount("none", folder, "", flags=flags | syscalls.MS_NOSUID | syscalls.MS_NODEV)
 
 
 def _give_up_powers(request: dict[str, Any], seccomp: bytes | None) -> None:
@@ -167,7 +186,10 @@ def _give_up_powers(request: dict[str, Any], seccomp: bytes | None) -> None:
         syscalls.install_seccomp(seccomp)
     for kind, value in request["rlimits"]:
         _soft, hard = resource.getrlimit(kind)
-        lower = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        if hard == resource.RLIM_INFINITY:
+            lower = value
+        else:
+            lower = min(value, hard)
         resource.setrlimit(kind, (lower, lower))
 
 

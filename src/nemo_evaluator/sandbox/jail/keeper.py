@@ -46,11 +46,16 @@ class Keeper:
         for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             # A Ctrl-C reaches the whole group; the evaluator decides, and its end is ours.
             signal.signal(kind, signal.SIG_IGN)
-        wire.send(self._sock, {"ready": True, "controllers": [c for p in self._parents for c in p.controllers]})
+        wire.send(
+            self._sock,
+            {"ready": True, "controllers": [c for p in self._parents for c in p.controllers]},
+        )
         while True:
             if self._next is None:
                 self._next = self._conceive(self._shape)
-            ready, _, _ = select.select([self._sock.fileno(), wake], [], [], 5.0 if self._leftover else None)
+            ready, _, _ = select.select(
+                [self._sock.fileno(), wake], [], [], 5.0 if self._leftover else None
+            )
             if wake in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(wake, 4096)
@@ -75,18 +80,26 @@ class Keeper:
             self._become_warden(theirs, group, shape)
         theirs.close()
         self._wardens[pid] = (group, self._state / f"{pid}.json")
-        return Embryo(pid, ours, group, shape)
+        return Embryo(pid, ours, group, shape=shape)
 
     def _open(self, request: dict[str, Any], fds: list[int]) -> None:
         self._shape = request["shape"]
-        embryo, self._next = self._next, None
+        embryo = self._next
+        self._next = None
         with socket.socket(fileno=fds[0]) as sock:
-            if embryo is not None and embryo.shape in (self._shape, None) and self._hand_over(embryo, request, fds):
+            if (
+                embryo is not None
+                and embryo.shape in (self._shape, None)
+                and self._hand_over(embryo, request, fds)
+            ):
                 return
             embryo = self._conceive(None)
             if embryo is None or not self._hand_over(embryo, request, fds):
                 with contextlib.suppress(OSError):
-                    wire.send(sock, {"id": 0, "error": "its control group or its process could not be made"})
+                    wire.send(
+                        sock,
+                        {"id": 0, "error": "its control group or its process could not be made"},
+                    )
 
     def _hand_over(self, embryo: Embryo, request: dict[str, Any], fds: list[int]) -> bool:
         with embryo.sock:
@@ -108,7 +121,9 @@ class Keeper:
             self._wardens[embryo.pid][1].write_text(json.dumps(record))
         return True
 
-    def _become_warden(self, line: socket.socket, group: cgroups.ControlGroups, shape: dict[str, Any] | None) -> None:
+    def _become_warden(
+        self, line: socket.socket, group: cgroups.ControlGroups, shape: dict[str, Any] | None
+    ) -> None:
         try:
             signal.set_wakeup_fd(-1)
             for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):

@@ -12,7 +12,10 @@ def hand_over(sock: socket.socket, number: int = 0, *, network_of: int | None = 
     """Listen on the loopback of our network, or of another process's, and answer with the socket and its port."""
     try:
         if network_of is not None:
-            syscalls.setns(os.open(f"/proc/{network_of}/ns/net", os.O_RDONLY | os.O_CLOEXEC), syscalls.CLONE_NEWNET)
+            syscalls.setns(
+                os.open(f"/proc/{network_of}/ns/net", os.O_RDONLY | os.O_CLOEXEC),
+                syscalls.CLONE_NEWNET,
+            )
         with socket.create_server(("127.0.0.1", 0), backlog=128) as server:
             wire.send(sock, {"id": number, "port": server.getsockname()[1]}, [server.fileno()])
     except OSError as error:

@@ -42,7 +42,14 @@ def _remove(message: dict[str, Any]) -> None:
     with contextlib.suppress(OSError, http.client.HTTPException, subprocess.SubprocessError):
         if "argv" in message:
             quiet = subprocess.DEVNULL
-            subprocess.run(message["argv"], timeout=_TIMEOUT, check=False, stdin=quiet, stdout=quiet, stderr=quiet)
+            subprocess.run(
+                message["argv"],
+                timeout=_TIMEOUT,
+                check=False,
+                stdin=quiet,
+                stdout=quiet,
+                stderr=quiet,
+            )
             Path(message["record"]).unlink(missing_ok=True)
             return
         for path in message["delete"]:
@@ -51,7 +58,9 @@ def _remove(message: dict[str, Any]) -> None:
 
 def _delete(host: str, path: str) -> None:
     engine = urlsplit(host)
-    connection = http.client.HTTPConnection(engine.hostname or "docker", engine.port, timeout=_TIMEOUT)
+    connection = http.client.HTTPConnection(
+        engine.hostname or "docker", engine.port, timeout=_TIMEOUT
+    )
     if engine.scheme == "unix":
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.settimeout(_TIMEOUT)

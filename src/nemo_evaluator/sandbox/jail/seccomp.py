@@ -53,7 +53,7 @@ def _refuse(number: int) -> bytes:
 def _when(nr: int, body: bytes) -> bytes:
     """``body``, which may change the accumulator, for one system call only."""
     body += _op(_RET, _ALLOW)
-    return _op(_JEQ, nr, 0, len(body) // 8) + body
+    return _op(_JEQ, nr, 0, if_false=len(body) // 8) + body
 
 
 def build_filter(arch: str | None = None) -> bytes | None:
@@ -61,16 +61,26 @@ def build_filter(arch: str | None = None) -> bytes | None:
     arch = arch or platform.machine()
     if arch not in _AUDIT_ARCH:
         return None
-    program = _op(_LOAD, _AT_ARCH) + _op(_JEQ, _AUDIT_ARCH[arch], 1, 0) + _op(_RET, _KILL) + _op(_LOAD, _AT_NR)
+    program = (
+        _op(_LOAD, _AT_ARCH)
+        + _op(_JEQ, _AUDIT_ARCH[arch], 1, if_false=0)
+        + _op(_RET, _KILL)
+        + _op(_LOAD, _AT_NR)
+    )
     if arch == "x86_64":
-        program += _op(_JGE, _X32_BIT, 0, 1) + _refuse(errno.ENOSYS)
+        program += _op(_JGE, _X32_BIT, 0, if_false=1) + _refuse(errno.ENOSYS)
     # The C library falls back to clone, whose flags can be read here; those of clone3 lie behind a pointer.
-    program += _op(_JEQ, _CLONE3, 0, 1) + _refuse(errno.ENOSYS)
+    program += _op(_JEQ, _CLONE3, 0, if_false=1) + _refuse(errno.ENOSYS)
     for nr in sorted({*_REFUSED[arch].values(), *_REFUSED["any"].values()}):
-        program += _op(_JEQ, nr, 0, 1) + _refuse(errno.EPERM)
-    program += _when(_CLONE[arch], _op(_LOAD, _AT_ARG0) + _op(_JSET, NAMESPACES, 0, 1) + _refuse(errno.EPERM))
-    families = b"".join(_op(_JEQ, family, len(_FAMILIES) - i, 0) for i, family in enumerate(_FAMILIES))
+        program += _op(_JEQ, nr, 0, if_false=1) + _refuse(errno.EPERM)
+    program += _when(
+        _CLONE[arch],
+        _op(_LOAD, _AT_ARG0) + _op(_JSET, NAMESPACES, 0, if_false=1) + _refuse(errno.EPERM),
+    )
+    families = b"".join(
+        _op(_JEQ, family, len(_FAMILIES) - i, if_false=0) for i, family in enumerate(_FAMILIES)
+    )
     program += _when(_SOCKET[arch], _op(_LOAD, _AT_ARG0) + families + _refuse(errno.EAFNOSUPPORT))
-    ioctls = b"".join(_op(_JEQ, number, 0, 1) + _refuse(errno.EPERM) for number in _IOCTLS)
+    ioctls = b"".join(_op(_JEQ, number, 0, if_false=1) + _refuse(errno.EPERM) for number in _IOCTLS)
     program += _when(_IOCTL[arch], _op(_LOAD, _AT_ARG1) + ioctls)
     return program + _op(_RET, _ALLOW)

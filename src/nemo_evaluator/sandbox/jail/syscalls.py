@@ -80,7 +80,9 @@ def clone(flags: int) -> tuple[int, int]:
         ctypes.c_ulong(0),
         ctypes.c_ulong(0),
     )
-    return (pid, pidfd.value) if _must(pid, "clone") else (0, -1)
+    if _must(pid, "clone"):
+        return (pid, pidfd.value)
+    return (0, -1)
 
 
 def setns(fd: int, kind: int) -> None:
@@ -147,6 +149,7 @@ def blank_arguments() -> None:
     """Wipe the command line that ``ps`` shows: a sandbox sees it on its process 1, and it holds paths of the host."""
     with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         fields = file.read().rpartition(")")[2].split()
-    start, end = int(fields[45]), int(fields[46])
+    start = int(fields[45])
+    end = int(fields[46])
     if 0 < start < end:
         ctypes.memset(start, 0, end - start)

@@ -67,7 +67,7 @@ def _serve(sock: socket.socket, spare: Spare | None, program: bytes | None) -> N
             listen.hand_over(sock, body["id"])
             continue
         chosen = home if body["background"] and home is not None else spare
-        taken = _exec(sock, body, fds, chosen, program)
+        taken = _exec(sock, body, fds, chosen=chosen, program=program)
         if body["background"]:
             home, old = taken, home
             spare = spare if old is chosen and old is not None else None
@@ -108,7 +108,11 @@ def _try_spare(program: bytes | None) -> Spare | None:
 
 
 def _exec(
-    sock: socket.socket, body: dict[str, Any], fds: list[int], chosen: Spare | None, program: bytes | None
+    sock: socket.socket,
+    body: dict[str, Any],
+    fds: list[int],
+    chosen: Spare | None,
+    program: bytes | None,
 ) -> Spare | None:
     """Hand the command to the chosen init, or to a new one; the one that took it, if any did."""
     try:
@@ -136,23 +140,31 @@ def _enter(shape: dict[str, Any]) -> None:
         os.setresgid(shape["uid"], shape["uid"], shape["uid"])
         os.setresuid(shape["uid"], shape["uid"], shape["uid"])
     syscalls.die_with_parent()
-    hold_in, hold_out, info, errors = os.pipe(), os.pipe(), os.pipe(), os.pipe()
+    hold_in = os.pipe()
+    hold_out = os.pipe()
+    info = os.pipe()
+    errors = os.pipe()
     os.set_inheritable(info[1], True)
     argv = [arg.replace("{info}", str(info[1])) for arg in shape["bwrap"]]
-    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((hold_in[0], hold_out[1], errors[1]))]
+    actions: list[tuple[int, int, int]] = []
+    for number, fd in enumerate((hold_in[0], hold_out[1], errors[1])):
+        actions.append((os.POSIX_SPAWN_DUP2, fd, number))
     pid = os.posix_spawn(argv[0], argv, {}, file_actions=actions)
     for fd in (hold_in[0], hold_out[1], info[1], errors[1]):
         os.close(fd)
     os.write(hold_in[1], b"x\n")
     if os.read(hold_out[0], 1) != b"x":
-        text, until = b"", time.monotonic() + 1
+        text = b""
+        until = time.monotonic() + 1
         while time.monotonic() < until and (part := os.read(errors[0], 4096)):
             text += part
         raise ValueError(text.decode(errors="replace").strip() or "bubblewrap ended without a word")
     child = json.loads(os.read(info[0], 4096))["child-pid"]
     # Opened before any is entered: afterwards this /proc is out of sight.
     kinds = [(name, kind) for name, kind in _NAMESPACES if name != "net" or not shape["share_net"]]
-    doors = [(os.open(f"/proc/{child}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in kinds]
+    doors: list[tuple[int, int]] = []
+    for name, kind in kinds:
+        doors.append((os.open(f"/proc/{child}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind))
     for fd, kind in doors:
         syscalls.setns(fd, kind)
         os.close(fd)

@@ -21,14 +21,16 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 def send(sock: socket.socket, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
     """Send one message with its descriptors; one too long for a packet goes as a memory file."""
-    data, spill = marshal.dumps(message), -1
+    data = marshal.dumps(message)
+    spill = -1
     packet = b"P" + data
     try:
         if len(data) > _IN_PACKET:
             spill = os.memfd_create("nel-message", os.MFD_CLOEXEC)
             with os.fdopen(os.dup(spill), "wb") as file:
                 file.write(data)
-            packet, fds = b"M", [spill, *fds]
+            packet = b"M"
+            fds = [spill, *fds]
         socket.send_fds(sock, [packet], fds)
     finally:
         if spill >= 0:
@@ -37,10 +39,13 @@ def send(sock: socket.socket, message: dict[str, Any], fds: Sequence[int] = ()) 
 
 def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """The next message and its descriptors; None when the other end is gone."""
-    fds, room = array.array("i"), socket.CMSG_SPACE(_MAX_FDS * 4)
+    fds = array.array("i")
+    room = socket.CMSG_SPACE(_MAX_FDS * 4)
     try:
         # Not recv_fds, which drops the flag in some versions of Python: commands would inherit the descriptors.
-        packet, ancillary, _flags, _address = sock.recvmsg(_IN_PACKET + 1024, room, socket.MSG_CMSG_CLOEXEC)
+        packet, ancillary, _flags, _address = sock.recvmsg(
+            _IN_PACKET + 1024, room, socket.MSG_CMSG_CLOEXEC
+        )
     except ConnectionResetError:
         return None
     for level, kind, data in ancillary:
@@ -50,4 +55,6 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
         with os.fdopen(fds.pop(0), "rb") as file:
             file.seek(0)
             return marshal.loads(file.read()), list(fds)
-    return (marshal.loads(packet[1:]), list(fds)) if packet else None
+    if packet:
+        return (marshal.loads(packet[1:]), list(fds))
+    return None

@@ -28,7 +28,10 @@ class Runner:
     def run(self, wanted: list[str]) -> None:
         """Run the functions and classes of these names."""
         module_marks = self._names.get("pytestmark", [])
-        marks = module_marks if isinstance(module_marks, list) else [module_marks]
+        if isinstance(module_marks, list):
+            marks = module_marks
+        else:
+            marks = [module_marks]
         self._module_hook("setup_module", "setUpModule")
         for name in wanted:
             target = self._names.get(name)
@@ -52,7 +55,11 @@ class Runner:
             self._run_case(kind, unittest)
             return
         own_marks = [*marks, *marks_of(kind)]
-        if not kind.__name__.startswith("Test") or "__init__" in vars(kind) or is_skipped(own_marks, self._names):
+        if (
+            not kind.__name__.startswith("Test")
+            or "__init__" in vars(kind)
+            or is_skipped(own_marks, self._names)
+        ):
             return
         if hasattr(kind, "setup_class"):
             _call_hook(kind.setup_class)
@@ -124,7 +131,10 @@ def run_collected(names: Names, wanted: list[str]) -> None:
 
 def _call_hook(hook: Any) -> None:
     code = getattr(hook, "__code__", None)
-    bound = 1 if getattr(hook, "__self__", None) is not None else 0
+    if getattr(hook, "__self__", None) is not None:
+        bound = 1
+    else:
+        bound = 0
     takes = code.co_argcount - bound if code is not None else 0
     hook(*[None] * takes)
 

@@ -101,7 +101,13 @@ class Approx:
     __array_ufunc__ = None
     __array_priority__ = 100
 
-    def __init__(self, expected: Any, rel: float | None = None, abs: float | None = None, nan_ok: bool = False) -> None:
+    def __init__(
+        self,
+        expected: Any,
+        rel: float | None = None,
+        abs: float | None = None,
+        nan_ok: bool = False,
+    ) -> None:
         self._expected = expected
         self._relative = rel
         self._absolute = abs

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from .names import Names
 
 # What a parameter is called that stands for the function under test.
-_ENTRY_PARAMETERS: Final = ("candidate", "func", "fn", "f", "function", "solution", "program", "impl")
+_ENTRY_PARAMETERS: Final = (
+    "candidate",
+    "func",
+    "fn",
+    "f",
+    "function",
+    "solution",
+    "program",
+    "impl",
+)
 _KEPT: Final = ("class", "module", "package", "session")
 
 
@@ -34,14 +43,16 @@ class Fixtures:
         self._open_kept: list[Any] = []
         self._kept: dict[str, Any] = {}
 
-    def arguments(self, function: Any, given: dict[str, Any], instance: Any) -> Iterator[dict[str, Any]]:
+    def arguments(
+        self, function: Any, given: dict[str, Any], instance: Any
+    ) -> Iterator[dict[str, Any]]:
         """The arguments of a function beyond the given ones, once for each combination of fixture parameters."""
         wanted = [name for name in _parameters(function) if name not in given]
         automatic = [fixture.name for fixture in self._all(instance) if fixture.autouse]
         for params in self._combinations([*automatic, *wanted], instance):
             made: dict[str, Any] = {}
             for name in [*automatic, *wanted]:
-                self._make(name, instance, params, made)
+                self._make(name, instance, params, made=made)
             yield {name: made[name] for name in wanted}
 
     def close(self, *, everything: bool) -> None:
@@ -52,11 +63,16 @@ class Fixtures:
             _finish(self._open_kept.pop())
 
     def _all(self, instance: Any) -> list[Fixture]:
-        values = [*self._names.values(), *(vars(type(instance)).values() if instance is not None else ())]
+        values = [
+            *self._names.values(),
+            *(vars(type(instance)).values() if instance is not None else ()),
+        ]
         return [value for value in values if isinstance(value, Fixture)]
 
     def _find(self, name: str, instance: Any) -> Fixture | None:
-        return next((fixture for fixture in reversed(self._all(instance)) if fixture.name == name), None)
+        return next(
+            (fixture for fixture in reversed(self._all(instance)) if fixture.name == name), None
+        )
 
     def _combinations(self, wanted: list[str], instance: Any) -> list[dict[str, Any]]:
         combinations: list[dict[str, Any]] = [{}]
@@ -64,7 +80,9 @@ class Fixtures:
             fixture = self._find(name, instance)
             if fixture is None or not fixture.params:
                 continue
-            values = [param.values[0] if isinstance(param, Param) else param for param in fixture.params]
+            values: list[Any] = []
+            for param in fixture.params:
+                values.append(param.values[0] if isinstance(param, Param) else param)
             combinations = [{**params, name: value} for params in combinations for value in values]
         return combinations
 
@@ -77,7 +95,8 @@ class Fixtures:
             if name not in needed:
                 needed.append(name)
                 fixture = self._find(name, instance)
-                pending += _parameters(fixture.function) if fixture is not None else []
+                if fixture is not None:
+                    pending += _parameters(fixture.function)
         return needed
 
     def _make(self, name: str, instance: Any, params: dict[str, Any], made: dict[str, Any]) -> Any:
@@ -89,10 +108,12 @@ class Fixtures:
         elif name in self._kept and name not in params:
             made[name] = self._kept[name]
         else:
-            made[name] = self._set_up(fixture, instance, params, made)
+            made[name] = self._set_up(fixture, instance, params, made=made)
         return made[name]
 
-    def _set_up(self, fixture: Fixture, instance: Any, params: dict[str, Any], made: dict[str, Any]) -> Any:
+    def _set_up(
+        self, fixture: Fixture, instance: Any, params: dict[str, Any], made: dict[str, Any]
+    ) -> Any:
         arguments: dict[str, Any] = {}
         for name in _parameters(fixture.function):
             if name == "self":
@@ -100,7 +121,7 @@ class Fixtures:
             elif name == "request":
                 arguments[name] = Request(params.get(fixture.name))
             else:
-                arguments[name] = self._make(name, instance, params, made)
+                arguments[name] = self._make(name, instance, params, made=made)
         value = fixture.function(**arguments)
         is_kept = fixture.scope in _KEPT
         if hasattr(value, "gi_frame"):
@@ -136,8 +157,14 @@ def _parameters(function: Any) -> list[str]:
         return []
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     defaults = len(function.__defaults__ or ())
-    with_default = {*names[code.co_argcount - defaults : code.co_argcount], *(function.__kwdefaults__ or ())}
-    bound = 1 if getattr(function, "__self__", None) is not None else 0
+    with_default = {
+        *names[code.co_argcount - defaults : code.co_argcount],
+        *(function.__kwdefaults__ or ()),
+    }
+    if getattr(function, "__self__", None) is not None:
+        bound = 1
+    else:
+        bound = 0
     return [name for name in names[bound:] if name not in with_default]
 
 

@@ -15,9 +15,32 @@ _PLAIN: Final = (list, set, dict, bytearray, str, bytes, int, float, tuple, froz
 _BUILTIN_METHOD: Final[Any] = type([].append)
 # Special methods that the program can do without.
 _HARMLESS: Final = frozenset(
-    {"__annotations__", "__call__", "__dict__", "__doc__", "__eq__", "__firstlineno__", "__hash__", "__init__"}
-    | {"__dataclass_fields__", "__dataclass_params__", "__match_args__", "__module__", "__orig_bases__"}
-    | {"__parameters__", "__post_init__", "__qualname__", "__replace__", "__repr__", "__slots__", "__str__"}
+    {
+        "__annotations__",
+        "__call__",
+        "__dict__",
+        "__doc__",
+        "__eq__",
+        "__firstlineno__",
+        "__hash__",
+        "__init__",
+    }
+    | {
+        "__dataclass_fields__",
+        "__dataclass_params__",
+        "__match_args__",
+        "__module__",
+        "__orig_bases__",
+    }
+    | {
+        "__parameters__",
+        "__post_init__",
+        "__qualname__",
+        "__replace__",
+        "__repr__",
+        "__slots__",
+        "__str__",
+    }
     | {"__static_attributes__", "__weakref__"}
 )
 
@@ -26,7 +49,10 @@ def is_of_judge(value: Any) -> bool:
     """A part of the judge, or a method of one."""
     owner = getattr(value, "__self__", None)
     for part in (value, type(value), owner, type(owner)):
-        module = getattr(part, "__module__", None) if isinstance(part, type) or hasattr(part, "__code__") else None
+        if isinstance(part, type) or hasattr(part, "__code__"):
+            module = getattr(part, "__module__", None)
+        else:
+            module = None
         if isinstance(module, str) and module.startswith(_OURS):
             return True
     return False

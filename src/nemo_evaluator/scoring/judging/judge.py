@@ -58,7 +58,9 @@ def _run(code: Any, names: Names, tests: dict[str, Any]) -> None:
         run_collected(names, tests["collect"])
 
 
-def _verdict_of(error: BaseException, session: ProgramSession, tests: dict[str, Any]) -> tuple[str, str]:
+def _verdict_of(
+    error: BaseException, session: ProgramSession, tests: dict[str, Any]
+) -> tuple[str, str]:
     """The verdict when the tests raise an exception."""
     text = describe(error)
     if session.tally.raised is not None:
@@ -67,14 +69,15 @@ def _verdict_of(error: BaseException, session: ProgramSession, tests: dict[str, 
     if isinstance(error, (AssertionError, Failed)):
         return "wrong", text
     if isinstance(error, Skipped):
-        return (
-            ("wrong", "the tests skip themselves after they asked the program")
-            if session.tally.answers
-            else ("unjudged", "the tests skip themselves")
-        )
+        if session.tally.answers:
+            return ("wrong", "the tests skip themselves after they asked the program")
+        return ("unjudged", "the tests skip themselves")
     if isinstance(error, Unrunnable):
         return "unjudged", text
-    if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in tests["imports"]:
+    if (
+        isinstance(error, ModuleNotFoundError)
+        and str(error.name).partition(".")[0] in tests["imports"]
+    ):
         return "unjudged", text
     if not session.reached:
         return "unjudged", f"the tests fail by themselves: {text}"

@@ -32,7 +32,9 @@ _SHARED: Final = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue")
 _IPC: Final = {"shm": (1, 7), "msg": (1, 7), "sem": (1, 4)}
 
 
-def main(head: dict[str, Any], rest: Callable[[], dict[str, Any]], load: Callable[[list[Any]], Any]) -> None:
+def main(
+    head: dict[str, Any], rest: Callable[[], dict[str, Any]], load: Callable[[list[Any]], Any]
+) -> None:
     """Fork the program, then read the tests and judge it; the verdict goes to stdout, the exit code is 0 or 1."""
     user = _user()
     if user is None:
@@ -40,21 +42,24 @@ def main(head: dict[str, Any], rest: Callable[[], dict[str, Any]], load: Callabl
     folder = _folder(user)
     out = os.dup(1)
     null = os.open("/dev/null", os.O_RDWR)
-    ask, answer = os.pipe(), os.pipe()
+    ask = os.pipe()
+    answer = os.pipe()
     # Not as an exception, which a program could raise in us before we are ready for it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     pid = os.fork()
     try:
         if pid == 0:
             os.close(out)
-            _become_program(folder, user, head, (ask[0], answer[1]))
+            _become_program(folder, user, head, pipes=(ask[0], answer[1]))
         else:
             os.dup2(null, 1)
             os.dup2(null, 2)
             os.close(ask[0])
             os.close(answer[1])
             session = ProgramSession(ask[1], answer[0])
-            _judge_program(session, rest, load, head["timeout"], out, (pid, user, folder))
+            _judge_program(
+                session, rest, load, timeout=head["timeout"], out=out, program=(pid, user, folder)
+            )
     finally:
         # Never with a traceback, which says that the sandbox is at fault: a program may have lowered our limits.
         os._exit(1)
@@ -100,7 +105,9 @@ def _judged(session: ProgramSession, tests: dict[str, Any], timeout: float) -> t
     return found[0]
 
 
-def _become_program(folder: str, user: int | None, head: dict[str, Any], pipes: tuple[int, int]) -> None:
+def _become_program(
+    folder: str, user: int | None, head: dict[str, Any], pipes: tuple[int, int]
+) -> None:
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     null = os.open("/dev/null", os.O_RDWR)
@@ -124,7 +131,10 @@ def _become_program(folder: str, user: int | None, head: dict[str, Any], pipes: 
         os.environ[name.encode()] = value.encode()
         os.putenv(name, value)
     sys.argv = [FILE]
-    sys.path[:0] = [folder, *filter(None, os.environ.get(b"PYTHONPATH", b"").decode("utf-8", "replace").split(":"))]
+    sys.path[:0] = [
+        folder,
+        *filter(None, os.environ.get(b"PYTHONPATH", b"").decode("utf-8", "replace").split(":")),
+    ]
     sys.meta_path.append(_SitePackages(True))
     # What ``site`` would have brought.
     own_builtins: Any = builtins
@@ -140,7 +150,8 @@ class _SitePackages:
     """Python starts without its site packages, which takes a third of the time; they come when something is missing."""
 
     def __init__(self, whole: bool) -> None:
-        self._whole, self._done = whole, False
+        self._whole = whole
+        self._done = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if self._done or path is not None:
@@ -199,7 +210,11 @@ def _user() -> int | None:
 
 def _folder(user: int | None) -> str:
     name = f"nel-{os.urandom(8).hex()}"
-    for parent in (os.environ.get(b"TMPDIR", b"/tmp").decode("utf-8", "replace"), "/tmp", os.getcwd()):
+    for parent in (
+        os.environ.get(b"TMPDIR", b"/tmp").decode("utf-8", "replace"),
+        "/tmp",
+        os.getcwd(),
+    ):
         try:
             os.mkdir(f"{parent}/{name}", 0o700)
         except OSError:
@@ -217,7 +232,10 @@ def _end(pid: int, user: int | None, folder: str) -> None:
     except OSError:
         os.kill(pid, 9)
     os.waitpid(pid, 0)
-    left = [] if os.listdir(folder) == [FILE] else [folder]
+    if os.listdir(folder) == [FILE]:
+        left: list[str] = []
+    else:
+        left = [folder]
     if user is not None:
         os.setresuid(user, user, 0)
         try:
@@ -241,7 +259,9 @@ def _files_of(user: int, folder: str) -> list[str]:
             entries = list(os.scandir(parent))
         except OSError:
             continue
-        found += [one.path for one in entries if one.stat(follow_symlinks=False).st_uid == user and one.path != folder]
+        for one in entries:
+            if one.stat(follow_symlinks=False).st_uid == user and one.path != folder:
+                found.append(one.path)
     return found
 
 

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 def marks_of(target: Any) -> list[Mark]:
     """The marks of a function or class."""
-    marks = getattr(target, "pytestmark", None) if hasattr(target, "__dict__") else None
+    if hasattr(target, "__dict__"):
+        marks = getattr(target, "pytestmark", None)
+    else:
+        marks = None
     if not isinstance(marks, list):
         marks = [marks]
     return [mark for mark in marks if isinstance(mark, Mark)]
@@ -61,12 +64,21 @@ def cases_of(marks: list[Any]) -> list[tuple[dict[str, Any], list[Any]]]:
 
 def _rows(mark: Mark) -> list[tuple[dict[str, Any], list[Any]]]:
     names = mark.args[0] if mark.args else mark.kwargs["argnames"]
-    values = mark.args[1] if len(mark.args) > 1 else mark.kwargs["argvalues"]
-    fields = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    if len(mark.args) > 1:
+        values = mark.args[1]
+    else:
+        values = mark.kwargs["argvalues"]
+    if isinstance(names, str):
+        fields: list[str | Any] = [name.strip() for name in names.split(",")]
+    else:
+        fields = list(names)
     rows = []
     for value in values:
         marks: list[Any] = []
-        items = (value,) if len(fields) == 1 else value
+        if len(fields) == 1:
+            items: tuple[Any] | Any = (value,)
+        else:
+            items = value
         if isinstance(value, Param):
             items = value.values
             marks = value.marks

@@ -19,15 +19,56 @@ else:
     _Globals = dict
 
 # Names that tests take from what a solution usually imports; the program's own would be no measure of itself.
-_COMPARING: Final = {"isclose": "math", "Counter": "collections", "OrderedDict": "collections", "deque": "collections"}
+_COMPARING: Final = {
+    "isclose": "math",
+    "Counter": "collections",
+    "OrderedDict": "collections",
+    "deque": "collections",
+}
 
 # For a Python before 3.10, which does not know the names of its modules.
-_MODULES: Final = ("math", "sys", "re", "collections", "itertools", "random", "string", "copy", "datetime")
+_MODULES: Final = (
+    "math",
+    "sys",
+    "re",
+    "collections",
+    "itertools",
+    "random",
+    "string",
+    "copy",
+    "datetime",
+)
 # Attributes that lead from a value to the code around it.
 _INSIDE: Final = frozenset(
-    {"__globals__", "__builtins__", "__closure__", "__code__", "__dict__", "__func__", "__getattribute__"}
-    | {"__init__", "__loader__", "__self__", "__spec__", "__subclasses__", "__wrapped__", "ag_frame", "cr_frame"}
-    | {"f_back", "f_builtins", "f_globals", "f_locals", "gi_frame", "tb_frame", "__traceback__", "__reduce_ex__"}
+    {
+        "__globals__",
+        "__builtins__",
+        "__closure__",
+        "__code__",
+        "__dict__",
+        "__func__",
+        "__getattribute__",
+    }
+    | {
+        "__init__",
+        "__loader__",
+        "__self__",
+        "__spec__",
+        "__subclasses__",
+        "__wrapped__",
+        "ag_frame",
+        "cr_frame",
+    }
+    | {
+        "f_back",
+        "f_builtins",
+        "f_globals",
+        "f_locals",
+        "gi_frame",
+        "tb_frame",
+        "__traceback__",
+        "__reduce_ex__",
+    }
 )
 _NOTHING: Final = object()
 
@@ -36,8 +77,14 @@ class Names(_Globals):
     """The globals of the tests: what is not theirs or Python's is the stub's, a module's, or the program's."""
 
     def __init__(self, session: ProgramSession, tests: dict[str, Any]) -> None:
-        own_builtins = {**vars(builtins), "next": _next_of(session), "getattr": _getattr_of(session)}
-        super().__init__(__name__="__main__", __file__="tests.py", __doc__=None, __builtins__=own_builtins)
+        own_builtins = {
+            **vars(builtins),
+            "next": _next_of(session),
+            "getattr": _getattr_of(session),
+        }
+        super().__init__(
+            __name__="__main__", __file__="tests.py", __doc__=None, __builtins__=own_builtins
+        )
         tally = session.tally
         self["__nel_asks__"] = tally.asks
         self["__nel_holds__"] = tally.holds

@@ -105,7 +105,9 @@ class Host:
         body = values.receive(self._requests, values.JUDGE_MAX_FRAME)
         if body is None:
             return None
-        message: tuple[Any, ...] = values.decode(body, self._resolve, max_depth=values.JUDGE_MAX_DEPTH)
+        message: tuple[Any, ...] = values.decode(
+            body, self._resolve, max_depth=values.JUDGE_MAX_DEPTH
+        )
         return message
 
     def _serve_one(self, message: tuple[Any, ...]) -> None:
@@ -114,7 +116,10 @@ class Host:
             answer = self._answer(action, operands)
         except StopIteration as error:
             # Only an iterator that is asked for its next item can be at its end.
-            answer = (STOPPED, None) if action == "next" else (RAISED, _described(error))
+            if action == "next":
+                answer = (STOPPED, None)
+            else:
+                answer = (RAISED, _described(error))
         except Exception as error:  # noqa: BLE001 - it goes to the tests, as it would in one process
             answer = (RAISED, _described(error))
         except BaseException as error:  # noqa: BLE001 - ``sys.exit`` and the like end the program
@@ -135,7 +140,11 @@ class Host:
             if action == "get" and _is_absent(*operands):
                 return MISSING, None
             raise
-        if action == "call" and result is None and any(isinstance(value, _MUTABLE) for value in operands[1]):
+        if (
+            action == "call"
+            and result is None
+            and any(isinstance(value, _MUTABLE) for value in operands[1])
+        ):
             return CHANGED, operands[1]
         return VALUE, result
 
@@ -157,8 +166,15 @@ class Host:
     def _refer(self, value: Any) -> values.Reference:
         if isinstance(value, TestObject):
             return values.Reference(object.__getattribute__(value, "_number"), True, "function")
-        name = getattr(value, "__name__", None) if isinstance(value, type) else None
-        if isinstance(name, str) and name in values.BUILTIN_TYPES and getattr(builtins, name) is value:
+        if isinstance(value, type):
+            name = getattr(value, "__name__", None)
+        else:
+            name = None
+        if (
+            isinstance(name, str)
+            and name in values.BUILTIN_TYPES
+            and getattr(builtins, name) is value
+        ):
             return values.Reference(-1, True, name)
         number = self._numbers.get(id(value))
         if number is None:
@@ -166,7 +182,9 @@ class Host:
             self._numbers[id(value)] = number
             self._shown.append(value)
         if isinstance(value, type) and issubclass(value, Exception):
-            return values.Reference(number, values.EXCEPTION, f"{_builtin_names(value)[0]}:{value.__name__}")
+            return values.Reference(
+                number, values.EXCEPTION, f"{_builtin_names(value)[0]}:{value.__name__}"
+            )
         return values.Reference(number, callable(value), type(value).__name__)
 
     def _resolve(self, reference: values.Reference) -> Any:
@@ -174,7 +192,9 @@ class Host:
             return self._shown[reference.number]
         if reference.number == -1:
             module, _, name = reference.type_name.rpartition(":")
-            return getattr(_imported(module), name) if module else getattr(builtins, name)
+            if module:
+                return getattr(_imported(module), name)
+            return getattr(builtins, name)
         if reference.number not in self._functions:
             kind = TestFunction if reference.kind else TestObject
             self._functions[reference.number] = kind(self, reference.number, reference.type_name)
@@ -267,7 +287,10 @@ def _described(error: BaseException) -> tuple[list[str], str, str, list[Any]]:
     where = f" ({FILE}, line {line})" if line else ""
     text = _text_of(error)
     label = f"{type(error).__name__[:_MAX_NAME]}: {text}"[:_MAX_LABEL] + where
-    own = [kind for kind in type(error).__mro__ if kind.__module__ == "__main__" and issubclass(kind, Exception)]
+    own: list[type[Exception]] = []
+    for kind in type(error).__mro__:
+        if kind.__module__ == "__main__" and issubclass(kind, Exception):
+            own.append(kind)
     return _builtin_names(type(error)), text, label, [*own[:_MAX_CLASSES], error] if own else []
 
 

@@ -95,14 +95,18 @@ class Remote:
 
     def __iter__(self) -> Iterator[Any]:
         walk = _ask(self, "iter")
-        return walk if isinstance(walk, Remote) else iter(walk)
+        if isinstance(walk, Remote):
+            return walk
+        return iter(walk)
 
     def __next__(self) -> Any:
         return _ask(self, "next")
 
     def __reversed__(self) -> Iterator[Any]:
         walk = _ask(self, "reversed")
-        return walk if isinstance(walk, Remote) else iter(walk)
+        if isinstance(walk, Remote):
+            return walk
+        return iter(walk)
 
     def __await__(self) -> Generator[Any, Any, Any]:
         yield from ()
@@ -111,13 +115,20 @@ class Remote:
     def __enter__(self) -> Any:
         return _ask(self, "enter")
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> bool:
         """The program learns what class of exception it is, and may suppress one that is no verdict."""
         session = _state(self)[0]
-        is_verdict = error is not None and (isinstance(error, AssertionError) or not isinstance(error, Exception))
+        is_verdict = error is not None and (
+            isinstance(error, AssertionError) or not isinstance(error, Exception)
+        )
         if is_verdict or (error is session.tally.raised and error is not None):
             return False
-        names = [] if kind is None else [base.__name__ for base in kind.__mro__ if base.__module__ == "builtins"]
+        if kind is None:
+            names: list[str] = []
+        else:
+            names = [base.__name__ for base in kind.__mro__ if base.__module__ == "builtins"]
         suppress = _ask(self, "exit", names[0] if names else None)
         return suppress is True and error is not None
 
@@ -133,7 +144,9 @@ class Remote:
         if number_of(other) == number_of(self):
             return True
         session, _, name = _state(self)
-        raise session.stop("tamper", f"the tests compare two objects of the program's own type {name}")
+        raise session.stop(
+            "tamper", f"the tests compare two objects of the program's own type {name}"
+        )
 
     def __hash__(self) -> int:
         return number_of(self)
@@ -159,10 +172,24 @@ class ProgramFunction(Remote):
 def _operator(name: str) -> Callable[[Remote, Any], Any]:
     def operate(self: Remote, other: Any) -> Any:
         # The other operand may be the expected value, unless it is the program's too.
-        return _ask(self, name, other) if isinstance(other, Remote) else NotImplemented
+        if isinstance(other, Remote):
+            return _ask(self, name, other)
+        return NotImplemented
 
     return operate
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "or", "and", "xor"):
+for _name in (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "or",
+    "and",
+    "xor",
+):
     setattr(Remote, f"__{_name}__", _operator(_name))

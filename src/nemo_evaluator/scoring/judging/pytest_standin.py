@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 class Mark:
     """One mark of a test, such as ``pytest.mark.parametrize("x", [1, 2])``."""
 
-    def __init__(self, name: str, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, name: str, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> None:
         self.name = name
         self.args = args
         self.kwargs = kwargs or {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        is_decorated = len(args) == 1 and not kwargs and (isinstance(args[0], type) or hasattr(args[0], "__code__"))
+        is_decorated = (
+            len(args) == 1
+            and not kwargs
+            and (isinstance(args[0], type) or hasattr(args[0], "__code__"))
+        )
         if not is_decorated:
             return Mark(self.name, args, kwargs)
         target = args[0]
@@ -42,7 +48,10 @@ class Param:
 
     def __init__(self, *values: Any, marks: Any = (), id: Any = None) -> None:
         self.values = values
-        self.marks = list(marks) if isinstance(marks, (list, tuple)) else [marks]
+        if isinstance(marks, (list, tuple)):
+            self.marks = list(marks)
+        else:
+            self.marks = [marks]
         self.id = id
 
 

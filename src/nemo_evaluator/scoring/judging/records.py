@@ -43,7 +43,9 @@ def fields_of(value: Any) -> tuple[str, ...]:
     fields = getattr(type(value), "_fields", ())
     if type(fields) is not tuple or len(fields) != tuple.__len__(value):
         return ()
-    return fields if _are_names(fields) else ()
+    if _are_names(fields):
+        return fields
+    return ()
 
 
 def record_type(name: str, fields: tuple[str, ...]) -> type[Record]:
@@ -54,7 +56,9 @@ def record_type(name: str, fields: tuple[str, ...]) -> type[Record]:
     """
     if not _are_names(fields):
         raise ValueError("a named tuple with items of no known names")
-    return type(name if name.isidentifier() else "Record", (Record,), {"_fields": fields, "__slots__": ()})
+    return type(
+        name if name.isidentifier() else "Record", (Record,), {"_fields": fields, "__slots__": ()}
+    )
 
 
 def _are_names(fields: tuple[Any, ...]) -> bool:

@@ -81,7 +81,9 @@ class ProgramSession:
 
     def _send(self, message: tuple[Any, ...]) -> None:
         try:
-            body = values.encode(message, self._refer, values.JUDGE_MAX_FRAME, values.JUDGE_MAX_DEPTH)
+            body = values.encode(
+                message, self._refer, values.JUDGE_MAX_FRAME, max_depth=values.JUDGE_MAX_DEPTH
+            )
             values.send(self._requests, body)
         except BrokenPipeError:
             raise self.stop("crash", "the program ended") from None
@@ -90,7 +92,9 @@ class ProgramSession:
         except ValueError as error:
             # Before the first answer, what the tests pass is their own.
             verdict = "crash" if self.tally.answers else "unjudged"
-            raise self.stop(verdict, f"the tests pass a value that cannot be sent: {error}") from None
+            raise self.stop(
+                verdict, f"the tests pass a value that cannot be sent: {error}"
+            ) from None
 
     def _await(self, key: str, action: str, operands: tuple[Any, ...]) -> Any:
         while True:
@@ -106,9 +110,11 @@ class ProgramSession:
                     continue
                 if message[0] != key:
                     raise values.Malformed("an answer to no question")
-                return self._content(action, message[1], message[2], operands)
+                return self._content(action, message[1], message[2], operands=operands)
             except values.Malformed as error:
-                raise self.stop("tamper", f"the program wrote to the judge's pipe: {error}") from None
+                raise self.stop(
+                    "tamper", f"the program wrote to the judge's pipe: {error}"
+                ) from None
 
     def _content(self, action: str, kind: Any, content: Any, operands: tuple[Any, ...]) -> Any:
         if kind == program.VALUE:
@@ -176,7 +182,9 @@ class ProgramSession:
         if number is None:
             # What the program was given before, it may have chosen to be given again.
             if self._is_direct and not is_usable(value):
-                raise self.stop("unjudged", f"the tests pass a {type(value).__name__}, which cannot be sent")
+                raise self.stop(
+                    "unjudged", f"the tests pass a {type(value).__name__}, which cannot be sent"
+                )
             number = len(self._handed_out)
             self._numbers[id(value)] = number
             self._handed_out.append(value)
@@ -186,7 +194,9 @@ class ProgramSession:
         """A class of exceptions of the program, as a class that the tests can expect."""
         if number not in self._exception_types:
             base, _, name = type_name.partition(":")
-            if base not in values.BUILTIN_TYPES or not issubclass(getattr(builtins, base), Exception):
+            if base not in values.BUILTIN_TYPES or not issubclass(
+                getattr(builtins, base), Exception
+            ):
                 raise values.Malformed("a class of exceptions of no known kind")
             self._exception_types[number] = exception_type(name, getattr(builtins, base), number)
         return self._exception_types[number]
@@ -220,7 +230,12 @@ def _is_of_python(module: str, name: str, value: Any) -> bool:
 
 
 def _exception(content: Any) -> tuple[list[str], str, str, list[Any]]:
-    if type(content) is not tuple or len(content) != 4 or type(content[0]) is not list or type(content[3]) is not list:
+    if (
+        type(content) is not tuple
+        or len(content) != 4
+        or type(content[0]) is not list
+        or type(content[3]) is not list
+    ):
         raise values.Malformed("an exception of no known form")
     names, text, label, own = content
     if len(names) > _MAX_CLASSES or any(type(name) is not str for name in [*names, text, label]):

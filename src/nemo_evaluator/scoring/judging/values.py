@@ -41,7 +41,10 @@ BUILTIN_TYPES: Final = frozenset(_VALUE_TYPES.split())
 
 def _zone_of(value: Any) -> tuple[Any, Any]:
     """The offset from UTC in seconds and its name; (None, None) for a time without a zone."""
-    offset = None if value.tzinfo is None else value.utcoffset()
+    if value.tzinfo is None:
+        offset: Any | None = None
+    else:
+        offset = value.utcoffset()
     if offset is None:
         return None, None
     return offset.total_seconds(), str(value.tzname())
@@ -64,8 +67,18 @@ _BUILT: Final[dict[str, tuple[str, Callable[[Any], tuple[Any, ...]]]]] = {
 }
 _CONTAINERS: Final = {"deque": list, "Counter": dict}
 _ZONED: Final = ("datetime", "time")
-_LISTS: Final[tuple[tuple[Any, bytes], ...]] = ((list, b"l"), (tuple, b"t"), (set, b"S"), (frozenset, b"Z"))
-_LIST_OF: Final[dict[bytes, Callable[[list[Any]], Any]]] = {b"t": tuple, b"S": set, b"Z": frozenset, b"l": list}
+_LISTS: Final[tuple[tuple[Any, bytes], ...]] = (
+    (list, b"l"),
+    (tuple, b"t"),
+    (set, b"S"),
+    (frozenset, b"Z"),
+)
+_LIST_OF: Final[dict[bytes, Callable[[list[Any]], Any]]] = {
+    b"t": tuple,
+    b"S": set,
+    b"Z": frozenset,
+    b"l": list,
+}
 _CONSTANTS: Final = {b"N": None, b"T": True, b"F": False}
 
 
@@ -103,7 +116,10 @@ def _is_counter(kind: type) -> bool:
 
 
 def encode(
-    value: object, refer: Callable[[Any], Reference], max_frame: int = MAX_FRAME, max_depth: int = MAX_DEPTH
+    value: object,
+    refer: Callable[[Any], Reference],
+    max_frame: int = MAX_FRAME,
+    max_depth: int = MAX_DEPTH,
 ) -> bytes:
     """Encode a value; ``refer`` is called for whatever is not plain.
 
@@ -116,7 +132,10 @@ def encode(
 
 
 def decode(
-    data: bytes, resolve: Callable[[Reference], Any], nan: float | None = None, max_depth: int = MAX_DEPTH
+    data: bytes,
+    resolve: Callable[[Reference], Any],
+    nan: float | None = None,
+    max_depth: int = MAX_DEPTH,
 ) -> Any:
     """Decode a value.
 
@@ -129,10 +148,18 @@ def decode(
     Raises:
         Malformed: The bytes are not exactly one value.
     """
-    reader = _Reader(data, resolve, nan, max_depth + 2)
+    reader = _Reader(data, resolve, nan, max_depth=max_depth + 2)
     try:
         value = reader.value(0)
-    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, AttributeError, MemoryError) as error:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        ArithmeticError,
+        RecursionError,
+        AttributeError,
+        MemoryError,
+    ) as error:
         raise Malformed(str(error)[:200]) from None
     if reader.at != len(data):
         raise Malformed("bytes after the value")
@@ -214,7 +241,10 @@ class _Writer:
             self._put_list(value, depth)
 
     def _put_list(self, value: Any, depth: int) -> None:
-        fields = fields_of(value) if isinstance(value, tuple) else ()
+        if isinstance(value, tuple):
+            fields = fields_of(value)
+        else:
+            fields = ()
         if fields:
             self._add(b"n")
             self._name(type(value).__name__)
@@ -258,7 +288,9 @@ class _Writer:
 
 
 class _Reader:
-    def __init__(self, data: bytes, resolve: Callable[[Reference], Any], nan: float | None, max_depth: int) -> None:
+    def __init__(
+        self, data: bytes, resolve: Callable[[Reference], Any], nan: float | None, max_depth: int
+    ) -> None:
         self.at = 0
         self._data = data
         self._resolve = resolve
@@ -295,7 +327,9 @@ class _Reader:
             return self._sized().decode("utf-8", "surrogatepass")
         if tag == b"f":
             number = float(self._until(b";"))
-            return self._nan if number != number and self._nan is not None else number
+            if number != number and self._nan is not None:
+                return self._nan
+            return number
         if tag in _LIST_OF:
             return _LIST_OF[tag]([self.value(depth + 1) for _ in range(self._count())])
         if tag == b"d":
@@ -331,7 +365,12 @@ class _Reader:
         name = self.value(depth + 1)
         fields = self.value(depth + 1)
         items = self.value(depth + 1)
-        if type(name) is not str or type(fields) is not list or type(items) is not list or len(fields) != len(items):
+        if (
+            type(name) is not str
+            or type(fields) is not list
+            or type(items) is not list
+            or len(fields) != len(items)
+        ):
             raise ValueError("a named tuple of no known form")
         return record_type(name, tuple(fields))(items)
 
@@ -355,5 +394,8 @@ def _with_zone(datetime: Any, name: str, arguments: tuple[Any, ...]) -> Any:
     if offset is None:
         return getattr(datetime, name)(*arguments[:-2])
     delta = datetime.timedelta(seconds=offset)
-    zone = datetime.timezone(delta, arguments[-1]) if delta else datetime.timezone.utc
+    if delta:
+        zone = datetime.timezone(delta, arguments[-1])
+    else:
+        zone = datetime.timezone.utc
     return getattr(datetime, name)(*arguments[:-2], tzinfo=zone)

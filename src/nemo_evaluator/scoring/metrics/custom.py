@@ -28,7 +28,9 @@ class CustomMetric(MetricBase):
 
 def build(settings: CustomMetric, clients: object = None, environment: object = None) -> Metric:
     """The object at ``class_path``: a class with ``measure`` (made with ``config``), or a scorer function."""
-    name, class_path, config = settings.name, settings.class_path, dict(settings.config)
+    name = settings.name
+    class_path = settings.class_path
+    config = dict(settings.config)
     target = load_object(class_path)
     if not inspect.isclass(target):
         if not callable(target):
@@ -37,7 +39,9 @@ def build(settings: CustomMetric, clients: object = None, environment: object = 
     try:
         metric: Any = target(**config)
     except TypeError as error:
-        raise UsageError(f"metric {name!r}: {class_path} does not take this config: {error}") from error
+        raise UsageError(
+            f"metric {name!r}: {class_path} does not take this config: {error}"
+        ) from error
     if callable(getattr(metric, "measure", None)):
         return _Named(name, metric, digest(["custom", class_path, scorer_version(metric), config]))
     if callable(metric):
@@ -52,7 +56,8 @@ class _Named:
     """A user's metric under the name and with the identity that the config gives it."""
 
     def __init__(self, name: str, metric: Any, fingerprint: str) -> None:
-        self.name, self._metric = name, metric
+        self.name = name
+        self._metric = metric
         self.fingerprint = digest([fingerprint, getattr(metric, "fingerprint", "")])
         if hasattr(metric, "aggregate"):
             self.aggregate = metric.aggregate
@@ -65,7 +70,9 @@ class _Named:
             return result
         if isinstance(result, (int, float)):
             return MetricResult(float(result))
-        raise ScorerError(f"metric {self.name!r} returned {result!r}", hint="return MetricResult(reward, details)")
+        raise ScorerError(
+            f"metric {self.name!r} returned {result!r}", hint="return MetricResult(reward, details)"
+        )
 
 
 KIND: Final = Kind(CustomMetric, build)

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
@@ -30,7 +30,11 @@ def majority(grades: Sequence[float]) -> float:
     return fmean(grade for grade, count in counts.items() if count == most)
 
 
-AGGREGATIONS: Final[dict[str, Callable[..., float]]] = {"mean": fmean, "median": median, "majority_vote": majority}
+AGGREGATIONS: Final[dict[str, Callable[..., float]]] = {
+    "mean": fmean,
+    "median": median,
+    "majority_vote": majority,
+}
 
 
 class EnsembleJudgeMetric(RubricMetric):
@@ -38,26 +42,36 @@ class EnsembleJudgeMetric(RubricMetric):
 
     type: Literal["ensemble_judge"] = "ensemble_judge"
     services: list[JudgeName] = Field(min_length=2, description="The judges.")
-    aggregation: Literal["mean", "median", "majority_vote"] = Field("mean", description="How grades are put together.")
+    aggregation: Literal["mean", "median", "majority_vote"] = Field(
+        "mean", description="How grades are put together."
+    )
     allow_self_judge: bool = Field(False, description="Let a model judge its own answers.")
 
 
 class EnsembleJudge:
     """``type: ensemble_judge``: every judge must be heard, or the row is failed."""
 
-    def __init__(self, config: EnsembleJudgeMetric, clients: Mapping[str, Client], environment: object = None) -> None:
-        self.name, self._aggregation = config.name, config.aggregation
+    def __init__(
+        self, config: EnsembleJudgeMetric, clients: Mapping[str, Client], environment: object = None
+    ) -> None:
+        self.name = config.name
+        self._aggregation = config.aggregation
         self._combine = AGGREGATIONS[config.aggregation]
         self._rubric = Rubric.of(config)
-        self._judges = {
-            who: RubricJudge(config, client_of(clients, who), self._rubric, name=who) for who in config.services
-        }
+        judges: dict[str, RubricJudge] = {}
+        for who in config.services:
+            judges[who] = RubricJudge(config, client_of(clients, who), self._rubric, name=who)
+        self._judges = judges
         first, *others = (clients[who] for who in self._judges)
         rubric = self._rubric.describe()
-        self.fingerprint = Judge.of(config, first).fingerprint("ensemble", rubric, *others, by=config.aggregation)
+        self.fingerprint = Judge.of(config, first).fingerprint(
+            "ensemble", rubric, *others, by=config.aggregation
+        )
 
     async def measure(self, sample: MetricInput) -> MetricResult:
-        graded = await asyncio.gather(*(judge.grade(sample, swapped=False) for judge in self._judges.values()))
+        graded = await asyncio.gather(
+            *(judge.grade(sample, swapped=False) for judge in self._judges.values())
+        )
         grades = [score for score, _ in graded]
         score = self._combine(grades)
         judges = {who: details for who, (_, details) in zip(self._judges, graded, strict=True)}
@@ -70,7 +84,10 @@ class EnsembleJudge:
 
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
         """Krippendorff's alpha of the grades, for data on an interval scale."""
-        rows = [[judge["score"] for judge in row["judges"].values()] for row in details if "judges" in row]
+        rows: list[list[Any]] = []
+        for row in details:
+            if "judges" in row:
+                rows.append([judge["score"] for judge in row["judges"].values()])
         alpha = krippendorff_alpha(rows)
         return {} if alpha is None else {"krippendorff_alpha": alpha}
 
@@ -78,7 +95,9 @@ class EnsembleJudge:
 def krippendorff_alpha(units: Sequence[Sequence[float | None]]) -> float | None:
     """Krippendorff's alpha for interval data: 1 is perfect agreement, 0 what chance gives; None when nothing can be
     said: fewer than two grades on every item, or one throughout. ``units`` are the grades of each item."""
-    rated = [[grade for grade in unit if grade is not None] for unit in units]
+    rated: list[list[float]] = []
+    for unit in units:
+        rated.append([grade for grade in unit if grade is not None])
     rated = [unit for unit in rated if len(unit) > 1]
     values = [grade for unit in rated for grade in unit]
     count = len(values)
@@ -93,7 +112,8 @@ def krippendorff_alpha(units: Sequence[Sequence[float | None]]) -> float | None:
 
 def _squares(values: Sequence[float]) -> float:
     """The sum of squared differences over all ordered pairs."""
-    count, total = len(values), sum(values)
+    count = len(values)
+    total = sum(values)
     return 2.0 * (count * sum(value * value for value in values) - total * total)
 
 

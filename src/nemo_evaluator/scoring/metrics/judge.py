@@ -48,10 +48,18 @@ class RubricJudge:
     """``type: judge``: one judge, one rubric."""
 
     def __init__(
-        self, config: RubricMetric, client: Client, rubric: Rubric, *, name: str | None = None, swap_check: bool = False
+        self,
+        config: RubricMetric,
+        client: Client,
+        rubric: Rubric,
+        *,
+        name: str | None = None,
+        swap_check: bool = False,
     ) -> None:
-        self.name, self._judge = name or config.name, Judge.of(config, client)
-        self.rubric, self._swap = rubric, swap_check
+        self.name = name or config.name
+        self._judge = Judge.of(config, client)
+        self.rubric = rubric
+        self._swap = swap_check
         self.fingerprint = self._judge.fingerprint("judge", rubric.describe(), swap=swap_check)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
@@ -70,7 +78,9 @@ class RubricJudge:
     async def grade(self, sample: MetricInput, *, swapped: bool) -> tuple[float, JsonDict]:
         """The grade on the rubric's own scale, and what rows keep of it."""
         messages = self.rubric.messages(sample.seed, sample.response, swapped=swapped)
-        (score, reasoning), facts = await self._judge.ask(messages, self.rubric.read, self.rubric.schema("score"))
+        (score, reasoning), facts = await self._judge.ask(
+            messages, self.rubric.read, self.rubric.schema("score")
+        )
         return score, {"score": score, "reasoning": reasoning, **facts}
 
 
@@ -78,14 +88,26 @@ class EnvironmentJudge:
     """``type: judge`` without a rubric, for a benchmark that brings its own question and reading."""
 
     def __init__(self, config: JudgeMetric, client: Client, environment: JudgedEnvironment) -> None:
-        self.name, self._environment, self._judge = config.name, environment, Judge.of(config, client)
+        self.name = config.name
+        self._environment = environment
+        self._judge = Judge.of(config, client)
         system = config.system_prompt
-        self._system: list[Message] = [{"role": "system", "content": system}] if system else []
+        if system:
+            self._system: list[Message] = [{"role": "system", "content": system}]
+        else:
+            self._system = []
         self._canary: Canary | None = getattr(environment.judge_prompt, "canary", None)
         self._schema: JsonDict | None = getattr(environment.judge_prompt, "schema", None)
         # The hooks themselves are part of the environment's fingerprint, but not the texts that they close over.
-        static = self._canary is not None and not inspect.iscoroutinefunction(environment.judge_prompt)
-        asked = environment.judge_prompt(self._canary.seed, self._canary.right) if static and self._canary else None
+        static = self._canary is not None and not inspect.iscoroutinefunction(
+            environment.judge_prompt
+        )
+        if static and self._canary:
+            asked: list[Message] | None = environment.judge_prompt(
+                self._canary.seed, self._canary.right
+            )
+        else:
+            asked = None
         self.fingerprint = self._judge.fingerprint("environment", {}, system=system, asked=asked)
 
     async def check(self, first: SeedResult) -> JsonDict:
@@ -113,14 +135,21 @@ class EnvironmentJudge:
 
 def _told(hook: Callable[..., Any], sample: MetricInput, *given: Any) -> Any:
     """Call a hook of the benchmark; with what its scorer found, where it wants to know."""
-    more = {"found": sample.found} if "found" in inspect.signature(hook).parameters else {}
+    if "found" in inspect.signature(hook).parameters:
+        more = {"found": sample.found}
+    else:
+        more = {}
     return hook(*given, **more)
 
 
 def build(config: JudgeMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:
     """A judge without a rubric asks what the benchmark wants asked, if it does."""
     client = client_of(clients, config.service)
-    if config.rubric is None and config.rubric_file is None and isinstance(environment, JudgedEnvironment):
+    if (
+        config.rubric is None
+        and config.rubric_file is None
+        and isinstance(environment, JudgedEnvironment)
+    ):
         idle = sorted(config.model_fields_set & {"max_score", "swap_check", "reference_free"})
         if idle:
             raise UsageError(

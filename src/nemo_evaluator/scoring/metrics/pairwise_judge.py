@@ -42,18 +42,25 @@ class PairwiseJudge:
     answers on the rubric's scale, once in either order. A winner that depends on the order is no winner: that is a
     tie."""
 
-    def __init__(self, config: PairwiseJudgeMetric, clients: Mapping[str, Client], environment: object = None) -> None:
-        self.name, self._rubric = config.name, Rubric.of(config)
+    def __init__(
+        self, config: PairwiseJudgeMetric, clients: Mapping[str, Client], environment: object = None
+    ) -> None:
+        self.name = config.name
+        self._rubric = Rubric.of(config)
         self._judge = Judge.of(config, client_of(clients, config.judge_service))
         self._baseline = client_of(clients, config.baseline_service)
         self._answers: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
-        self.fingerprint = self._judge.fingerprint("pairwise", self._rubric.describe(), self._baseline, split="tie")
+        self.fingerprint = self._judge.fingerprint(
+            "pairwise", self._rubric.describe(), self._baseline, split="tie"
+        )
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """Who wins in both orders."""
         other = await self._baseline_answer(sample.seed)
         pairs = [await self.compare(sample, other, swapped=swapped) for swapped in (False, True)]
-        first, second = (1.0 if mine > theirs else 0.5 if mine == theirs else 0.0 for mine, theirs in pairs)
+        first, second = (
+            1.0 if mine > theirs else 0.5 if mine == theirs else 0.0 for mine, theirs in pairs
+        )
         mine, theirs = ([float(pair[side]) for pair in pairs] for side in (0, 1))
         details: JsonDict = {"scores": mine, "baseline_scores": theirs, "baseline_response": other}
         details["consistent"] = first == second
@@ -65,7 +72,9 @@ class PairwiseJudge:
 
         async def against(sample: MetricInput) -> MetricResult:
             right = sample.response == canary.right
-            mine, theirs = await self.compare(sample, canary.wrong if right else canary.right, swapped=False)
+            mine, theirs = await self.compare(
+                sample, canary.wrong if right else canary.right, swapped=False
+            )
             return MetricResult(float(mine > theirs))
 
         return await self._judge.check(canary, against)
@@ -73,7 +82,9 @@ class PairwiseJudge:
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
         """The share of rows on which both orders gave the same winner."""
         same = [row["consistent"] for row in details if "consistent" in row]
-        return {"consistency": sum(same) / len(same)} if same else {}
+        if same:
+            return {"consistency": sum(same) / len(same)}
+        return {}
 
     async def _baseline_answer(self, seed: SeedResult) -> str:
         """One answer of the baseline per problem, whatever the number of repeats."""
@@ -92,12 +103,16 @@ class PairwiseJudge:
             self._answers.pop(key, None)
             if isinstance(error, STOPS):
                 raise
-            raise JudgeError(f"baseline {self._baseline.endpoint.name!r}: {error.message}") from error
+            raise JudgeError(
+                f"baseline {self._baseline.endpoint.name!r}: {error.message}"
+            ) from error
 
     async def _ask_baseline(self, messages: list[Message]) -> str:
         return strip_reasoning((await self._baseline.chat(messages)).content).strip()
 
-    async def compare(self, sample: MetricInput, other: str, *, swapped: bool) -> tuple[float, float]:
+    async def compare(
+        self, sample: MetricInput, other: str, *, swapped: bool
+    ) -> tuple[float, float]:
         """The grades of an answer and of the other one; ``swapped`` shows the other one first."""
         mine = strip_reasoning(sample.response).strip()
         first, second = (other, mine) if swapped else (mine, other)
@@ -107,12 +122,19 @@ class PairwiseJudge:
         parts += [fenced("answer_a", first or "(empty)"), fenced("answer_b", second or "(empty)")]
         ask = (
             f"{self._rubric.text}\n\nTwo answers to one task are given below. Grade each by itself, from "
-            f"{self._rubric.scale}; equal grades mean a tie.\n\n" + "\n\n".join(parts) + f"\n\n{FENCE_NOTE}\n\n"
+            f"{self._rubric.scale}; equal grades mean a tie.\n\n"
+            + "\n\n".join(parts)
+            + f"\n\n{FENCE_NOTE}\n\n"
             "Reply with one JSON object and nothing else: "
             '{"reasoning": "one or two sentences", "score_a": a number, "score_b": a number}'
         )
-        messages = [{"role": "system", "content": self._rubric.system_prompt}, {"role": "user", "content": ask}]
-        (a, b), _ = await self._judge.ask(messages, self._read, self._rubric.schema("score_a", "score_b"))
+        messages = [
+            {"role": "system", "content": self._rubric.system_prompt},
+            {"role": "user", "content": ask},
+        ]
+        (a, b), _ = await self._judge.ask(
+            messages, self._read, self._rubric.schema("score_a", "score_b")
+        )
         return (b, a) if swapped else (a, b)
 
     def _read(self, text: str) -> tuple[float, float]:

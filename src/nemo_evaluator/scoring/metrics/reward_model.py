@@ -30,13 +30,19 @@ class RewardModelMetric(MetricBase):
 
     type: Literal["reward_model"] = "reward_model"
     service: ServiceName = Field(description="The reward model.")
-    mode: Literal["single", "multi_aspect", "pairwise"] = Field("single", description="How the model is asked.")
+    mode: Literal["single", "multi_aspect", "pairwise"] = Field(
+        "single", description="How the model is asked."
+    )
     aspect: str | None = Field(None, description="Aspect to read, with `multi_aspect`.")
-    score_range: tuple[Number, Number] = Field((0.0, 1.0), description="Lowest and highest score of the model.")
+    score_range: tuple[Number, Number] = Field(
+        (0.0, 1.0), description="Lowest and highest score of the model."
+    )
     threshold: Number = Field(0.5, description="Score from which an answer counts as right.")
     timeout: Above0 = Field(120.0, description="Seconds for one score.")
     max_retries: Count = Field(2, description="Tries after the first one.")
-    canaries: bool = Field(True, description="Check first that the model tells a right answer from a wrong one.")
+    canaries: bool = Field(
+        True, description="Check first that the model tells a right answer from a wrong one."
+    )
 
     @model_validator(mode="after")
     def _range(self) -> RewardModelMetric:
@@ -51,12 +57,24 @@ class RewardModel:
     number's place in ``score_range``; ``threshold`` says from which number on an answer counts as right
     (``accuracy``)."""
 
-    def __init__(self, config: RewardModelMetric, clients: Mapping[str, Client], environment: object = None) -> None:
+    def __init__(
+        self, config: RewardModelMetric, clients: Mapping[str, Client], environment: object = None
+    ) -> None:
         client = client_of(clients, config.service)
-        self.name, self._judge = config.name, Judge(client, 0.0, config.timeout, config.max_retries, config.canaries)
-        self._mode, self._aspect = config.mode, config.aspect
-        self._range, self._threshold = config.score_range, config.threshold
-        facts = {"mode": self._mode, "aspect": self._aspect, "range": self._range, "threshold": self._threshold}
+        self.name = config.name
+        self._judge = Judge(
+            client, 0.0, config.timeout, max_retries=config.max_retries, canaries=config.canaries
+        )
+        self._mode = config.mode
+        self._aspect = config.aspect
+        self._range = config.score_range
+        self._threshold = config.threshold
+        facts = {
+            "mode": self._mode,
+            "aspect": self._aspect,
+            "range": self._range,
+            "threshold": self._threshold,
+        }
         self.fingerprint = self._judge.fingerprint("reward_model", {}, **facts)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
@@ -85,7 +103,9 @@ class RewardModel:
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
         """The share of answers that reach the threshold."""
         right = [row["correct"] for row in details if "correct" in row]
-        return {"accuracy": sum(right) / len(right)} if right else {}
+        if right:
+            return {"accuracy": sum(right) / len(right)}
+        return {}
 
     async def _score(self, seed: SeedResult, response: str) -> tuple[float, JsonDict]:
         turns: list[Message] = list(seed.messages or [{"role": "user", "content": seed.prompt}])
@@ -118,12 +138,19 @@ def _numbers(text: str) -> dict[str, float]:
     try:
         reply = judge_reply(text)
     except JudgeError:
-        pairs = [part.replace("=", ":").split(":") for part in text.replace("\n", ",").split(",") if part.strip()]
+        pairs: list[list[str]] = []
+        for part in text.replace("\n", ",").split(","):
+            if part.strip():
+                pairs.append(part.replace("=", ":").split(":"))
         found = {pair[0].strip().lower(): _finite(pair[1]) for pair in pairs if len(pair) == 2}
         if len(found) != len(pairs):
             raise JudgeError("it is more than names with numbers") from None
         return found
-    return {str(k).lower(): float(v) for k, v in reply.items() if isinstance(v, (int, float)) and math.isfinite(v)}
+    mapping: dict[str, float] = {}
+    for k, v in reply.items():
+        if isinstance(v, (int, float)) and math.isfinite(v):
+            mapping[str(k).lower()] = float(v)
+    return mapping
 
 
 def _finite(text: str) -> float:

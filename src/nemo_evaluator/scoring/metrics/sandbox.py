@@ -28,16 +28,24 @@ class SandboxMetric(MetricBase):
 class SandboxCommand:
     """``type: sandbox``. The command finds the answer in the file that ``$NEL_RESPONSE`` names."""
 
-    def __init__(self, config: SandboxMetric, clients: object = None, environment: object = None) -> None:
-        self.name, self._command, self._timeout = config.name, config.command, config.verify_timeout
+    def __init__(
+        self, config: SandboxMetric, clients: object = None, environment: object = None
+    ) -> None:
+        self.name = config.name
+        self._command = config.command
+        self._timeout = config.verify_timeout
         self.fingerprint = digest(["sandbox", self._command, self._timeout])
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         """1 when the command ends with 0, else 0; raises SandboxError when there is no sandbox to run it in."""
         if sample.sandbox is None:
-            raise SandboxError(f"metric {self.name!r} needs a sandbox", hint="give the benchmark a `sandbox:`")
+            raise SandboxError(
+                f"metric {self.name!r} needs a sandbox", hint="give the benchmark a `sandbox:`"
+            )
         about = sample.seed.metadata
-        command = self._command or next((str(about[key]) for key in _OWN_COMMANDS if about.get(key)), None)
+        command = self._command or next(
+            (str(about[key]) for key in _OWN_COMMANDS if about.get(key)), None
+        )
         if command is None:
             raise ScorerError(
                 f"metric {self.name!r} has no command, and the problem brings none",

@@ -21,21 +21,34 @@ from nemo_evaluator.scoring.types import ScorerInput, scorer_version
 class ScorerMetric:
     """``type: scorer``, or a function given by ``class_path``: a scorer's score is the reward."""
 
-    def __init__(self, name: str, scorer: Callable[..., Any], config: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, name: str, scorer: Callable[..., Any], config: Mapping[str, Any] | None = None
+    ) -> None:
         self.name = name
-        self._scorer, self._config = scorer, dict(config or {})
-        bare = scorer.func if isinstance(scorer, partial) else scorer
+        self._scorer = scorer
+        self._config = dict(config or {})
+        if isinstance(scorer, partial):
+            bare = scorer.func
+        else:
+            bare = scorer
         self.fingerprint = digest(["scorer", scorer_version(bare), self._config])
 
     async def measure(self, sample: MetricInput) -> MetricResult:
         seed = sample.seed
-        scored = ScorerInput(sample.response, seed.expected_answer, seed.metadata, self._config, sample.sandbox)
+        scored = ScorerInput(
+            sample.response,
+            seed.expected_answer,
+            seed.metadata,
+            config=self._config,
+            sandbox=sample.sandbox,
+        )
         score = await run_scorer(self._scorer, scored)
         try:
             reward = reward_of(score)
         except (KeyError, TypeError, ValueError):
             raise ScorerError(
-                f"metric {self.name!r} returned {score!r}", hint='return {"correct": ...} or {"reward": ...}'
+                f"metric {self.name!r} returned {score!r}",
+                hint='return {"correct": ...} or {"reward": ...}',
             ) from None
         return MetricResult(reward, {key: value for key, value in score.items() if key != "reward"})
 

@@ -37,7 +37,8 @@ class McpSession:
     """A server for one problem, held by a task of its own: whoever enters the SDK's transports must also leave them."""
 
     def __init__(self, server: McpServer) -> None:
-        self.name, self._server = server.name, server
+        self.name = server.name
+        self._server = server
         # What a program says beside the protocol.
         self._said: IO[str] | None = None
         if server.command is not None:
@@ -54,7 +55,10 @@ class McpSession:
             await asyncio.wait(waits, timeout=_START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
             if not ready.done():
                 late = TimeoutError(f"not within {_START_TIMEOUT:g} s")
-                error = _first(self._task.exception()) if self._task.done() else late
+                if self._task.done():
+                    error = _first(self._task.exception())
+                else:
+                    error = late
                 raise self._failure(error) from error
             self._session = ready.result()
         except BaseException:
@@ -78,13 +82,18 @@ class McpSession:
         tools: list[Tool] = []
         cursor: str | None = None
         while True:
-            asked = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor) if cursor else None)
+            asked = types.ListToolsRequest(
+                params=types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            )
             try:
                 page = await self._request(asked, types.ListToolsResult, _START_TIMEOUT)
             except (MCPError, TimeoutError) as error:
-                raise TransportError(f"MCP server {self.name!r} does not list its tools: {error!r}") from error
+                raise TransportError(
+                    f"MCP server {self.name!r} does not list its tools: {error!r}"
+                ) from error
             for one in page.get("tools") or []:
-                name, about = str(one["name"]), one.get("description") or one.get("title") or one["name"]
+                name = str(one["name"])
+                about = one.get("description") or one.get("title") or one["name"]
                 schema = one.get("inputSchema") or {"type": "object", "properties": {}}
                 tools.append(Tool(name, str(about), schema))
             cursor = page.get("nextCursor")
@@ -93,7 +102,9 @@ class McpSession:
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
         """Call one tool; what it answers in error is told to the model. Raises TransportError."""
-        asked = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
+        asked = types.CallToolRequest(
+            params=types.CallToolRequestParams(name=tool, arguments=arguments)
+        )
         try:
             result = await self._request(asked, types.CallToolResult, timeout)
         except TimeoutError:
@@ -102,7 +113,9 @@ class McpSession:
             return ToolResult(f"Error {error.code}: {error.message}", is_error=True)
         return ToolResult(_text(result), is_error=bool(result.get("isError")))
 
-    async def _request(self, request: types.ClientRequest, result: type[BaseModel], timeout: float) -> JsonDict:
+    async def _request(
+        self, request: types.ClientRequest, result: type[BaseModel], timeout: float
+    ) -> JsonDict:
         assert self._session is not None
         asked = asyncio.ensure_future(self._session.send_request(request, result))
         try:
@@ -110,7 +123,9 @@ class McpSession:
                 await asyncio.wait([asked, self._task], return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
                 raise self._failure(_first(self._task.exception()))
-            answer: JsonDict = asked.result().model_dump(mode="json", by_alias=True, exclude_none=True)
+            answer: JsonDict = asked.result().model_dump(
+                mode="json", by_alias=True, exclude_none=True
+            )
             return answer
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
@@ -124,7 +139,10 @@ class McpSession:
 
     async def _hold(self, ready: asyncio.Future[ClientSession]) -> None:
         me = types.Implementation(name="nemo-evaluator", version=__version__)
-        async with self._streams() as (reading, writing), ClientSession(reading, writing, client_info=me) as session:
+        async with (
+            self._streams() as (reading, writing),
+            ClientSession(reading, writing, client_info=me) as session,
+        ):
             await session.initialize()
             if not ready.done():
                 ready.set_result(session)
@@ -133,15 +151,22 @@ class McpSession:
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[Any]:
         """The way to a program that we start, or to a URL by streamable HTTP."""
-        server, url = self._server, self._server.url or ""
+        server = self._server
+        url = self._server.url or ""
         if server.command is not None:
             env = {key: os.environ[key] for key in _PASSED_ON if key in os.environ} | server.env
             about: JsonDict = {"args": server.args, "env": env, "encoding_error_handler": "replace"}
-            async with stdio_client(StdioServerParameters(command=server.command, **about), errlog=self._said) as pipes:
+            async with stdio_client(
+                StdioServerParameters(command=server.command, **about), errlog=self._said
+            ) as pipes:
                 yield pipes
             return
         # Every call has a bound of its own; a server may be silent until then.
-        ways: JsonDict = {"timeout": httpx2.Timeout(30.0, read=None), "trust_env": False, "proxy": proxy_url(url)}
+        ways: JsonDict = {
+            "timeout": httpx2.Timeout(30.0, read=None),
+            "trust_env": False,
+            "proxy": proxy_url(url),
+        }
         tls = ssl.create_default_context()
         async with (
             httpx2.AsyncClient(headers=server.headers, verify=tls, **ways) as http,
@@ -153,15 +178,24 @@ class McpSession:
         if isinstance(error, ValidationError):
             found = error.errors()[0]
             where = ".".join(map(str, found["loc"]))
-            return TransportError(f"MCP server {self.name!r} does not keep to the protocol: {where}: {found['msg']}")
+            return TransportError(
+                f"MCP server {self.name!r} does not keep to the protocol: {where}: {found['msg']}"
+            )
         if isinstance(error, OSError) and not isinstance(error, TimeoutError):
             return TransportError(f"MCP server {self.name!r} does not start: {error}")
         said = ""
         if self._said is not None:
             self._said.seek(0)
             said = " | ".join(self._said.read()[-_LAST_WORDS:].split("\n")[-6:]).strip(" |")
-        why = f"; it said: {said}" if said else f": {error}" if error is not None else ""
-        return TransportError(f"MCP server {self.name!r} {'ended' if self._said else 'cannot be reached'}{why}")
+        if said:
+            why = f"; it said: {said}"
+        elif error is not None:
+            why = f": {error}"
+        else:
+            why = ""
+        return TransportError(
+            f"MCP server {self.name!r} {'ended' if self._said else 'cannot be reached'}{why}"
+        )
 
 
 def _first(error: BaseException | None) -> BaseException | None:
@@ -185,4 +219,6 @@ def _part(part: Any) -> str:
     resource = part.get("resource")
     if isinstance(resource, dict) and isinstance(resource.get("text"), str):
         return str(resource["text"])
-    return f"[{part.get('type') or 'content'} {part.get('mimeType') or part.get('uri') or ''}]".replace(" ]", "]")
+    return f"[{part.get('type') or 'content'} {part.get('mimeType') or part.get('uri') or ''}]".replace(
+        " ]", "]"
+    )

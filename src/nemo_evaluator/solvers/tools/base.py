@@ -17,7 +17,11 @@ class Tool:
 
     def definition(self, name: str | None = None) -> JsonDict:
         """The tool in the shape of the chat protocol, under another name if given."""
-        function = {"name": name or self.name, "description": self.description, "parameters": self.parameters}
+        function = {
+            "name": name or self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+        }
         return {"type": "function", "function": function}
 
 

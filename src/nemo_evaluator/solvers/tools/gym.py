@@ -21,7 +21,9 @@ from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 _SEED: Final = "/seed_session"
 _ERROR_LIMIT: Final = 4096
 _DISCOVERY_TIMEOUT: Final = 30.0
-_NOT_TOOLS: Final = frozenset({"/seed_session", "/verify", "/run", "/health", "/openapi.json", "/docs", "/redoc"})
+_NOT_TOOLS: Final = frozenset(
+    {"/seed_session", "/verify", "/run", "/health", "/openapi.json", "/docs", "/redoc"}
+)
 _REF: Final = "#/components/schemas/"
 _REFERRED: Final = re.compile(rf'"\$ref":"{_REF}([^"]+)"')
 _PLACE: Final = re.compile(r"\{(\w+)\}")
@@ -44,11 +46,17 @@ def endpoints_of(document: JsonDict) -> list[Endpoint]:
         name = path.strip("/").replace("/", "_")
         description = operation.get("summary") or operation.get("description") or name
         parameters = _body(operation, document)
-        if places := _PLACE.findall(path):
-            required = [*places, *(one for one in parameters.get("required") or [] if one not in places)]
-            properties = {place: {"type": "string"} for place in places} | (parameters.get("properties") or {})
+        places = _PLACE.findall(path)
+        if places:
+            required = [
+                *places,
+                *(one for one in parameters.get("required") or [] if one not in places),
+            ]
+            properties = {place: {"type": "string"} for place in places} | (
+                parameters.get("properties") or {}
+            )
             parameters |= {"type": "object", "properties": properties, "required": required}
-        found.append(Endpoint(name, str(description), parameters, path))
+        found.append(Endpoint(name, str(description), parameters, path=path))
     return found
 
 
@@ -105,8 +113,12 @@ def _reached(start: str, named: dict[str, list[str]]) -> set[str]:
 class GymSession:
     """The tools of the server, for one problem."""
 
-    def __init__(self, name: str, client: GymClient, cookies: aiohttp.CookieJar, endpoints: list[Endpoint]) -> None:
-        self.name, self._client, self._cookies = name, client, cookies
+    def __init__(
+        self, name: str, client: GymClient, cookies: aiohttp.CookieJar, endpoints: list[Endpoint]
+    ) -> None:
+        self.name = name
+        self._client = client
+        self._cookies = cookies
         self._endpoints = {endpoint.name: endpoint for endpoint in endpoints}
         self.close = client.close
 
@@ -118,7 +130,9 @@ class GymSession:
         body = {name: metadata[name] for name in known if name in metadata}
         status, text = await self._post(_SEED, body, _DISCOVERY_TIMEOUT)
         if status >= 400:
-            raise TransportError(f"{self.name}: {_SEED} answered {status}: {text[:300]}", status=status)
+            raise TransportError(
+                f"{self.name}: {_SEED} answered {status}: {text[:300]}", status=status
+            )
 
     async def tools(self) -> list[Tool]:
         return list(self._endpoints.values())
@@ -127,11 +141,17 @@ class GymSession:
         """POST the arguments; an answer of 400 and above is told to the model."""
         path = self._endpoints[tool].path
         places = _PLACE.findall(path)
-        if missing := [place for place in places if place not in arguments]:
-            return ToolResult(f"Required arguments are missing: {', '.join(missing)}.", is_error=True)
+        missing = [place for place in places if place not in arguments]
+        if missing:
+            return ToolResult(
+                f"Required arguments are missing: {', '.join(missing)}.", is_error=True
+            )
         # A client takes these for steps up the path: to another tool, or to one that is none.
-        if bad := [place for place in places if str(arguments[place]) in ("", ".", "..")]:
-            return ToolResult(f"The argument {bad[0]!r} must not be empty, '.' or '..'.", is_error=True)
+        bad = [place for place in places if str(arguments[place]) in ("", ".", "..")]
+        if bad:
+            return ToolResult(
+                f"The argument {bad[0]!r} must not be empty, '.' or '..'.", is_error=True
+            )
         for place in places:
             path = path.replace(f"{{{place}}}", quote(str(arguments[place]), safe=""))
         body = {name: value for name, value in arguments.items() if name not in places}
@@ -145,13 +165,21 @@ class GymSession:
             value: Any = orjson.loads(text)
         except orjson.JSONDecodeError:
             return ToolResult(text)
-        return ToolResult(value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+        return ToolResult(
+            value
+            if isinstance(value, str)
+            else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        )
 
     async def _post(self, path: str, body: JsonDict, timeout: float) -> tuple[int, str]:
         try:
-            status, reply = await self._client.send("POST", path, orjson.dumps(body), self._cookies, timeout)
+            status, reply = await self._client.send(
+                "POST", path, orjson.dumps(body), cookies=self._cookies, timeout=timeout
+            )
         except aiohttp.ClientError as error:
-            raise TransportError(f"tool server {self.name!r} cannot be reached: {error!r}") from error
+            raise TransportError(
+                f"tool server {self.name!r} cannot be reached: {error!r}"
+            ) from error
         return status, reply.decode("utf-8", "replace")
 
 
@@ -159,7 +187,8 @@ class GymTools:
     """One server; cookies are not shared: each problem is a session of its own."""
 
     def __init__(self, name: str, base_url: str) -> None:
-        self.name, self._base = name, base_url
+        self.name = name
+        self._base = base_url
         self._document: JsonDict | None = None
         self._lock = asyncio.Lock()
 
@@ -169,10 +198,14 @@ class GymTools:
         client = GymClient(self._base, keep=False)
         try:
             document = await self._discover(client)
-            session = GymSession(self.name, client, _cookies(task), endpoints_of(document))
+            session = GymSession(
+                self.name, client, _cookies(task), endpoints=endpoints_of(document)
+            )
             operation = as_dict(as_dict(document.get("paths")).get(_SEED)).get("post")
             if operation is not None:
-                await session.seed(_body(operation, document), getattr(task, "row", None) or task.metadata)
+                await session.seed(
+                    _body(operation, document), getattr(task, "row", None) or task.metadata
+                )
         except BaseException:
             await client.close()
             raise
@@ -187,12 +220,16 @@ class GymTools:
             if self._document is None:
                 url = f"{client.base}/openapi.json"
                 try:
-                    status, body = await client.send("GET", "/openapi.json", timeout=_DISCOVERY_TIMEOUT)
+                    status, body = await client.send(
+                        "GET", "/openapi.json", timeout=_DISCOVERY_TIMEOUT
+                    )
                     if status != 200:
                         raise TransportError(f"{url} answered {status}", status=status)
                     self._document = orjson.loads(body)
                 except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
-                    raise TransportError(f"cannot read the tools of {self.name!r} at {url}: {error!r}") from error
+                    raise TransportError(
+                        f"cannot read the tools of {self.name!r} at {url}: {error!r}"
+                    ) from error
             return self._document
 
 

@@ -31,9 +31,17 @@ class McpServer(Model):
     async def open(self, task: SeedResult, sandbox: Sandbox | None) -> ToolSession:
         """Connect and shake hands. Raises TransportError when the server does not come up."""
         # By name: it brings the SDK along, which is an extra.
-        session: ToolSession = await load_object("nemo_evaluator.solvers.tools._mcp_sdk:McpSession")(self).open()
+        session: ToolSession = await load_object(
+            "nemo_evaluator.solvers.tools._mcp_sdk:McpSession"
+        )(self).open()
         return session
 
     def describe(self) -> JsonDict:
         """The server by what starts or names it; environment and headers may hold secrets and are left out."""
-        return {"kind": "mcp", "name": self.name, "command": self.command, "args": self.args, "url": self.url}
+        return {
+            "kind": "mcp",
+            "name": self.name,
+            "command": self.command,
+            "args": self.args,
+            "url": self.url,
+        }

@@ -41,7 +41,11 @@ class Toolbox:
 
     @classmethod
     async def of(
-        cls, sessions: Sequence[ToolSession], wanted: Sequence[Any] | None, timeout: float, max_output_chars: int
+        cls,
+        sessions: Sequence[ToolSession],
+        wanted: Sequence[Any] | None,
+        timeout: float,
+        max_output_chars: int,
     ) -> Self:
         """The tools of all sessions; ``wanted`` (the problem's own definitions) narrows and describes them anew.
 
@@ -55,17 +59,25 @@ class Toolbox:
         if wanted:
             definitions = [_chat_shape(one) for one in wanted]
             names = [one["function"]["name"] for one in definitions]
-            if missing := [name for name in names if name not in routes]:
+            missing = [name for name in names if name not in routes]
+            if missing:
                 offered = f"(offered: {', '.join(routes) or 'none'})"
-                raise SeedError(f"the problem wants tools that no source offers: {', '.join(missing)} {offered}")
+                raise SeedError(
+                    f"the problem wants tools that no source offers: {', '.join(missing)} {offered}"
+                )
             routes = {name: routes[name] for name in names}
         if not routes:
-            raise SeedError("no source offers any tool", hint="check resource_service, mcp_servers and sandbox_tools")
+            raise SeedError(
+                "no source offers any tool",
+                hint="check resource_service, mcp_servers and sandbox_tools",
+            )
         return cls(routes, definitions, timeout, max_output_chars)
 
     async def run(self, calls: Sequence[ToolCallInfo]) -> list[Outcome]:
         """Answer every call, in the order of the calls."""
-        answered = await asyncio.gather(*(self._run(call) for call in calls), return_exceptions=True)
+        answered = await asyncio.gather(
+            *(self._run(call) for call in calls), return_exceptions=True
+        )
         for outcome in answered:
             # Raised only now, when no call of the turn is still running.
             if isinstance(outcome, BaseException):
@@ -77,19 +89,29 @@ class Toolbox:
         session, tool = self.routes.get(call.name, (None, None))
         if session is None or tool is None:
             # A name may be as long as a model's answer; comparing it would take minutes.
-            given = call.name if len(call.name) <= _SHOWN_NAME else f"{call.name[:_SHOWN_NAME]}..."
-            hint = did_you_mean(given, self.routes, also=f"Available tools: {', '.join(self.routes)}.")
+            if len(call.name) <= _SHOWN_NAME:
+                given = call.name
+            else:
+                given = f"{call.name[:_SHOWN_NAME]}..."
+            hint = did_you_mean(
+                given, self.routes, also=f"Available tools: {', '.join(self.routes)}."
+            )
             said = f"There is no tool named {given!r}. {hint[0].upper()}{hint[1:]}"
             result = ToolResult(said, is_error=True)
-        elif set(call.arguments) == {"raw"} and "raw" not in (tool.parameters.get("properties") or {}):
+        elif set(call.arguments) == {"raw"} and "raw" not in (
+            tool.parameters.get("properties") or {}
+        ):
             # Arguments that were no JSON object are kept so.
             said = f"The arguments are not a valid JSON object: {truncate(str(call.arguments['raw']), 500)}"
             result = ToolResult(said, is_error=True)
         else:
             result = await session.call(tool.name, call.arguments, self.timeout)
-        text, source = truncate(result.content, self.limit), session.name if session else ""
+        text = truncate(result.content, self.limit)
+        source = session.name if session else ""
         took = round((time.perf_counter() - started) * 1000, 2)
-        return Outcome(call.id, call.name, source, text, result.is_error, took)
+        return Outcome(
+            call.id, call.name, source, content=text, is_error=result.is_error, latency_ms=took
+        )
 
 
 def truncate(text: str, limit: int) -> str:
@@ -106,7 +128,8 @@ def _free_name(name: str, source: str, taken: Container[str]) -> str:
     plain = _ALLOWED.sub("_", name)[:_NAME_LIMIT] or "tool"
     if plain in taken:
         plain = _ALLOWED.sub("_", f"{source}_{name}")[:_NAME_LIMIT]
-    number, free = 2, plain
+    number = 2
+    free = plain
     while free in taken:
         free = f"{plain[: _NAME_LIMIT - 4]}_{number}"
         number += 1
@@ -117,6 +140,10 @@ def _chat_shape(given: Any) -> JsonDict:
     """A tool definition of a dataset, in the chat protocol or in that of the Responses API."""
     function = as_dict(as_dict(given).get("function")) or as_dict(given)
     if isinstance(function.get("name"), str):
-        kept = {key: function[key] for key in ("name", "description", "parameters", "strict") if key in function}
+        kept = {
+            key: function[key]
+            for key in ("name", "description", "parameters", "strict")
+            if key in function
+        }
         return {"type": "function", "function": kept}
     raise SeedError(f"the problem's tools hold something that is no function: {str(given)[:200]}")

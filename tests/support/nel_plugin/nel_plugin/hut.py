@@ -17,7 +17,9 @@ class HutSettings(SandboxBase):
     """A hut."""
 
     type: Literal["hut"] = "hut"
-    material: Literal["straw", "sticks", "bricks"] = Field("straw", description="What it is made of.")
+    material: Literal["straw", "sticks", "bricks"] = Field(
+        "straw", description="What it is made of."
+    )
 
 
 class Huts:

@@ -19,9 +19,13 @@ class Riddles(EvalEnvironment):
 
     async def seed(self, idx: int) -> SeedResult:
         """One riddle."""
-        return SeedResult(prompt=f"{'hard ' if self._hard else ''}riddle {idx}", expected_answer="quiet")
+        return SeedResult(
+            prompt=f"{'hard ' if self._hard else ''}riddle {idx}", expected_answer="quiet"
+        )
 
-    async def verify(self, response: str, expected: str, sandbox: Any = None, **metadata: Any) -> VerifyResult:
+    async def verify(
+        self, response: str, expected: str, sandbox: Any = None, **metadata: Any
+    ) -> VerifyResult:
         """Right when equal."""
         return VerifyResult(reward=float(response == expected))
 
