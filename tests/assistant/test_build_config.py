@@ -11,15 +11,15 @@ import yaml
 from click.testing import CliRunner
 
 from nemo_evaluator.assistant.build_config import (
-    Answers,
     Question,
+    SetupAnswers,
     ask_answers,
     ask_missing,
     build_config,
     questions,
 )
 from nemo_evaluator.assistant.recipes import recipes
-from nemo_evaluator.assistant.yaml_text import Missing, missing_values, set_value
+from nemo_evaluator.assistant.yaml_text import MissingValue, missing_values, set_value
 from nemo_evaluator.cli.main import nel
 from nemo_evaluator.config import load_config
 from nemo_evaluator.preflight import find_problems
@@ -46,7 +46,7 @@ class Script:
         self.asked.append(question.name)
         return self.answers.get(question.name, default)
 
-    def value(self, missing: Missing) -> str:
+    def value(self, missing: MissingValue) -> str:
         assert missing.hint, missing
         self.asked.append(missing.name)
         return VALUES.get(str(missing.path[-1]), "some-name")
@@ -105,7 +105,7 @@ def test_the_other_bundles_and_every_recipe_load(model_type: str, tmp_path: Path
     fitting = tuple(name for name in names if (name, model_type) != ("agentic", "base"))
     loads(
         ask_missing(
-            Script().value, build_config(Answers(model_type=model_type, benchmarks=fitting))
+            Script().value, build_config(SetupAnswers(model_type=model_type, benchmarks=fitting))
         ),
         tmp_path,
     )
@@ -272,7 +272,7 @@ def test_one_value_changes_and_every_comment_stays(
 
 
 def test_missing_values_are_found_with_their_hints() -> None:
-    assert missing_values(YAML) == [Missing(("b", "d", 0, "e"), "what e is")]
+    assert missing_values(YAML) == [MissingValue(("b", "d", 0, "e"), "what e is")]
 
 
 def test_recipes_are_shown_and_given_as_json() -> None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from nemo_evaluator.assistant.checkpoint import Checkpoint, read_checkpoint
+from nemo_evaluator.assistant.checkpoint import ModelCheckpoint, read_checkpoint
 from nemo_evaluator.assistant.serving import Advice, advise, parallel_sizes
 from nemo_evaluator.cli.main import nel
 from nemo_evaluator.core.errors import UsageError
@@ -242,7 +242,7 @@ QUANTIZED: dict[str, tuple[dict[str, Any], str | None, str | None, str | None, s
 }
 
 
-def read(folder: Path, name: str, **files: Any) -> Checkpoint:
+def read(folder: Path, name: str, **files: Any) -> ModelCheckpoint:
     return read_checkpoint(craft(folder, name, **files))
 
 
@@ -254,7 +254,7 @@ def test_quantization_is_read_from_wherever_it_stands(name: str, tmp_path: Path)
 
 
 def served(
-    checkpoint: Checkpoint, runtime: str = "vllm", gpus: int = 8
+    checkpoint: ModelCheckpoint, runtime: str = "vllm", gpus: int = 8
 ) -> tuple[str, dict[str, str], str]:
     found = advise(checkpoint, gpus).serving[runtime]
     return " ".join(found.args), found.env, " ".join(found.notes)

@@ -1,5 +1,4 @@
 """IFBench: for every kind of instruction, answers that follow it and answers that do not."""
-# ruff: noqa: E501 - a table of cases reads best with a case a line
 
 from __future__ import annotations
 

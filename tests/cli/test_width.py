@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from nemo_evaluator.assistant.build_config import Answers, build_config, questions
+from nemo_evaluator.assistant.build_config import SetupAnswers, build_config, questions
 from nemo_evaluator.assistant.recipes import recipes
 from nemo_evaluator.assistant.yaml_text import missing_values
 from nemo_evaluator.cli.main import nel
@@ -67,7 +67,7 @@ def test_the_doctor_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_questions_of_the_wizard_fit() -> None:
     for deployment in questions()["deployment"].words:
         for export in questions()["export"].words:
-            text = build_config(Answers("slurm", deployment, export, "base", ("code",)))
+            text = build_config(SetupAnswers("slurm", deployment, export, "base", ("code",)))
             assert too_long("\n".join(f"  {one.hint}" for one in missing_values(text))) == []
     for question in questions().values():
         asked = (

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - a table reads better in long lines
 """Broken configs, one line each: where the problem is said to be, and a part of the hint."""
 
 from __future__ import annotations

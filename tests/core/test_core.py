@@ -22,7 +22,7 @@ from nemo_evaluator.core.errors import (
     UsageError,
     boundary,
 )
-from nemo_evaluator.core.failures import POLICY, Cause, Row
+from nemo_evaluator.core.failures import POLICY, Cause, RowOutcome
 from nemo_evaluator.core.files import iter_jsonl, safe_name, write_atomic
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.registry import Registry, did_you_mean, load_object
@@ -90,7 +90,7 @@ def test_equal_values_have_equal_digests_whatever_the_order_of_keys(value: objec
 def test_every_cause_has_a_policy_and_an_error() -> None:
     assert POLICY.keys() == set(Cause)
     assert ERROR_OF_CAUSE.keys() == set(Cause) - {Cause.CANCELLED}
-    assert {cause for cause, policy in POLICY.items() if policy.row is Row.ZERO} == {
+    assert {cause for cause, policy in POLICY.items() if policy.row is RowOutcome.ZERO} == {
         Cause.CONTEXT_EXCEEDED
     }
 

@@ -201,9 +201,10 @@ def test_floors_of_the_policy(write_run: Any, make_rows: Any, tmp_path: Path) ->
     write_run("holes/toy", [None if i % 50 == 0 else reward for i, reward in enumerate(GOOD)])
     write_run("cut/toy", rows=make_rows(GOOD, finish_reason="length"))
     write_run("b/toy", GOOD)
-    status = lambda side, **rule: gate_runs(
-        tmp_path / "a", tmp_path / side, policy(defaults=rule)
-    ).benchmarks[0]
+
+    def status(side, **rule):
+        return gate_runs(tmp_path / "a", tmp_path / side, policy(defaults=rule)).benchmarks[0]
+
     assert status("holes", max_drop=0.1).status is Status.PASS
     assert status("holes", min_coverage=0.99).status is Status.INVALID
     assert status("cut").status is Status.PASS

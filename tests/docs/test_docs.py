@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - commands and patterns in one line
 """Every block of README.md and docs/ is run or checked.
 
 - ``bash``: run, in one folder per page, against a scripted server in the place of the public endpoint;

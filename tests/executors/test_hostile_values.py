@@ -28,7 +28,7 @@ from nemo_evaluator.executors.slurm_jobs.host import Host, look
 from nemo_evaluator.executors.slurm_jobs.plan import plan_job
 from nemo_evaluator.executors.slurm_jobs.submission import files_of
 from nemo_evaluator.models.batch.vendor import checked_id
-from nemo_evaluator.servers.forms import Step, docker_argv, env_file_text, srun_argv
+from nemo_evaluator.servers.forms import JobStep, docker_argv, env_file_text, srun_argv
 from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services.base import is_managed, plan_service
 from nemo_evaluator.services.servers import StepServer, haproxy_config, step_site
@@ -197,7 +197,7 @@ def scripts_of(job: Job, folder: Path) -> list[str]:
     return made
 
 
-def service_scripts(name: str, service: Any, step: Step, folder: Path) -> list[str]:
+def service_scripts(name: str, service: Any, step: JobStep, folder: Path) -> list[str]:
     launch = plan_service(name, service, step_site(service, step))[0]
     server = StepServer(name, launch, folder / "log", folder, srun_argv(launch, step))
     asyncio.run(server._begin())
@@ -319,7 +319,7 @@ def test_what_renders_checks_again(template: str, tmp_path: Path) -> None:
     text = template.format("touch canary")
     launch = Launch(["serve"], 1, image="i", env={text: "1"})
     with pytest.raises(UsageError):
-        srun_argv(launch, Step("pyxis"))
+        srun_argv(launch, JobStep("pyxis"))
     with pytest.raises(UsageError):
         env_file_text({text: "1"})
     with pytest.raises(UsageError):
@@ -346,7 +346,7 @@ def test_an_id_of_a_vendor_names_no_other_address(vendor: str) -> None:
 def test_a_mount_that_would_be_two_is_refused_where_commas_separate() -> None:
     launch = Launch(["serve"], 1, image="i", mounts=["/a:/b:ro,/etc:/etc"])
     with pytest.raises(UsageError):
-        srun_argv(launch, Step("pyxis"))
+        srun_argv(launch, JobStep("pyxis"))
     assert "/a:/b:ro,z" in docker_argv(
         Launch(["serve"], 1, image="i", mounts=["/a:/b:ro,z"]), "c", "e"
     )

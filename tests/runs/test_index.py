@@ -17,7 +17,7 @@ import pytest
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.runs import index, index_apart
-from nemo_evaluator.runs.folder import BenchmarkFolder, Progress, open_run
+from nemo_evaluator.runs.folder import BenchmarkFolder, BenchmarkProgress, open_run
 from nemo_evaluator.runs.index import kept_index, open_index
 from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.store.journal import Journal
@@ -178,7 +178,7 @@ def test_it_follows_the_journal_while_a_run_writes(tmp_path: Path) -> None:
     asyncio.run(go_on())
     assert [row.reward for row in folder.rows()] == [1.0, 0.0, 0.5]
     # A failed row that was done again is counted once.
-    assert folder.progress() == Progress(scored=3, failed=0, mean_reward=0.5)
+    assert folder.progress() == BenchmarkProgress(scored=3, failed=0, mean_reward=0.5)
 
 
 def test_a_cancelled_step_is_no_row(tmp_path: Path) -> None:
@@ -346,4 +346,4 @@ def test_a_large_file_is_read_by_several_processes_with_the_same_outcome(
 def test_a_folder_without_rows_that_cannot_be_written_has_none(tmp_path: Path) -> None:
     task = TaskPaths(tmp_path / "b")
     task.index.mkdir(parents=True)
-    assert BenchmarkFolder(task.root).progress() == Progress(0, 0, None)
+    assert BenchmarkFolder(task.root).progress() == BenchmarkProgress(0, 0, None)

@@ -18,7 +18,7 @@ import pytest
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.runs import index_file, index_seal
 from nemo_evaluator.runs.bundle import load_bundle
-from nemo_evaluator.runs.folder import BenchmarkFolder, Progress, open_run
+from nemo_evaluator.runs.folder import BenchmarkFolder, BenchmarkProgress, open_run
 from nemo_evaluator.runs.index import kept_index
 from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.runs.unfinished import read_checkpoint
@@ -146,10 +146,10 @@ def test_an_index_that_was_changed_is_not_believed(
     tmp_path: Path, attack: Callable[[Path], None]
 ) -> None:
     folder = _folder(tmp_path / "out" / "b", _rows())
-    assert folder.progress() == Progress(20, 0, 0.0)
+    assert folder.progress() == BenchmarkProgress(20, 0, 0.0)
     attack(TaskPaths(folder.path).index)
     began = time.monotonic()
-    assert folder.progress() == Progress(20, 0, 0.0)
+    assert folder.progress() == BenchmarkProgress(20, 0, 0.0)
     assert open_run(tmp_path / "out").count(min_reward=1) == 0
     assert [row.reward for row in folder.rows(RowFilter(max_reward=0))] == [0.0] * 20
     assert time.monotonic() - began < 30
@@ -235,7 +235,7 @@ def test_the_index_of_an_edited_journal_is_built_anew(tmp_path: Path) -> None:
         file.write(task.journal.read_text().replace('"reward":1.0', '"reward":0.0'))
     os.utime(task.journal, ns=(there.st_atime_ns, there.st_mtime_ns))
     # The checksum of the record does not fit any more: there is no row.
-    assert folder.progress() == Progress(0, 0, None)
+    assert folder.progress() == BenchmarkProgress(0, 0, None)
 
 
 def test_the_key_is_private_and_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

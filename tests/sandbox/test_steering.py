@@ -16,8 +16,8 @@ from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox._carried import clean_archive
 from nemo_evaluator.sandbox.manager import SandboxManager
 from nemo_evaluator.sandbox.snapshot import (
-    Entry,
     Snapshot,
+    SnapshotEntry,
     changes_between,
     read_archive,
     take_snapshot,
@@ -170,7 +170,9 @@ async def test_many_small_files_are_read_in_bounded_time(manager: SandboxManager
 
 def plain(*paths: str) -> Snapshot:
     """A snapshot of files, all of them programs."""
-    return {path: Entry("file", executable=True, special_bits=0, content=path) for path in paths}
+    return {
+        path: SnapshotEntry("file", executable=True, special_bits=0, content=path) for path in paths
+    }
 
 
 def steering(
@@ -277,7 +279,9 @@ def test_of_some_files_only_sections_steer(
 ) -> None:
     snapshots = []
     for text in (before, after):
-        entry = Entry("file", executable=False, special_bits=0, content=text, text=text.encode())
+        entry = SnapshotEntry(
+            "file", executable=False, special_bits=0, content=text, text=text.encode()
+        )
         snapshots.append({name: entry})
     earlier, later = snapshots
     assert bool(steering_changes(earlier, later, changes_between(earlier, later))) is steers

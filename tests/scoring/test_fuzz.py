@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """No answer of any kind makes a built-in scorer raise; what cannot be used is a scored zero."""
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from plain_sandbox import PlainSandbox
 
 from nemo_evaluator.core.errors import ScorerError, TamperError
-from nemo_evaluator.core.failures import POLICY, Cause, Redo, Row
+from nemo_evaluator.core.failures import POLICY, Cause, Redo, RowOutcome
 from nemo_evaluator.scoring import ScorerInput, code_sandbox_async, extract_code
 from nemo_evaluator.scoring.code import Measure, judge_program
 from nemo_evaluator.scoring.judging import values
@@ -209,7 +209,7 @@ async def test_what_cannot_be_judged_is_not_scored() -> None:
         await judge_program(own, Measure("assert (", "f"), PlainSandbox())
     with pytest.raises(ScorerError, match="no assertion"):
         await judge_program(own, Measure("f()", "f"), PlainSandbox())
-    assert POLICY[Cause.TAMPER].row is Row.FAILED
+    assert POLICY[Cause.TAMPER].row is RowOutcome.FAILED
     assert POLICY[Cause.TAMPER].redo is Redo.VERIFY
 
 

@@ -18,16 +18,16 @@ import sys
 program = sys.modules["nel_judge.program"]
 values = sys.modules["nel_judge.values"]
 def refer_by(number, name, wanted):
-    original = program.Host._refer
+    original = program.ProgramObjects._refer
     def refer(self, value):
         if value is wanted:
             return values.Reference(number, True, name)
         return original(self, value)
-    program.Host._refer = refer
+    program.ProgramObjects._refer = refer
 def send_instead(body):
     def tell(self, key, kind, content):
         values.send(self._replies, body(key))
-    program.Host._tell = tell
+    program.ProgramObjects._tell = tell
 """
 
 # A function of the program under the name of something in the judge; the other one returns what it should be given.

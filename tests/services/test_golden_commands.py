@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.servers.forms import env_file_text
-from nemo_evaluator.services import Launch, Site, Step, docker_argv, plan_service, srun_argv
+from nemo_evaluator.services import JobStep, Launch, Site, docker_argv, plan_service, srun_argv
 
 GOLDEN = Path(__file__).with_name("golden_commands.yaml")
 ENGINE = {
@@ -147,9 +147,9 @@ def _command(form: str, plan: Launch) -> dict[str, Any]:
     if form == "docker":
         argv = docker_argv(plan, "nel-m", "ENV_FILE")
     elif form == "slurm":
-        argv = srun_argv(plan, Step(het_group=1))
+        argv = srun_argv(plan, JobStep(het_group=1))
     elif form == "pyxis" and plan.image:
-        argv = srun_argv(plan, Step("pyxis", ["/shared:/shared"], mount_home=False))
+        argv = srun_argv(plan, JobStep("pyxis", ["/shared:/shared"], mount_home=False))
     secret = plan.api_key.reveal() if plan.api_key else "no key"
     assert not any(secret in word or "hf-secret" in word for word in argv), (
         "a secret is in the arguments"
@@ -202,7 +202,7 @@ def test_gpus_must_suffice_for_the_parallel_sizes(settings: dict[str, Any], said
 
 def test_an_image_in_apptainer() -> None:
     plan = plan_service("m", service("vllm"), Site("slurm", True))[0]
-    argv = srun_argv(plan, Step("apptainer"))
+    argv = srun_argv(plan, JobStep("apptainer"))
     assert argv[argv.index("apptainer") :][:3] == ["apptainer", "exec", "--nv"]
     assert "docker://vllm/vllm-openai:latest" in argv
 

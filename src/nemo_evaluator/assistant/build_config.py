@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nemo_evaluator.assistant.recipes import read_data, recipes, render
-from nemo_evaluator.assistant.yaml_text import Missing, missing_values, set_value
+from nemo_evaluator.assistant.yaml_text import MissingValue, missing_values, set_value
 from nemo_evaluator.config.overrides import parse_override
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
@@ -43,7 +43,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class SetupAnswers:
     """The answers to the five questions."""
 
     execution: str = "local"
@@ -69,7 +69,7 @@ def questions() -> dict[str, Question]:
     return {name: Question(name, **row) for name, row in read_data("questions.yaml").items()}
 
 
-def read_answers(given: Mapping[str, str | Iterable[str]]) -> Answers:
+def read_answers(given: Mapping[str, str | Iterable[str]]) -> SetupAnswers:
     """Answers from the words of flags; unknown ones are an error that names what may be given."""
     checked: dict[str, Any] = {}
     for name, value in given.items():
@@ -82,21 +82,23 @@ def read_answers(given: Mapping[str, str | Iterable[str]]) -> Answers:
                 for word in text.replace(",", " ").split():
                     words.append(word)
             checked[name] = tuple(dict.fromkeys(map(question.check, words)))
-    return Answers(**checked)
+    return SetupAnswers(**checked)
 
 
-def ask_answers(choose: Callable[[Question, str], str], given: Mapping[str, Any]) -> Answers:
+def ask_answers(choose: Callable[[Question, str], str], given: Mapping[str, Any]) -> SetupAnswers:
     """The five answers: those that flags gave, and the others asked for, each with its default."""
     answers = dict(given)
     for name, question in questions().items():
         if not given.get(name):
-            default = asdict(Answers())[name]
+            default = asdict(SetupAnswers())[name]
             word = choose(question, default[0] if question.many else default)
             answers[name] = [word] if question.many else word
     return read_answers(answers)
 
 
-def build_config(answers: Answers, settings: Iterable[str] = (), model: str | None = None) -> str:
+def build_config(
+    answers: SetupAnswers, settings: Iterable[str] = (), model: str | None = None
+) -> str:
     """The text of the config. ``settings`` are ``KEY=VALUE`` as ``--set`` takes them; what is missing stays ``???``."""
     entries = dict.fromkeys(
         entry for bundle in answers.benchmarks for entry in _entries(bundle, answers.model_type)
@@ -118,7 +120,7 @@ def build_config(answers: Answers, settings: Iterable[str] = (), model: str | No
     return text + "\n"
 
 
-def ask_missing(value: Callable[[Missing], str], text: str) -> str:
+def ask_missing(value: Callable[[MissingValue], str], text: str) -> str:
     """The text with every missing value asked for. A key is given by the name of its variable."""
     for missing in missing_values(text):
         path, answer = parse_override(f"{missing.name}={value(missing)}")
@@ -133,7 +135,7 @@ def ask_missing(value: Callable[[Missing], str], text: str) -> str:
     return text
 
 
-def write_config(text: str, answers: Answers, output: str | None) -> Path:
+def write_config(text: str, answers: SetupAnswers, output: str | None) -> Path:
     """Write the config to a file, or into a folder under a name of its own. What is there is never overwritten."""
     path = output_path(answers, output)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +144,7 @@ def write_config(text: str, answers: Answers, output: str | None) -> Path:
     return path
 
 
-def output_path(answers: Answers, output: str | None) -> Path:
+def output_path(answers: SetupAnswers, output: str | None) -> Path:
     """Where a config goes: a number is added to the name while it is taken."""
     given = Path(output or ".").expanduser()
     first = given if given.suffix in _ENDINGS else given / answers.file_name
@@ -183,7 +185,7 @@ def _entries(bundle: str, model_type: str) -> list[str]:
     return [recipes()[name].config if name in recipes() else name for name in names]
 
 
-def _model(answers: Answers, model: str | None) -> list[tuple[list[str], Any]]:
+def _model(answers: SetupAnswers, model: str | None) -> list[tuple[list[str], Any]]:
     """What ``--model`` sets: an endpoint and its key for PROVIDER/MODEL, or the model that is served."""
     if model is None:
         return []

@@ -41,7 +41,7 @@ _ROUNDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class CanaryProblem:
     """Why a canary failed: in which benchmark, what was found, what to do."""
 
     benchmark: str
@@ -55,7 +55,7 @@ class CanaryReport:
 
     folder: str
     exit_code: int = EXIT_OK
-    causes: list[Cause] = field(default_factory=list)
+    causes: list[CanaryProblem] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     advice: list[str] = field(default_factory=list)
     # What the whole run needs to be set to, as overrides: the concurrency at which nothing had to be retried.
@@ -157,7 +157,7 @@ def _report(folder: Path, code: int, loaded: LoadedConfig) -> tuple[CanaryReport
         )
         return report, []
     checks = check_path(folder, _LIMITS)
-    causes: list[Cause] = []
+    causes: list[CanaryProblem] = []
     for check in checks:
         for cause in _causes(check):
             causes.append(cause)
@@ -172,7 +172,9 @@ def _report(folder: Path, code: int, loaded: LoadedConfig) -> tuple[CanaryReport
     report.remarks += _log_lines(folder)
     report.exit_code = EXIT_INVALID if report.causes or code else EXIT_OK
     if code and not report.causes:
-        report.causes.append(Cause("the run", f"ended with exit code {code}", f"see {folder}"))
+        report.causes.append(
+            CanaryProblem("the run", f"ended with exit code {code}", f"see {folder}")
+        )
     paces = (_pace(load_bundle(Path(check.path)), loaded) for check in checks if check.rows)
     return report, [one for one in paces if one is not None]
 
@@ -219,7 +221,7 @@ def _overrides(loaded: LoadedConfig) -> Iterator[str]:
         yield "cluster.shards=null"
 
 
-def _causes(check: RunCheck) -> Iterator[Cause]:
+def _causes(check: RunCheck) -> Iterator[CanaryProblem]:
     # The causes of failed rows are notes of the check: they say more than the share of failed rows.
     failed = [one for one in check.findings if one.check == "failures"]
     fixes: dict[str, str] = read_data("fixes.yaml")
@@ -240,7 +242,7 @@ def _causes(check: RunCheck) -> Iterator[Cause]:
         fix = next(
             (fixes[word] for word in asked if word in fixes), "see the rows: nel show RUN --failed"
         )
-        yield Cause(check.benchmark, "; ".join(words), fix)
+        yield CanaryProblem(check.benchmark, "; ".join(words), fix)
 
 
 def _log_lines(folder: Path) -> Iterator[str]:

@@ -142,7 +142,7 @@ def _scheme(weights: JsonDict, activations: JsonDict) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class ModelCheckpoint:
     """What the files say. None: they do not."""
 
     path: str
@@ -190,7 +190,7 @@ def find_checkpoint(text: str) -> Path:
     return Path(found).parent
 
 
-def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
+def read_checkpoint(folder: Path, name: str | None = None) -> ModelCheckpoint:
     """Everything that the files tell. Raises UsageError when there is no usable config.json."""
     config = _config(folder)
     text = next(
@@ -220,7 +220,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
         )
     if context is None:
         warnings.append("config.json does not say how long the context is")
-    return Checkpoint(
+    return ModelCheckpoint(
         path=str(folder),
         name=name,
         model_type=str(config.get("model_type") or ""),

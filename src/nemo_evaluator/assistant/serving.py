@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from nemo_evaluator.assistant.checkpoint import Checkpoint
+from nemo_evaluator.assistant.checkpoint import ModelCheckpoint
 from nemo_evaluator.assistant.recipes import read_data, recipes
 from nemo_evaluator.assistant.yaml_text import MISSING, set_value
 from nemo_evaluator.core.errors import UsageError
@@ -54,7 +54,7 @@ class Serving:
 class Advice:
     """What was found out about a checkpoint, and what follows."""
 
-    checkpoint: Checkpoint
+    checkpoint: ModelCheckpoint
     sizes: Sizes
     serving: dict[str, Serving]
     thinking: str | None
@@ -62,7 +62,7 @@ class Advice:
     left_out: dict[str, str]
 
 
-def advise(checkpoint: Checkpoint, gpus: int = 1, gpu_memory: float = 80.0) -> Advice:
+def advise(checkpoint: ModelCheckpoint, gpus: int = 1, gpu_memory: float = 80.0) -> Advice:
     """Everything at once."""
     sizes = parallel_sizes(checkpoint, gpus, gpu_memory)
     named = " ".join((checkpoint.name, checkpoint.model_type, *checkpoint.architectures)).lower()
@@ -85,7 +85,7 @@ def advise(checkpoint: Checkpoint, gpus: int = 1, gpu_memory: float = 80.0) -> A
     )
 
 
-def parallel_sizes(checkpoint: Checkpoint, gpus: int, gpu_memory: float) -> Sizes:
+def parallel_sizes(checkpoint: ModelCheckpoint, gpus: int, gpu_memory: float) -> Sizes:
     """The smallest tensor parallel size that fits, inside a node; the other GPUs hold copies of the model."""
     possible = [size for size in _powers(min(gpus, _GPUS_OF_A_NODE)) if _divides(checkpoint, size)]
     if checkpoint.weight_bytes is None:
@@ -187,14 +187,14 @@ def _powers(most: int) -> list[int]:
     return [2**power for power in range(most.bit_length())]
 
 
-def _divides(checkpoint: Checkpoint, size: int) -> bool:
+def _divides(checkpoint: ModelCheckpoint, size: int) -> bool:
     """Whether heads, and blocks of quantized weights, can be split so."""
     block = checkpoint.quantization.block
     whole = not (block and checkpoint.intermediate) or checkpoint.intermediate % (size * block) == 0
     return size == 1 or (whole and (checkpoint.heads is None or checkpoint.heads % size == 0))
 
 
-def _facts(checkpoint: Checkpoint, gpus: int) -> set[str]:
+def _facts(checkpoint: ModelCheckpoint, gpus: int) -> set[str]:
     facts = {
         "context": checkpoint.context is not None,
         "custom_code": checkpoint.custom_code,
@@ -207,7 +207,7 @@ def _facts(checkpoint: Checkpoint, gpus: int) -> set[str]:
 
 
 def _serving(
-    runtime: str, checkpoint: Checkpoint, family: dict[str, Any], facts: set[str]
+    runtime: str, checkpoint: ModelCheckpoint, family: dict[str, Any], facts: set[str]
 ) -> Serving:
     # A template that shows no reasoning or tools has none to parse; without one the family is all that is known.
     shown = {"reasoning": checkpoint.thinks, "tools": checkpoint.tools}
@@ -230,7 +230,7 @@ def _serving(
     return found
 
 
-def _benchmarks(checkpoint: Checkpoint) -> list[str]:
+def _benchmarks(checkpoint: ModelCheckpoint) -> list[str]:
     """For quantized weights those that show damage best; else the usual few."""
     vision = ["mmmu_pro"] if checkpoint.vision else []
     if checkpoint.chat_template is False and "instruct" not in checkpoint.name.lower():

@@ -16,7 +16,7 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingValue:
     """A value that the user has to give: where it stands, and what the comment beside it says."""
 
     path: tuple[Key, ...]
@@ -28,14 +28,14 @@ class Missing:
         return ".".join(map(str, self.path))
 
 
-def missing_values(text: str) -> list[Missing]:
+def missing_values(text: str) -> list[MissingValue]:
     """Every ``???`` of a file, in order."""
     lines = text.splitlines()
     found = []
     for path, node in _leaves(yaml.compose(text, _LOADER), ()):
         if node.value == MISSING:
             line = lines[node.start_mark.line][node.end_mark.column :]
-            found.append(Missing(path, line.partition("#")[2].strip()))
+            found.append(MissingValue(path, line.partition("#")[2].strip()))
     return found
 
 

@@ -19,7 +19,7 @@ from nemo_evaluator.assistant.build_config import (
     write_config,
 )
 from nemo_evaluator.assistant.install import install_skills
-from nemo_evaluator.assistant.yaml_text import Missing, missing_values
+from nemo_evaluator.assistant.yaml_text import MissingValue, missing_values
 from nemo_evaluator.cli._options import option
 from nemo_evaluator.core.errors import UsageError
 
@@ -126,7 +126,7 @@ def _choose(question: Question, default: str) -> str:
     return found
 
 
-def _value(missing: Missing) -> str:
+def _value(missing: MissingValue) -> str:
     def checked(text: str) -> str:
         if not text.strip():
             raise click.BadParameter("a value is needed; Ctrl-C leaves without writing anything")

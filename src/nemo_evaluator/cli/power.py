@@ -17,9 +17,9 @@ from nemo_evaluator.decisions.power.label_plan import (
     problems_of,
 )
 from nemo_evaluator.decisions.power.plan import (
+    AnswerPrice,
     PowerPlan,
-    Price,
-    Question,
+    PowerQuestion,
     plan_from_runs,
     plan_from_score,
 )
@@ -77,7 +77,7 @@ def power(
 ) -> None:
     """Plan a comparison from a finished RUN, from two runs, or from --score alone."""
     told = {name: flags[name] for name in ("confidence", "correlation", "benchmarks")}
-    question = Question(
+    question = PowerQuestion(
         drop=drop, power=flags["chance"], repeats=tuple(sorted(set(flags["repeats"]))), **told
     )
     _refuse_idle(context, run, candidate)
@@ -92,7 +92,7 @@ def power(
             plan_from_score(
                 flags["score"],
                 question,
-                Price(usd=flags["usd_per_answer"]),
+                AnswerPrice(usd=flags["usd_per_answer"]),
                 problems=flags["problems"],
             )
         ]
@@ -112,7 +112,7 @@ def power(
 
 
 def _labels(
-    plan: PowerPlan, run: Path | None, question: Question, flags: dict[str, Any]
+    plan: PowerPlan, run: Path | None, question: PowerQuestion, flags: dict[str, Any]
 ) -> LabelPlan:
     budget = flags["budget_usd"]
     paid = [line.usd / line.answers for line in plan.lines if line.usd and line.answers]

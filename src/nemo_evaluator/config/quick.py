@@ -16,7 +16,7 @@ _FILE: Final = Path(__file__).parent / "data" / "providers.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class ModelProvider:
     """Where a provider answers; ``key`` is the variable that usually holds its key, None where it asks for none."""
 
     url: str
@@ -25,15 +25,15 @@ class Provider:
 
 
 @cache
-def providers() -> dict[str, Provider]:
+def providers() -> dict[str, ModelProvider]:
     """Every provider that has a short form."""
-    mapping: dict[str, Provider] = {}
+    mapping: dict[str, ModelProvider] = {}
     for name, row in yaml.safe_load(_FILE.read_text(encoding="utf-8")).items():
-        mapping[name] = Provider(**row)
+        mapping[name] = ModelProvider(**row)
     return mapping
 
 
-def find_provider(text: str) -> tuple[Provider, str]:
+def find_provider(text: str) -> tuple[ModelProvider, str]:
     """The provider and the model that ``PROVIDER/MODEL`` names. Raises UsageError for one that is not known."""
     name, _, model = text.partition("/")
     provider = providers().get(name)

@@ -42,7 +42,7 @@ class Redo(StrEnum):
     ALL = "all"
 
 
-class Row(StrEnum):
+class RowOutcome(StrEnum):
     """What the row of a step says when it ended with a cause."""
 
     FAILED = "failed"
@@ -57,26 +57,28 @@ class Policy:
 
     retry: bool
     redo: Redo
-    row: Row
+    row: RowOutcome
     stop: Stop = Stop.NEVER
 
 
 POLICY: Final[dict[Cause, Policy]] = {
-    Cause.TRANSPORT: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED, stop=Stop.IF_FIRST),
-    Cause.OUTAGE: Policy(retry=False, redo=Redo.ALL, row=Row.ABSENT, stop=Stop.AT_ONCE),
-    Cause.RATE_LIMIT: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED),
-    Cause.AUTH: Policy(retry=False, redo=Redo.ALL, row=Row.ABSENT, stop=Stop.AT_ONCE),
-    Cause.NOT_FOUND: Policy(retry=False, redo=Redo.ALL, row=Row.ABSENT, stop=Stop.AT_ONCE),
-    Cause.REQUEST_REJECTED: Policy(retry=False, redo=Redo.ALL, row=Row.FAILED, stop=Stop.IF_FIRST),
-    Cause.CONTEXT_EXCEEDED: Policy(retry=False, redo=Redo.NOTHING, row=Row.ZERO),
-    Cause.BUDGET: Policy(retry=False, redo=Redo.NOTHING, row=Row.VERIFIED),
-    Cause.SOLVER: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED),
-    Cause.SANDBOX: Policy(retry=True, redo=Redo.ALL, row=Row.FAILED),
-    Cause.JUDGE: Policy(retry=True, redo=Redo.VERIFY, row=Row.FAILED),
-    Cause.SCORER: Policy(retry=False, redo=Redo.VERIFY, row=Row.FAILED),
-    Cause.TAMPER: Policy(retry=False, redo=Redo.VERIFY, row=Row.FAILED),
-    Cause.SEED: Policy(retry=False, redo=Redo.ALL, row=Row.FAILED),
-    Cause.CANCELLED: Policy(retry=False, redo=Redo.ALL, row=Row.ABSENT),
+    Cause.TRANSPORT: Policy(retry=True, redo=Redo.ALL, row=RowOutcome.FAILED, stop=Stop.IF_FIRST),
+    Cause.OUTAGE: Policy(retry=False, redo=Redo.ALL, row=RowOutcome.ABSENT, stop=Stop.AT_ONCE),
+    Cause.RATE_LIMIT: Policy(retry=True, redo=Redo.ALL, row=RowOutcome.FAILED),
+    Cause.AUTH: Policy(retry=False, redo=Redo.ALL, row=RowOutcome.ABSENT, stop=Stop.AT_ONCE),
+    Cause.NOT_FOUND: Policy(retry=False, redo=Redo.ALL, row=RowOutcome.ABSENT, stop=Stop.AT_ONCE),
+    Cause.REQUEST_REJECTED: Policy(
+        retry=False, redo=Redo.ALL, row=RowOutcome.FAILED, stop=Stop.IF_FIRST
+    ),
+    Cause.CONTEXT_EXCEEDED: Policy(retry=False, redo=Redo.NOTHING, row=RowOutcome.ZERO),
+    Cause.BUDGET: Policy(retry=False, redo=Redo.NOTHING, row=RowOutcome.VERIFIED),
+    Cause.SOLVER: Policy(retry=True, redo=Redo.ALL, row=RowOutcome.FAILED),
+    Cause.SANDBOX: Policy(retry=True, redo=Redo.ALL, row=RowOutcome.FAILED),
+    Cause.JUDGE: Policy(retry=True, redo=Redo.VERIFY, row=RowOutcome.FAILED),
+    Cause.SCORER: Policy(retry=False, redo=Redo.VERIFY, row=RowOutcome.FAILED),
+    Cause.TAMPER: Policy(retry=False, redo=Redo.VERIFY, row=RowOutcome.FAILED),
+    Cause.SEED: Policy(retry=False, redo=Redo.ALL, row=RowOutcome.FAILED),
+    Cause.CANCELLED: Policy(retry=False, redo=Redo.ALL, row=RowOutcome.ABSENT),
 }
 
 

@@ -11,7 +11,7 @@ from nemo_evaluator.core.types import JsonDict, SolveResult
 PartialAnswer: TypeAlias = Callable[[str], SolveResult | None]
 
 
-class Listener(Protocol):
+class TurnListener(Protocol):
     """Whoever runs the agent."""
 
     partial: PartialAnswer | None
@@ -26,13 +26,13 @@ at_work: ContextVar[Any] = ContextVar("at_work", default=None)
 
 def record_turn(turn: JsonDict) -> None:
     """Hand a finished turn to whoever keeps the run's journal; without one, nothing happens."""
-    listener: Listener | None = at_work.get()
+    listener: TurnListener | None = at_work.get()
     if listener is not None:
         listener.record(turn)
 
 
 def offer_answer(partial: PartialAnswer) -> None:
     """Say how to make an answer out of what is there, should the solver be ended from outside."""
-    listener: Listener | None = at_work.get()
+    listener: TurnListener | None = at_work.get()
     if listener is not None:
         listener.partial = partial

@@ -192,7 +192,7 @@ class Failed:
 Outcome: TypeAlias = Scored | Failed
 
 
-class Document(Mapping[str, Any]):
+class ReportMapping(Mapping[str, Any]):
     """A report with attributes; as a mapping it is what ``to_dict`` gives."""
 
     __slots__ = ()

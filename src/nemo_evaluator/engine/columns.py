@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nemo_evaluator.core.failures import POLICY, Cause, Row
+from nemo_evaluator.core.failures import POLICY, Cause, RowOutcome
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.engine.plan import Plan
@@ -273,7 +273,7 @@ def write_views(
                 outcome = journal.read_at(outcome_at)
                 if (
                     outcome["status"] == "failed"
-                    and POLICY[Cause(outcome["failure"]["cause"])].row is Row.ABSENT
+                    and POLICY[Cause(outcome["failure"]["cause"])].row is RowOutcome.ABSENT
                 ):
                     continue
                 rows += 1

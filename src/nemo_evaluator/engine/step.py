@@ -17,7 +17,7 @@ from nemo_evaluator.core.errors import (
     TransportError,
     boundary,
 )
-from nemo_evaluator.core.failures import POLICY, Cause, Failure, Row, Stop
+from nemo_evaluator.core.failures import POLICY, Cause, Failure, RowOutcome, Stop
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.storage import out_of_files, storage_error
@@ -341,7 +341,7 @@ class StepRunner:
         if policy.stop is Stop.AT_ONCE:
             self._ctx.halt.set(HaltKind.ERROR, error.message, error=error)
             return
-        if policy.row is Row.ZERO:
+        if policy.row is RowOutcome.ZERO:
             verdict = VerifyResult(0.0, None, {"method": "not_asked", "error": error.message})
             self._record(work, Scored(verdict, error.cause))
         else:

@@ -193,8 +193,8 @@ class SlurmCluster(ClusterBase):
         for benchmark in benchmarks:
             if start + benchmark.timeout > limit:
                 results.append(
-                    f"benchmark {benchmark.key}: start-up ({start:.0f} s) and one step ({benchmark.timeout:.0f} s) together "
-                    f"exceed the walltime {self.walltime}"
+                    f"benchmark {benchmark.key}: start-up ({start:.0f} s) and one step "
+                    f"({benchmark.timeout:.0f} s) together exceed the walltime {self.walltime}"
                 )
         return results
 

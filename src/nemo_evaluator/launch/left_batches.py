@@ -9,7 +9,7 @@ from nemo_evaluator.config import SNAPSHOT, load_config
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.launch.status import RunStatus
+from nemo_evaluator.launch.status import RunOverview
 from nemo_evaluator.models.batch.ledger import NAME, Wave, read_waves
 from nemo_evaluator.models.batch.transport import vendor_of
 from nemo_evaluator.models.endpoint import Endpoint, endpoint_of
@@ -19,12 +19,12 @@ from nemo_evaluator.store.run_registry import RunMeta
 _LONGEST: Final = 15.0
 
 
-def ask_vendors(run: RunMeta, status: RunStatus) -> RunStatus:
+def ask_vendors(run: RunMeta, status: RunOverview) -> RunOverview:
     """The status of a run that is no longer at work, with what vendors say of its batches that nobody has collected."""
     return asyncio.run(_with_answers(run, status))
 
 
-async def _with_answers(run: RunMeta, status: RunStatus) -> RunStatus:
+async def _with_answers(run: RunMeta, status: RunOverview) -> RunOverview:
     endpoints: dict[str, Endpoint] = {}
     told = []
     for one in status.benchmarks:

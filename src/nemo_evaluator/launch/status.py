@@ -40,7 +40,7 @@ class BenchmarkStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class RunStatus:
+class RunOverview:
     """Everything that is known of a run."""
 
     run_id: str
@@ -56,7 +56,7 @@ class RunStatus:
     failed: JsonDict
 
 
-def read_status(run: RunMeta) -> RunStatus:
+def read_status(run: RunMeta) -> RunOverview:
     """The status of a run, while it runs and after."""
     life = status_of(run)
     root = Path(run.output_dir)
@@ -82,7 +82,7 @@ def read_status(run: RunMeta) -> RunStatus:
         found = _read_part(part, checkpoint, map(str, planned), running=life.alive)
         benchmarks += [replace(one, name=prefix + one.name) for one in found]
     facts = life.state, life.alive, life.where, life.facts.get("pid"), life.facts.get("exit_code")
-    return RunStatus(
+    return RunOverview(
         run.run_id, run.executor, *facts, run.started_at, run.output_dir, benchmarks, failed
     )
 
@@ -103,7 +103,7 @@ def _read_part(
             yield BenchmarkStatus(name, "not started")
 
 
-def describe(status: RunStatus) -> str:
+def describe(status: RunOverview) -> str:
     """The status for people, with what to do when the run did not come to its end."""
     where = f" ({status.where})" if status.where else ""
     lines = [

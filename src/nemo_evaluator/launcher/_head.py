@@ -8,7 +8,14 @@ from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.slurm import seconds_of
 from nemo_evaluator.launcher.compose import group_defaults
-from nemo_evaluator.launcher.table import Rule, Scope, Translated, shell, table, variable
+from nemo_evaluator.launcher.table import (
+    FieldRule,
+    TableSection,
+    Translated,
+    shell,
+    table,
+    variable,
+)
 
 TRUST: Final = "NEMO_EVALUATOR_TRUST_PRE_CMD"
 _SPANS_NODES: Final = ("vllm", "vllm_ray", "sglang")
@@ -21,7 +28,7 @@ _IN_COMMAND: Final = (
 )
 
 
-class Head(Scope):
+class Head(TableSection):
     """One server, and the run around it; an auxiliary server is one, too, with a service and a pool of its own. A path
     of the table that begins with ``server`` is of a server that is started, with ``endpoint`` of one that is not, with
     ``model`` of either."""
@@ -73,7 +80,7 @@ class Head(Scope):
         group, _, key = field.partition(".")
         return self.groups.get(group, {}).get(key)
 
-    def apply(self, field: str, rule: Rule, value: Any) -> None:
+    def apply(self, field: str, rule: FieldRule, value: Any) -> None:
         """Settings of a tracker matter only when something is sent there."""
         if field.startswith("export."):
             target: str | None = field.split(".")[1]
@@ -222,7 +229,7 @@ class Head(Scope):
         if value and self.trusted(self, field):
             self.put(field, "server.setup_commands", [shell(str(value))])
 
-    def trusted(self, scope: Scope, field: str) -> bool:
+    def trusted(self, scope: TableSection, field: str) -> bool:
         """Shell in a config is somebody else's code: it must be trusted by name, unless nothing is run."""
         trusted = os.environ.get(TRUST) == "1"
         if trusted:

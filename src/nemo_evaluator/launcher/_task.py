@@ -12,7 +12,7 @@ from nemo_evaluator.environments.registry import builtin_modules, environment_cl
 from nemo_evaluator.executors.slurm import seconds_of
 from nemo_evaluator.launcher._head import Head
 from nemo_evaluator.launcher.catalogue import Task
-from nemo_evaluator.launcher.table import Rule, Scope, Translated, put_in, shell, table
+from nemo_evaluator.launcher.table import FieldRule, TableSection, Translated, put_in, shell, table
 
 _CONTAINER_ONLY: Final = (
     "only the harness knows it; --containers runs the task in the harness's container"
@@ -36,7 +36,7 @@ _ORDER: Final = (
 _LOGGED: Final = 2
 
 
-class TaskScope(Scope):
+class TaskScope(TableSection):
     """A benchmark in the making (``bench``), and the way in which it asks the model (``service``). ``index`` is its
     place among those that run, ``number`` that in the config; ``own`` is the task's entry, ``shared`` the evaluation
     around it; ``contained``: the harness itself runs."""
@@ -107,7 +107,7 @@ class TaskScope(Scope):
             put_in(self.bench, path, value)
             self.say(field, "translated", f"benchmarks[{self.index}].{path}")
 
-    def apply(self, field: str, rule: Rule, value: Any) -> None:
+    def apply(self, field: str, rule: FieldRule, value: Any) -> None:
         """A harness gets its parameters as they are."""
         inner = field.removeprefix("config.params.")
         if self.contained and inner != field and value is not None:
@@ -239,7 +239,7 @@ class TaskScope(Scope):
             self.say(field, "translated", "services.model.proxy.interceptors")
 
 
-class Adapter(Scope):
+class Adapter(TableSection):
     """The pipeline that an ``adapter_config`` stands for; what it asks of the run itself goes into the draft."""
 
     section: ClassVar[str] = "adapter"
@@ -267,7 +267,7 @@ class Adapter(Scope):
             {"name": name} | ({"config": c} if (c := self.stages[name]) else {}) for name in names
         ]
 
-    def apply(self, field: str, rule: Rule, value: Any) -> None:
+    def apply(self, field: str, rule: FieldRule, value: Any) -> None:
         """A setting of a stage, or the switch of one."""
         if rule.stage is None or value in (rule.fine or ()):
             super().apply(field, rule, value)

@@ -7,7 +7,7 @@ from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
-from nemo_evaluator.launch.status import BenchmarkStatus, RunStatus, read_status
+from nemo_evaluator.launch.status import BenchmarkStatus, RunOverview, read_status
 from nemo_evaluator.store.run_registry import RunMeta, find_run, invocation_of
 
 # Any other verdict is a success.
@@ -59,7 +59,7 @@ def find_jobs(which: str) -> list[LauncherJob]:
     return [one for one in jobs if number in (None, one.number)]
 
 
-def _jobs(run: RunMeta, status: RunStatus) -> Iterator[LauncherJob]:
+def _jobs(run: RunMeta, status: RunOverview) -> Iterator[LauncherJob]:
     """The number of a launcher's task ends the benchmark's key; of other runs it is the benchmark's place."""
     begun = {safe_name(one.name) for one in status.benchmarks}
     broken: list[BenchmarkStatus] = []

@@ -41,7 +41,7 @@ class Translation:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FieldRule:
     """One row of the table; its file says what the keys mean."""
 
     to: str | None = None
@@ -83,9 +83,9 @@ def table() -> Mapping[str, Any]:
 
 
 @cache
-def rules(section: str) -> Mapping[str, Rule]:
+def rules(section: str) -> Mapping[str, FieldRule]:
     """The rows of one section, by field."""
-    return {name: Rule(**row) for name, row in table()[section].items()}
+    return {name: FieldRule(**row) for name, row in table()[section].items()}
 
 
 class Translated:
@@ -146,7 +146,7 @@ def put_in(tree: JsonDict, path: str, value: Any) -> None:
     tree[last] = copy.deepcopy(value)
 
 
-class Scope:
+class TableSection:
     """A part of the launcher's config, translated by one section of the table; ``by: NAME`` is its method ``_NAME``."""
 
     section: ClassVar[str]
@@ -188,7 +188,7 @@ class Scope:
                 hint = did_you_mean(str(key), dict.fromkeys(siblings))
                 self.say(field, "refused", f"is not a field of the launcher; {hint}")
 
-    def apply(self, field: str, rule: Rule, value: Any) -> None:
+    def apply(self, field: str, rule: FieldRule, value: Any) -> None:
         worth = rule.worth(value)
         default = rule.fine == "any" or value in (rule.fine or ()) or value == self.default(field)
         if rule.among and value not in (*rule.among, None):

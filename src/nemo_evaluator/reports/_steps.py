@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from nemo_evaluator.core.files import dumps, replacing
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.reports._wire import Tally, WireCalls, cause_of, succeeded
+from nemo_evaluator.reports._wire import WireCalls, WireCounts, cause_of, succeeded
 from nemo_evaluator.reports._words import FIELDS
 from nemo_evaluator.runs.row_file import read_trajectories
 from nemo_evaluator.store.layout import TaskPaths
@@ -64,7 +64,7 @@ class Presence:
         return results
 
 
-class StepQuality(Tally):
+class StepQuality(WireCounts):
     """Tokens and fields of all turns."""
 
     def __init__(self) -> None:

@@ -128,7 +128,7 @@ def cause_of(call: JsonDict) -> Cause | None:
     return known.get(status, Cause.REQUEST_REJECTED)
 
 
-class Tally:
+class WireCounts:
     """Sums, problems (not their repeats) and a few examples, by the names that the report has for them."""
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class Tally:
         return mapping
 
 
-class CallAccount(Tally):
+class CallAccount(WireCounts):
     """Counts over the calls of one benchmark."""
 
     def __init__(self) -> None:

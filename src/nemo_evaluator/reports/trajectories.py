@@ -8,7 +8,7 @@ from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports._steps import ENRICHED, StepQuality, agent_steps, enrich_task
-from nemo_evaluator.reports._wire import CallAccount, Tally, WireCalls, tokens_of
+from nemo_evaluator.reports._wire import CallAccount, WireCalls, WireCounts, tokens_of
 from nemo_evaluator.runs.bundle import Bundle, load_bundle
 from nemo_evaluator.runs.find import find_bundles
 from nemo_evaluator.runs.row_file import read_trajectories
@@ -40,7 +40,7 @@ def write_trajectories_report(output_dir: Path | str, *, enrich: bool = True) ->
     return written
 
 
-class _Account(Tally):
+class _Account(WireCounts):
     """Counts over the rows of one benchmark."""
 
     def __init__(self, wire: WireCalls) -> None:

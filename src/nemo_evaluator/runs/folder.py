@@ -27,7 +27,7 @@ from nemo_evaluator.runs.find import find_bundles, task_folders
 from nemo_evaluator.runs.index import open_index, remove_index
 from nemo_evaluator.runs.index_snapshot import index_snapshot
 from nemo_evaluator.runs.own_files import refuse_foreign_files
-from nemo_evaluator.runs.query import Columns, Order, RowFilter, count, places
+from nemo_evaluator.runs.query import IndexColumns, Order, RowFilter, count, places
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.runs.row_file import RowReader, read_rows
 from nemo_evaluator.store.layout import TaskPaths
@@ -57,7 +57,7 @@ _COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BenchmarkProgress:
     """How far a benchmark has come."""
 
     scored: int
@@ -82,7 +82,7 @@ class BenchmarkFolder:
         """The newest bundle; None before the benchmark has finished."""
         return newest_bundle(self.path)
 
-    def progress(self) -> Progress:
+    def progress(self) -> BenchmarkProgress:
         """Counts of the rows so far, from the index."""
         refuse_foreign_files(self.path)
         db, _ = open_index(TaskPaths(self.path))
@@ -91,7 +91,7 @@ class BenchmarkFolder:
                 f"coalesce(sum({name}), 0)" for name in ("rows", "failed", "rewards", "sum", "cost")
             )
             rows, failed, rewards, total, cost = db.execute(f"SELECT {sums} FROM pieces").fetchone()
-        return Progress(
+        return BenchmarkProgress(
             rows - failed, failed, total / rewards if rewards else None, cost_usd=cost or None
         )
 
@@ -114,11 +114,11 @@ class BenchmarkFolder:
                 yield reader.row(place)
 
     @contextmanager
-    def reading(self) -> Iterator[tuple[Columns, RowReader]]:
+    def reading(self) -> Iterator[tuple[IndexColumns, RowReader]]:
         """The columns of the index, up to date, for the questions of ``runs.query``, and a reader of what it finds."""
         refuse_foreign_files(self.path)
         with self._removed_if_damaged(), index_snapshot(TaskPaths(self.path)) as snapshot:
-            yield Columns(snapshot.db), RowReader(snapshot.file, journal=snapshot.journal)
+            yield IndexColumns(snapshot.db), RowReader(snapshot.file, journal=snapshot.journal)
 
     def count(self, which: RowFilter | None = None) -> int:
         """How many rows there are."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from nemo_evaluator.core.failures import POLICY, Cause
-from nemo_evaluator.core.failures import Row as RowPolicy
+from nemo_evaluator.core.failures import POLICY, Cause, RowOutcome
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row, category_of
@@ -25,7 +24,7 @@ STEP_WITHIN: Final = 200
 # A row's number: problems above, repeats in the lower bits, so that the order of numbers is the order of rows.
 REPEAT_BITS: Final = 20
 _MOST: Final = 1 << (62 - REPEAT_BITS)
-_ABSENT: Final = frozenset(cause.value for cause in Cause if POLICY[cause].row is RowPolicy.ABSENT)
+_ABSENT: Final = frozenset(cause.value for cause in Cause if POLICY[cause].row is RowOutcome.ABSENT)
 _KINDS: Final = (float, str, int, float, str)
 # Number, offset, length, offset of the answer, reward, cause, category, finish reason, tokens, latency, flags, cost.
 Entry = tuple[Any, ...]

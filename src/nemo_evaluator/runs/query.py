@@ -105,7 +105,7 @@ class IndexedRow:
         return self.number >> REPEAT_BITS, self.number & ((1 << REPEAT_BITS) - 1)
 
 
-class Columns:
+class IndexColumns:
     """The columns of an index, each read when it is asked for."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -227,7 +227,7 @@ def _place(row: tuple[Any, ...], words: list[str | None]) -> IndexedRow:
 
 
 def places(
-    columns: Columns,
+    columns: IndexColumns,
     which: RowFilter,
     order: Order | str,
     offset: int = 0,
@@ -277,13 +277,13 @@ def _ranked(keys: np.ndarray, numbers: np.ndarray, start: int, end: int) -> np.n
     return chosen
 
 
-def count(columns: Columns, which: RowFilter) -> int:
+def count(columns: IndexColumns, which: RowFilter) -> int:
     """How many rows there are."""
     return len(columns.chosen(which))
 
 
 def tally(
-    columns: Columns, column: Literal["cause", "category", "finish_reason"]
+    columns: IndexColumns, column: Literal["cause", "category", "finish_reason"]
 ) -> list[tuple[str, int, float]]:
     """The values of a column, the most frequent first, each with its rows and their mean reward (0 without any)."""
     codes = columns[column]
@@ -300,7 +300,7 @@ def tally(
     return sorted(found, key=lambda one: (-one[1], one[0]))[:1000]
 
 
-def outcomes(columns: Columns) -> tuple[dict[str, int], bool]:
+def outcomes(columns: IndexColumns) -> tuple[dict[str, int], bool]:
     """Rows by what became of them, in the words of reports; and whether every reward is 0 or 1."""
     reward = columns["reward"]
     flags = columns["flags"]

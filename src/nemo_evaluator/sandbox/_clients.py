@@ -24,14 +24,14 @@ _END: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class EntryCommand:
     """A command of the host that runs one inside; ``env`` is the client's own, by default ours."""
 
     argv: list[str]
     env: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
-def start_client(client: Client, fds: list[int]) -> subprocess.Popen[bytes]:
+def start_client(client: EntryCommand, fds: list[int]) -> subprocess.Popen[bytes]:
     """Start a client with the given stdin, stdout and stderr, in a group of its own."""
     stdin, stdout, stderr = fds[:3]
     try:
@@ -49,7 +49,7 @@ def start_client(client: Client, fds: list[int]) -> subprocess.Popen[bytes]:
         ) from error
 
 
-async def call(client: Client, *, timeout: float = 120.0) -> str:
+async def call(client: EntryCommand, *, timeout: float = 120.0) -> str:
     """Run a client to its end: its stdout. A failure is a SandboxError with its stderr."""
     # Files, not pipes: a client that leaves a container behind leaves its stdout with it, and a pipe would never end.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -92,7 +92,7 @@ class NodeSlot:
         where = ["--overlap", "--nodes=1", f"--nodelist={self.node}", "--ntasks=1", *group]
         return ["srun", *where, f"--job-name={name}"]
 
-    async def hold(self, client: Client, ready: str) -> None:
+    async def hold(self, client: EntryCommand, ready: str) -> None:
         """Start the holding step and wait until it says ``ready``."""
         # A file, not a pipe: srun speaks up at any time, and nobody listens later.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close

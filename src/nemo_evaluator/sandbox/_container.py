@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox._backend import BackendCommand, Emit
-from nemo_evaluator.sandbox._clients import Client, NodeSlot, NodeSlots, Quiet, call, start_client
+from nemo_evaluator.sandbox._clients import (
+    EntryCommand,
+    NodeSlot,
+    NodeSlots,
+    Quiet,
+    call,
+    start_client,
+)
 from nemo_evaluator.sandbox._pump import Pump, stdin_pipe
 from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, Rest, WrappedSandbox, killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
@@ -36,11 +43,11 @@ class ContainerSandbox(WrappedSandbox):
         """Start it, where it has a place; somebody watches over it already."""
 
     @abstractmethod
-    def _removal(self) -> Client:
+    def _removal(self) -> EntryCommand:
         """What ends it and removes what it left."""
 
     @abstractmethod
-    def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
+    def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> EntryCommand:
         """The client that runs ``argv`` inside. Values of ``env`` may be secrets: not for its arguments."""
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:

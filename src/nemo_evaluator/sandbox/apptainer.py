@@ -19,7 +19,7 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import BackendCommand, Emit, Limits, keepalive
 from nemo_evaluator.sandbox._bwrap import HOME
-from nemo_evaluator.sandbox._clients import Client, NodeSlots, call
+from nemo_evaluator.sandbox._clients import EntryCommand, NodeSlots, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._wrapper import carried
 from nemo_evaluator.sandbox.base import (
@@ -82,11 +82,11 @@ class ApptainerSandbox(ContainerSandbox):
                 argv += ["--scratch", one.container_path]
         argv += ["--scratch", self.spec.workdir, str(self.image_file), self.name]
         if self.place is None:
-            await call(Client(argv), timeout=300)
+            await call(EntryCommand(argv), timeout=300)
         else:
             # An instance ends with the step that started it.
             hold = ["/bin/sh", "-c", '"$@" && echo nel-ready && exec sleep 2147483647', "sh", *argv]
-            await self.place.hold(Client([*self._step(), *hold]), "nel-ready")
+            await self.place.hold(EntryCommand([*self._step(), *hold]), "nel-ready")
         self._groups = await self._memory_groups()
         await self._reach(outside_endpoints)
 
@@ -98,8 +98,8 @@ class ApptainerSandbox(ContainerSandbox):
             )
         await super()._prepare()
 
-    def _removal(self) -> Client:
-        return Client(
+    def _removal(self) -> EntryCommand:
+        return EntryCommand(
             [*self._step(), "apptainer", "instance", "stop", "--signal", "KILL", self.name]
         )
 
@@ -109,14 +109,14 @@ class ApptainerSandbox(ContainerSandbox):
             return self.slots.from_node(url)
         return url
 
-    def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
+    def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> EntryCommand:
         self._check_user(user)
         # Without --no-eval a shell would expand what the values hold.
         command = [*self._step(), "apptainer", "exec", "--cleanenv", "--no-eval", "--pwd", "/"]
         argv, variables = carried(argv, env)
         inside = {f"APPTAINERENV_{name}": value for name, value in variables.items()}
         # What is carried goes by the environment, never by the command line.
-        return Client([*command, f"instance://{self.name}", *argv], {**os.environ, **inside})
+        return EntryCommand([*command, f"instance://{self.name}", *argv], {**os.environ, **inside})
 
     def _step(self) -> list[str]:
         if self.place is not None:
@@ -137,7 +137,7 @@ class ApptainerSandbox(ContainerSandbox):
         """Where the kernel counts what it killed in the instance; inside, nothing of it is to be seen."""
         if self.place is not None:
             return []
-        listed = await call(Client(["apptainer", "instance", "list", "--json", self.name]))
+        listed = await call(EntryCommand(["apptainer", "instance", "list", "--json", self.name]))
         pid = json.loads(listed)["instances"][0]["pid"]
         rows = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
         roots = {"memory": "/sys/fs/cgroup/memory", "": "/sys/fs/cgroup"}
@@ -161,7 +161,7 @@ class ApptainerProvider(Provider):
             raise SandboxError(
                 "apptainer is not installed", hint="install Apptainer 1.1 or later, or use docker"
             )
-        text = await call(Client(["apptainer", "--version"]), timeout=30)
+        text = await call(EntryCommand(["apptainer", "--version"]), timeout=30)
         found = re.search(r"(\d+)\.(\d+)", text)
         if found is None or (int(found[1]), int(found[2])) < _OLDEST:
             raise SandboxError(
@@ -198,7 +198,7 @@ class ApptainerProvider(Provider):
         await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
         part = target.with_suffix(f".part-{os.getpid()}")
         try:
-            await call(Client(["apptainer", "build", str(part), source]), timeout=_BUILD)
+            await call(EntryCommand(["apptainer", "build", str(part), source]), timeout=_BUILD)
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox import _bwrap
 from nemo_evaluator.sandbox._backend import keepalive
-from nemo_evaluator.sandbox._clients import Client, call
+from nemo_evaluator.sandbox._clients import EntryCommand, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 from nemo_evaluator.sandbox.jail import cgroups
@@ -61,7 +61,7 @@ class GVisorSandbox(ContainerSandbox):
             self._runsc("run", "-detach", "-bundle", str(self._folder), self.name), timeout=60
         )
 
-    def _removal(self) -> Client:
+    def _removal(self) -> EntryCommand:
         return self._runsc("delete", "-force", self.name)
 
     async def _lost(self, launched: int, token: str) -> Exit:
@@ -76,7 +76,7 @@ class GVisorSandbox(ContainerSandbox):
         self.started = False
         raise SandboxError("the gVisor sandbox ended while a command ran in it")
 
-    def _runsc(self, *words: str) -> Client:
+    def _runsc(self, *words: str) -> EntryCommand:
         options = [
             "-root",
             f"{self._folder}/state",
@@ -84,9 +84,11 @@ class GVisorSandbox(ContainerSandbox):
             "-platform=systrap",
             "-overlay2=none",
         ]
-        return Client([shutil.which("runsc") or "runsc", *options, *words], {"PATH": os.defpath})
+        return EntryCommand(
+            [shutil.which("runsc") or "runsc", *options, *words], {"PATH": os.defpath}
+        )
 
-    def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
+    def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> EntryCommand:
         self._check_user(user, (None, "sandbox"))
         # In a file that only we can read: arguments are for all to see.
         handle, path = tempfile.mkstemp(dir=self._folder, suffix=".json")

@@ -16,7 +16,7 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import BackendCommand, Limits, keepalive
-from nemo_evaluator.sandbox._clients import Client, NodeSlots, call
+from nemo_evaluator.sandbox._clients import EntryCommand, NodeSlots, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox._wrapper import Rest, carried
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Provider, Sandbox, volumes_of
@@ -77,20 +77,20 @@ class SlurmSandbox(ContainerSandbox):
         assert self.place is not None
         await self.place.hold(self._step(flags, main, self._env()), ready)
 
-    def _removal(self) -> Client:
+    def _removal(self) -> EntryCommand:
         assert self.place is not None
         remove = ["--export=PATH", "/bin/sh", "-c", _REMOVE, "sh", self.name]
-        return Client([*self.place.step(self.name), *remove])
+        return EntryCommand([*self.place.step(self.name), *remove])
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """From a node the evaluator is reached by its name."""
         return NodeSlots.from_node(url)
 
-    def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> Client:
+    def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> EntryCommand:
         self._check_user(user)
         return self._step([], argv, env)
 
-    def _step(self, flags: list[str], argv: list[str], env: Mapping[str, str]) -> Client:
+    def _step(self, flags: list[str], argv: list[str], env: Mapping[str, str]) -> EntryCommand:
         assert self.place is not None
         # Names stand on the command line, values only in the environment of srun.
         argv, variables = carried(argv, env)
@@ -101,7 +101,7 @@ class SlurmSandbox(ContainerSandbox):
             f"--cpus-per-task={max(1, round(self.settings.cpus))}",
         ]
         command += [f"--container-name={self.name}", *flags, *argv]
-        return Client(command, {**os.environ, **variables})
+        return EntryCommand(command, {**os.environ, **variables})
 
     def _rest(self, job: BackendCommand) -> Rest:
         return "hold" if job.background else "leave"
@@ -131,7 +131,7 @@ class SlurmProvider(Provider):
         if shutil.which("srun") is None:
             hint = "slurm sandboxes run inside a SLURM job; use docker or local"
             raise SandboxError("srun is not installed", hint=hint)
-        text = await call(Client(["srun", "--help"]), timeout=30)
+        text = await call(EntryCommand(["srun", "--help"]), timeout=30)
         if "--container-image" not in text:
             raise SandboxError(
                 "this SLURM has no Pyxis", hint="install the Pyxis plugin, or use apptainer"

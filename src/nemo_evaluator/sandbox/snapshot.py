@@ -30,7 +30,7 @@ _LARGEST_TEXT: Final = _CHUNK
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SnapshotEntry:
     """One thing in a workspace. ``content`` is the digest of a file, or the target of a link."""
 
     kind: Kind
@@ -41,7 +41,7 @@ class Entry:
     text: bytes | None = field(default=None, compare=False, repr=False)
 
 
-Snapshot: TypeAlias = dict[str, Entry]
+Snapshot: TypeAlias = dict[str, SnapshotEntry]
 
 
 async def take_snapshot(
@@ -89,20 +89,20 @@ def read_archive(archive: Path, texts: frozenset[str] = frozenset()) -> Snapshot
 
 def _entry(
     tar: tarfile.TarFile, member: tarfile.TarInfo, entries: Snapshot, texts: frozenset[str]
-) -> Entry:
+) -> SnapshotEntry:
     executable = bool(member.mode & _EXECUTABLE)
     special_bits = member.mode & _SPECIAL_BITS
     if member.isdir():
-        return Entry("folder", executable=False, special_bits=0, content="")
+        return SnapshotEntry("folder", executable=False, special_bits=0, content="")
     if member.issym():
-        return Entry("link", executable=False, special_bits=0, content=member.linkname)
+        return SnapshotEntry("link", executable=False, special_bits=0, content=member.linkname)
     if member.islnk():
         target = entries.get(str(PurePosixPath(member.linkname)))
-        return target or Entry(
+        return target or SnapshotEntry(
             "special", executable=executable, special_bits=special_bits, content=member.linkname
         )
     if not member.isreg():
-        return Entry(
+        return SnapshotEntry(
             "special", executable=executable, special_bits=special_bits, content=str(member.type)
         )
     digest = hashlib.sha256()
@@ -113,7 +113,7 @@ def _entry(
         digest.update(data)
         text = data
     wanted = PurePosixPath(member.name).name in texts and member.size <= _LARGEST_TEXT
-    return Entry(
+    return SnapshotEntry(
         kind="file",
         executable=executable,
         special_bits=special_bits,

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from nemo_evaluator.sandbox.snapshot import Change, Entry, Snapshot
+from nemo_evaluator.sandbox.snapshot import Change, Snapshot, SnapshotEntry
 
 _TABLE: Final = Path(__file__).with_name("steering.toml")
 _TASK_TEST: Final = "a file with the name of one of the task's tests"
@@ -23,7 +23,7 @@ _MISSING: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SteeringRule:
     """One kind of steering file."""
 
     what: str
@@ -44,7 +44,7 @@ class Rule:
 class Table:
     """The whole table."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[SteeringRule, ...]
     # By file name: the rule's words, and the sections that count.
     sections: Mapping[str, tuple[str, tuple[str, ...]]]
     programs: Mapping[str, Any]
@@ -65,14 +65,16 @@ class SteeringChange:
 def table() -> Table:
     """The table, read once."""
     content = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
-    rules: list[Rule] = []
+    rules: list[SteeringRule] = []
     sections: dict[str, tuple[str, tuple[str, ...]]] = {}
     for entry in content["rule"]:
         for name, parts in entry.get("sections", {}).items():
             sections[name] = (entry["what"], tuple(parts))
         patterns = tuple(_pattern(path) for path in entry.get("paths", ()))
         names = tuple(entry.get("names", ()))
-        rules.append(Rule(entry["what"], names, patterns, allows_all=entry.get("allow") == "rule"))
+        rules.append(
+            SteeringRule(entry["what"], names, patterns, allows_all=entry.get("allow") == "rule")
+        )
     shadows = content["shadows"]
     modules = (sys.stdlib_module_names | set(shadows["names"])) - set(shadows["not"])
     return Table(
@@ -166,7 +168,7 @@ def _pattern(glob: str) -> re.Pattern[str]:
     return re.compile(text, re.DOTALL)
 
 
-def _is_program(path: str, entry: Entry) -> bool:
+def _is_program(path: str, entry: SnapshotEntry) -> bool:
     programs = table().programs
     place = PurePosixPath(path)
     if len(place.parts) == 1:
@@ -211,7 +213,7 @@ def _is_package(folder: str, snapshot: Snapshot) -> bool:
 
 
 def _sections_differ(
-    name: str, before: Entry | None, after: Entry | None, sections: tuple[str, ...]
+    name: str, before: SnapshotEntry | None, after: SnapshotEntry | None, sections: tuple[str, ...]
 ) -> bool:
     """Whether what counts of a file differs. A file that cannot be read counts as a whole."""
     earlier = _parsed(name, before)
@@ -221,7 +223,7 @@ def _sections_differ(
     return any(_part(earlier, section) != _part(later, section) for section in sections)
 
 
-def _parsed(name: str, entry: Entry | None) -> dict[str, Any] | None:
+def _parsed(name: str, entry: SnapshotEntry | None) -> dict[str, Any] | None:
     if entry is None:
         return {}
     if entry.kind != "file" or entry.text is None:

@@ -9,7 +9,7 @@ from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._patterns import TEXTS, pattern, words
 
 
-class Kind(IntEnum):
+class ClaimKind(IntEnum):
     """How the answer stands to the words that announce it."""
 
     BOXED = 0  # \boxed{42}, <answer>42</answer>: the answer and nothing else
@@ -21,7 +21,7 @@ class Kind(IntEnum):
 class Claim(NamedTuple):
     """Where a response announces its answer: the announcement begins at ``place``; the answer is in [start, end)."""
 
-    kind: Kind
+    kind: ClaimKind
     place: int
     start: int
     end: int
@@ -91,29 +91,29 @@ def foreign_claims(text: str) -> Iterator[Claim]:
         else:
             start = places[place]
         # What denies the answer ("Die Antwort ist nicht ...") stands behind the word, so the clause counts from here.
-        yield _line(text, start, start, kind=Kind.AFTER)
+        yield _line(text, start, start, kind=ClaimKind.AFTER)
 
 
 def _announced(text: str, lower: str, place: int) -> Claim | None:
     if lower.startswith("</", place - 2):
         start = lower.rfind("<answer>", 0, place)
         if start >= 0:
-            return Claim(Kind.BOXED, start, start + 8, end=place - 2, after=place + 7)
+            return Claim(ClaimKind.BOXED, start, start + 8, end=place - 2, after=place + 7)
         return None
     if lower.startswith("<answer>", place - 1):
         if "</answer>" not in lower[place:]:
-            return _line(text, place, place + 7, kind=Kind.AFTER)
+            return _line(text, place, place + 7, kind=ClaimKind.AFTER)
         return None
     before = _before(text, lower, place)
     if before is not None:
-        return Claim(Kind.BEFORE, before[0], *before, place + 6)
+        return Claim(ClaimKind.BEFORE, before[0], *before, place + 6)
     after = _AFTER.match(text, place) or _HEADING.match(text, place)
     if after is not None:
         lead = _LEAD.match(text, after.end())
-        return _line(text, place, lead.end() if lead else after.end(), kind=Kind.AFTER)
+        return _line(text, place, lead.end() if lead else after.end(), kind=ClaimKind.AFTER)
     bare = _BARE.match(text, place)
     if bare:
-        return _line(text, place, bare.end(), kind=Kind.WEAK)
+        return _line(text, place, bare.end(), kind=ClaimKind.WEAK)
     return None
 
 
@@ -155,7 +155,7 @@ def _before(text: str, lower: str, place: int) -> tuple[int, int] | None:
     return (start, end) if start < end else None
 
 
-def _line(text: str, place: int, start: int, kind: Kind) -> Claim:
+def _line(text: str, place: int, start: int, kind: ClaimKind) -> Claim:
     end = text.find("\n", start, start + _LONGEST)
     if end >= 0:
         end = end
@@ -169,7 +169,7 @@ def _boxed(text: str, lower: str, place: int) -> Claim | None:
     end = closing(text, start)
     if end is None:
         return None
-    return Claim(Kind.BOXED, place, start, end=end, after=end + 1)
+    return Claim(ClaimKind.BOXED, place, start, end=end, after=end + 1)
 
 
 def closing(text: str, start: int) -> int | None:
@@ -187,7 +187,7 @@ def closing(text: str, start: int) -> int | None:
 def _hashed(text: str, lower: str, place: int) -> Claim | None:
     # "#### 42" ends a worked solution; "#### Heading" is only a heading, so a number must follow.
     if not text.startswith("#", place + 4):
-        return _line(text, place, place + 4, kind=Kind.WEAK)
+        return _line(text, place, place + 4, kind=ClaimKind.WEAK)
     return None
 
 

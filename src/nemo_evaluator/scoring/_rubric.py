@@ -16,7 +16,10 @@ from nemo_evaluator.scoring._text import strip_reasoning
 _SYSTEM: Final = (
     "You are a strict and fair judge. You reply with one valid JSON object and nothing else."
 )
-_DEFAULT_RUBRIC: Final = "Judge how well the response does what the task asks: correctness first, then completeness, then clarity."
+_DEFAULT_RUBRIC: Final = (
+    "Judge how well the response does what the task asks: correctness first, then completeness, "
+    "then clarity."
+)
 _PLACES: Final = ("{instruction}", "{response}", "{expected}", "{reference_section}")
 _PLACE: Final = lazy_pattern("|".join(map(re.escape, _PLACES)))
 _RATIO: Final = lazy_pattern(

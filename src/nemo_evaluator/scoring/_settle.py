@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
-from nemo_evaluator.scoring._claims import Claim, Kind, claims, foreign_claims
+from nemo_evaluator.scoring._claims import Claim, ClaimKind, claims, foreign_claims
 from nemo_evaluator.scoring._clauses import BLANK, VOID, Commitments, Reader, V, clauses, supposed
 from nemo_evaluator.scoring._vocabulary import CORRECTION, NEXT_TASK, REFUSAL, SCAN, ClauseMark
 
@@ -117,28 +117,28 @@ def _prefix(text: str, claim: Claim) -> int:
         marks |= mark
     if _UNSURE.search(text, claim.place, claim.start):
         marks |= ClauseMark.SOFT
-    if claim.kind is Kind.BOXED and _BESIDE.search(text, start, claim.place):
+    if claim.kind is ClaimKind.BOXED and _BESIDE.search(text, start, claim.place):
         marks |= ClauseMark.OR
     return marks & ~(ClauseMark.PLAIN | ClauseMark.SO)
 
 
 def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitments[V]:
     ledger: Commitments[V] = Commitments(reader)
-    if claim.kind is Kind.WEAK:
+    if claim.kind is ClaimKind.WEAK:
         weak = reader.weak(text[claim.start : claim.end])
         denied = prefix & VOID or (
             weak and any(one.has(VOID) for one in clauses(text, claim.start, claim.end))
         )
         ledger.values = weak.values if weak and not denied else ()
-    elif claim.kind is Kind.BOXED:
+    elif claim.kind is ClaimKind.BOXED:
         inside = reader.read(text[claim.start : claim.end], cued=True)
         if inside is not None and not prefix & VOID:
             ledger.values = inside.values
             ledger.soft = bool(prefix & ClauseMark.SOFT)
-    elif claim.kind is Kind.BEFORE:
+    elif claim.kind is ClaimKind.BEFORE:
         ledger.hear(text, claim.start, claim.end, cued=True)
     tail = min(len(text), claim.after + _TAIL)
-    if claim.kind is Kind.AFTER and claim.after >= len(text) and not prefix:
+    if claim.kind is ClaimKind.AFTER and claim.after >= len(text) and not prefix:
         # Most answers end on a plain announcement: nothing to weigh.
         scan = SCAN.search(text, claim.start, claim.end)
         said = reader.read(text[claim.start : scan.start() if scan else claim.end], cued=True)
@@ -147,7 +147,7 @@ def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitm
         ):
             ledger.values = said.values
             return ledger
-    if claim.kind is Kind.AFTER:
+    if claim.kind is ClaimKind.AFTER:
         # A settled claim that nothing later corrects needs no more than its own line.
         ledger.hear(text, claim.start, claim.end, cued=True, prefix=prefix)
         if ledger.values and CORRECTION.search(text, claim.after, tail) is None:
@@ -174,7 +174,7 @@ def committed_text(text: str, claim: Claim) -> str | None:
     if _prefix(text, claim) & VOID:
         return None
     said = text[claim.start : claim.end]
-    if claim.kind is not Kind.AFTER:
+    if claim.kind is not ClaimKind.AFTER:
         return said
     first = None
     meant = ""

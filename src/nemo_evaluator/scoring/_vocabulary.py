@@ -31,7 +31,10 @@ class ClauseMark:
     SO: Final = 2048  # begins a clause that concludes
 
 
-_NEGATED_VERB: Final = r"(?:is|was|are|were|do|does|did|ca|could|would|wo|should|must|might|has|had|have)n['’]t|can['’]t|won['’]t"
+_NEGATED_VERB: Final = (
+    r"(?:is|was|are|were|do|does|did|ca|could|would|wo|should|must|might|has|had|have)n['’]t"
+    r"|can['’]t|won['’]t"
+)
 
 
 def _phrases() -> dict[str, int]:
@@ -81,7 +84,10 @@ def _group(mark: int) -> list[str]:
 
 
 # A run of signs is looked at from its beginning only, once: a long one costs no more than its length.
-_EDGES: Final = r"(?<![.!?…])[.!?…]++(?=[\s\"'”’)*_\]$]|\Z)|[。！？；;\n]+|[,，](?!\d)|、|\s[-–—]+\s(?![\d$€£])|—(?!\d)|[-=]>|→"
+_EDGES: Final = (
+    r"(?<![.!?…])[.!?…]++(?=[\s\"'”’)*_\]$]|\Z)|[。！？；;\n]+"
+    r"|[,，](?!\d)|、|\s[-–—]+\s(?![\d$€£])|—(?!\d)|[-=]>|→"
+)
 _WORD: Final = r"\w[\w'’]*"
 _APART: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 _UNSPACED: Final = lazy_pattern("[\u3000-\uabff\uac00-\ud7af\uff00-\uffef]")

@@ -11,7 +11,13 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scope, Scopes, own_nodes, parameters_of
+from nemo_evaluator.scoring.code_scopes import (
+    FUNCTIONS,
+    FileScopes,
+    NameScope,
+    own_nodes,
+    parameters_of,
+)
 
 # How a value depends on the program: not at all, perhaps (it came in through a parameter), or certainly.
 APART: Final = 0
@@ -29,18 +35,18 @@ class Flow:
     """Says of an expression how it depends on the program."""
 
     def __init__(
-        self, module: ast.Module, scopes: Scopes, is_program: Callable[[str], bool]
+        self, module: ast.Module, scopes: FileScopes, is_program: Callable[[str], bool]
     ) -> None:
         self._scopes = scopes
         self._is_program = is_program
-        self._levels: dict[tuple[Scope, str], int] = {}
+        self._levels: dict[tuple[NameScope, str], int] = {}
         self._changed = True
         # Modules that are imported, and names that are bound, where an answer decides it.
         self.decided_imports: set[str] = set()
         self.decided_names: set[str] = set()
         self._constant = self._constant_names()
         # How what a function returns depends on the program, and the functions of which that is all there is to know.
-        self._returned: dict[Scope, int] = {}
+        self._returned: dict[NameScope, int] = {}
         self._functions = self._plain_functions()
         self._fixtures = self._fixture_functions()
         for scope in scopes:
@@ -54,7 +60,7 @@ class Flow:
                 self._visit_block(scope.node.body, scope, APART)
             self._visit_parameters()
 
-    def level(self, node: ast.AST | None, scope: Scope) -> int:
+    def level(self, node: ast.AST | None, scope: NameScope) -> int:
         """How the value of an expression, or what a statement does, depends on the program."""
         if node is None:
             return APART
@@ -69,7 +75,7 @@ class Flow:
             highest = max(highest, self._own_level(inner, scope))
         return highest
 
-    def is_closed(self, node: ast.expr, scope: Scope) -> bool:
+    def is_closed(self, node: ast.expr, scope: NameScope) -> bool:
         """All names in the expression are of constants, of Python, or of functions that return no answer."""
         for part in self._value_nodes(node, scope):
             if isinstance(part, ast.Name):
@@ -84,7 +90,7 @@ class Flow:
                 return False
         return True
 
-    def _value_nodes(self, node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
+    def _value_nodes(self, node: ast.AST, scope: NameScope) -> Iterator[ast.AST]:
         """The nodes that an expression's value is made from, without what is asked and thrown away."""
         chosen = _chosen_element(node)
         if chosen is not None:
@@ -96,25 +102,25 @@ class Flow:
         for child in ast.iter_child_nodes(node):
             yield from self._value_nodes(child, scope)
 
-    def _returned_by(self, node: ast.Call, scope: Scope) -> int | None:
+    def _returned_by(self, node: ast.Call, scope: NameScope) -> int | None:
         """How what a function of the tests returns depends on the program; None when it is no such function."""
         function = self._function_of(node, scope)
         if function is None:
             return None
         return self._returned.get(function, APART)
 
-    def given(self, node: ast.Call, scope: Scope) -> Iterator[tuple[Scope, str, ast.expr]]:
+    def given(self, node: ast.Call, scope: NameScope) -> Iterator[tuple[NameScope, str, ast.expr]]:
         """The parameters of a function of the tests, with what a call gives them."""
         function = self._function_of(node, scope)
         if function is not None:
             for name, argument in _bound_arguments(node, function):
                 yield function, name, argument
 
-    def fixtures_of(self, name: str) -> list[Scope]:
+    def fixtures_of(self, name: str) -> list[NameScope]:
         """The fixtures that a parameter of this name stands for."""
         return self._fixtures.get(name, [])
 
-    def _function_of(self, node: ast.Call, scope: Scope) -> Scope | None:
+    def _function_of(self, node: ast.Call, scope: NameScope) -> NameScope | None:
         if not isinstance(node.func, ast.Name):
             return None
         owner = self._scopes.find(node.func.id, scope)
@@ -122,7 +128,7 @@ class Flow:
             return None
         return self._functions.get((owner, node.func.id))
 
-    def _own_level(self, node: ast.AST, scope: Scope) -> int:
+    def _own_level(self, node: ast.AST, scope: NameScope) -> int:
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             return APART
         owner = self._scopes.find(node.id, scope)
@@ -132,16 +138,16 @@ class Flow:
             return APART
         return self._levels.get((owner, node.id), APART)
 
-    def _levels_of(self, nodes: Iterable[ast.AST], scope: Scope) -> int:
+    def _levels_of(self, nodes: Iterable[ast.AST], scope: NameScope) -> int:
         return max((self.level(node, scope) for node in nodes), default=APART)
 
-    def _raise(self, name: str, scope: Scope, level: int) -> None:
+    def _raise(self, name: str, scope: NameScope, level: int) -> None:
         owner = self._scopes.find(name, scope)
         if owner is not None and level > self._levels.get((owner, name), APART):
             self._levels[owner, name] = level
             self._changed = True
 
-    def _raise_targets(self, node: ast.AST, scope: Scope, level: int) -> None:
+    def _raise_targets(self, node: ast.AST, scope: NameScope, level: int) -> None:
         """Names that are assigned, and objects of which a part is assigned."""
         if level == APART:
             return
@@ -149,11 +155,11 @@ class Flow:
             if isinstance(inner, ast.Name):
                 self._raise(inner.id, scope, level)
 
-    def _visit_block(self, statements: Iterable[ast.stmt], scope: Scope, control: int) -> None:
+    def _visit_block(self, statements: Iterable[ast.stmt], scope: NameScope, control: int) -> None:
         for statement in statements:
             self._visit(statement, scope, control)
 
-    def _visit(self, node: ast.stmt, scope: Scope, control: int) -> None:
+    def _visit(self, node: ast.stmt, scope: NameScope, control: int) -> None:
         if control:
             self.decided_names |= _bound_by(node)
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
@@ -191,7 +197,7 @@ class Flow:
             self._visit_expression(expression, scope, control)
         self._visit_compound(node, scope, control)
 
-    def _visit_compound(self, node: ast.stmt, scope: Scope, control: int) -> None:
+    def _visit_compound(self, node: ast.stmt, scope: NameScope, control: int) -> None:
         if isinstance(node, _LOOPS):
             self._visit_loop(node, scope, control)
         elif isinstance(node, ast.If):
@@ -217,7 +223,7 @@ class Flow:
                 self._visit_block(case.body, scope, inner)
 
     def _visit_loop(
-        self, node: ast.For | ast.AsyncFor | ast.While, scope: Scope, control: int
+        self, node: ast.For | ast.AsyncFor | ast.While, scope: NameScope, control: int
     ) -> None:
         if isinstance(node, ast.While):
             condition = node.test
@@ -233,7 +239,7 @@ class Flow:
         self._visit_block([*node.body, *node.orelse], scope, inner)
 
     def _visit_definition(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: NameScope
     ) -> None:
         """A function or class depends on the program when its body does, whatever it is called with."""
         level = self._levels_of(node.decorator_list, scope)
@@ -242,7 +248,7 @@ class Flow:
         if level == CERTAIN:
             self._raise(node.name, scope, CERTAIN)
 
-    def _visit_expression(self, node: ast.AST, scope: Scope, control: int) -> None:
+    def _visit_expression(self, node: ast.AST, scope: NameScope, control: int) -> None:
         for inner in (node, *own_nodes(node)):
             if isinstance(inner, ast.NamedExpr):
                 self._raise_targets(
@@ -255,7 +261,7 @@ class Flow:
             elif isinstance(inner, ast.Call):
                 self._visit_call(inner, scope)
 
-    def _raise_returned(self, scope: Scope, level: int) -> None:
+    def _raise_returned(self, scope: NameScope, level: int) -> None:
         if level > self._returned.get(scope, APART):
             self._returned[scope] = level
             self._changed = True
@@ -269,8 +275,8 @@ class Flow:
                 for fixture in self._fixtures.get(name, []):
                     self._raise(name, scope, self._returned.get(fixture, APART))
 
-    def _visit_methods(self, scope: Scope) -> None:
-        methods: list[Scope] = []
+    def _visit_methods(self, scope: NameScope) -> None:
+        methods: list[NameScope] = []
         for node in scope.node.body:
             if isinstance(node, FUNCTIONS) and node.args.args:
                 methods.append(self._scopes.of(node))
@@ -279,7 +285,7 @@ class Flow:
         for method, name in owners:
             self._raise(name, method, highest)
 
-    def _visit_call(self, node: ast.Call, scope: Scope) -> None:
+    def _visit_call(self, node: ast.Call, scope: NameScope) -> None:
         """What is passed to the program may be changed by it; a method may store an answer in its object."""
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         for function, name, argument in self.given(node, scope):
@@ -296,16 +302,16 @@ class Flow:
             for argument in arguments:
                 self._raise_mutable(argument, scope, level)
 
-    def _raise_mutable(self, node: ast.AST, scope: Scope, level: int) -> None:
+    def _raise_mutable(self, node: ast.AST, scope: NameScope, level: int) -> None:
         for inner in (node, *own_nodes(node)):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
                 owner = self._scopes.find(inner.id, scope)
                 if owner is not None and (owner, inner.id) not in self._constant:
                     self._raise(inner.id, scope, level)
 
-    def _plain_functions(self) -> dict[tuple[Scope, str], Scope]:
+    def _plain_functions(self) -> dict[tuple[NameScope, str], NameScope]:
         """Functions without decorators whose names stand for nothing else."""
-        mapping: dict[tuple[Scope, str], Scope] = {}
+        mapping: dict[tuple[NameScope, str], NameScope] = {}
         for scope in self._scopes:
             if (
                 scope.parent is not None
@@ -316,8 +322,8 @@ class Flow:
                 mapping[(scope.parent, scope.node.name)] = scope
         return mapping
 
-    def _fixture_functions(self) -> dict[str, list[Scope]]:
-        fixtures: dict[str, list[Scope]] = {}
+    def _fixture_functions(self) -> dict[str, list[NameScope]]:
+        fixtures: dict[str, list[NameScope]] = {}
         for scope in self._scopes:
             if not isinstance(scope.node, FUNCTIONS):
                 continue
@@ -325,10 +331,10 @@ class Flow:
                 fixtures.setdefault(scope.node.name, []).append(scope)
         return fixtures
 
-    def _constant_names(self) -> set[tuple[Scope, str]]:
+    def _constant_names(self) -> set[tuple[NameScope, str]]:
         """Names that only ever stand for constants, functions, classes or modules, which hold no answers."""
-        constant: set[tuple[Scope, str]] = set()
-        other: set[tuple[Scope, str]] = set()
+        constant: set[tuple[NameScope, str]] = set()
+        other: set[tuple[NameScope, str]] = set()
         for scope in self._scopes:
             for node in scope.nodes:
                 if isinstance(node, ast.Assign) and is_constant(node.value):
@@ -353,7 +359,7 @@ class Flow:
         return constant - other
 
 
-def _bound_arguments(node: ast.Call, function: Scope) -> Iterator[tuple[str, ast.expr]]:
+def _bound_arguments(node: ast.Call, function: NameScope) -> Iterator[tuple[str, ast.expr]]:
     """The parameters of a function of the tests, with what a call gives them."""
     assert isinstance(function.node, FUNCTIONS)
     arguments = function.node.args
@@ -375,7 +381,7 @@ def _bound_arguments(node: ast.Call, function: Scope) -> Iterator[tuple[str, ast
                 yield name, keyword.value
 
 
-def bindings_of(name: str, scopes: Scopes) -> list[ast.expr | None]:
+def bindings_of(name: str, scopes: FileScopes) -> list[ast.expr | None]:
     """What a name is assigned anywhere in the file; None for a binding that is no plain assignment."""
     values: list[ast.expr | None] = []
     for scope in scopes:
@@ -410,12 +416,12 @@ def _chosen_element(node: ast.AST) -> ast.expr | None:
     return None
 
 
-def _first_parameter(method: Scope) -> str:
+def _first_parameter(method: NameScope) -> str:
     assert isinstance(method.node, FUNCTIONS)
     return method.node.args.args[0].arg
 
 
-def _times_bound(name: str, scope: Scope) -> int:
+def _times_bound(name: str, scope: NameScope) -> int:
     bindings = 0
     for node in scope.nodes:
         is_definition = isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node.name == name
@@ -426,8 +432,8 @@ def _times_bound(name: str, scope: Scope) -> int:
     return bindings
 
 
-def _assigned(targets: Iterable[ast.AST], scope: Scope) -> set[tuple[Scope, str]]:
-    names: set[tuple[Scope, str]] = set()
+def _assigned(targets: Iterable[ast.AST], scope: NameScope) -> set[tuple[NameScope, str]]:
+    names: set[tuple[NameScope, str]] = set()
     for target in targets:
         for node in (target, *own_nodes(target)):
             if isinstance(node, ast.Name):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from nemo_evaluator.scoring.code_flow import APART, CERTAIN, Flow
-from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scope, Scopes, own_nodes
+from nemo_evaluator.scoring.code_scopes import FUNCTIONS, FileScopes, NameScope, own_nodes
 from nemo_evaluator.scoring.code_values import find_value_use
 
 # Names that everybody takes from a library.
@@ -57,7 +57,7 @@ _COMPOSITE: Final = (
 
 
 def find_measure(
-    module: ast.Module, scopes: Scopes, entry: str, is_program: Callable[[str], bool]
+    module: ast.Module, scopes: FileScopes, entry: str, is_program: Callable[[str], bool]
 ) -> str | None:
     """A name that measures an answer and that only the program could define; None when there is no such name."""
     used = _count_names(scopes, is_program)
@@ -73,12 +73,12 @@ def find_measure(
     return None
 
 
-def program_names(scopes: Scopes, is_program: Callable[[str], bool]) -> set[str]:
+def program_names(scopes: FileScopes, is_program: Callable[[str], bool]) -> set[str]:
     """The names that the tests use and do not define."""
     return set(_count_names(scopes, is_program))
 
 
-def _count_names(scopes: Scopes, is_program: Callable[[str], bool]) -> Counter[str]:
+def _count_names(scopes: FileScopes, is_program: Callable[[str], bool]) -> Counter[str]:
     names: Counter[str] = Counter()
     for scope in scopes:
         for node in scope.nodes:
@@ -94,7 +94,7 @@ def _count_names(scopes: Scopes, is_program: Callable[[str], bool]) -> Counter[s
 class _Search:
     """Looks at every place where a foreign name is used: one that only the program defines, beside its entry point."""
 
-    def __init__(self, scopes: Scopes, entry: str, foreign: set[str]) -> None:
+    def __init__(self, scopes: FileScopes, entry: str, foreign: set[str]) -> None:
         self._scopes = scopes
         self._foreign = foreign
         module = scopes.module.node
@@ -116,7 +116,7 @@ class _Search:
                 return name
         return None
 
-    def _measure_in(self, scope: Scope) -> str | None:
+    def _measure_in(self, scope: NameScope) -> str | None:
         for expression in self._outside(scope):
             for foreign_name in self._names_in(expression, scope):
                 return foreign_name
@@ -126,14 +126,14 @@ class _Search:
                 return name
         return None
 
-    def _outside(self, scope: Scope) -> list[ast.expr]:
+    def _outside(self, scope: NameScope) -> list[ast.expr]:
         """Decorators and defaults: what a foreign name decides there, nobody sees."""
         if not isinstance(scope.node, FUNCTIONS) or scope.parent is None:
             return []
         defaults = [default for default in scope.node.args.kw_defaults if default is not None]
         return [*scope.node.decorator_list, *scope.node.args.defaults, *defaults]
 
-    def _measure_at(self, node: ast.AST, scope: Scope) -> str | None:
+    def _measure_at(self, node: ast.AST, scope: NameScope) -> str | None:
         if isinstance(node, ast.ClassDef):
             return next(
                 (name for part in node.decorator_list for name in self._names_in(part, scope)), None
@@ -166,7 +166,7 @@ class _Search:
             return self._measure_of_statement(node.value, scope)
         return None
 
-    def _steers(self, conditions: list[ast.expr], scope: Scope) -> str | None:
+    def _steers(self, conditions: list[ast.expr], scope: NameScope) -> str | None:
         """The measure in conditions that say which assertions are reached."""
         for condition in conditions:
             name = self._brought_along(condition, scope) or self._decides(condition, scope)
@@ -174,7 +174,7 @@ class _Search:
                 return name
         return None
 
-    def _brought_along(self, node: ast.expr, scope: Scope) -> str | None:
+    def _brought_along(self, node: ast.expr, scope: NameScope) -> str | None:
         """A name behind a value that has nothing to do with the entry point: cases, flags, what is expected."""
         if (
             self._from_foreign.level(node, scope) != CERTAIN
@@ -186,7 +186,7 @@ class _Search:
             return min(names)
         return None
 
-    def _origins(self, node: ast.AST, scope: Scope, seen: set[int]) -> set[str]:
+    def _origins(self, node: ast.AST, scope: NameScope, seen: set[int]) -> set[str]:
         """The foreign names behind a value, also behind names and functions of the tests."""
         if id(node) in seen:
             return set()
@@ -200,7 +200,7 @@ class _Search:
                     names |= self._origins(value, owner, seen)
         return names
 
-    def _mixed(self, node: ast.BinOp | ast.Set, scope: Scope) -> str | None:
+    def _mixed(self, node: ast.BinOp | ast.Set, scope: NameScope) -> str | None:
         """``f(3) - expected()`` and ``len({f(3), expected()})`` compare as well."""
         if isinstance(node, ast.BinOp):
             sides = [node.left, node.right]
@@ -214,7 +214,7 @@ class _Search:
                 return min(roots)
         return None
 
-    def _measure_of_call(self, node: ast.Call, scope: Scope) -> str | None:
+    def _measure_of_call(self, node: ast.Call, scope: NameScope) -> str | None:
         """``raises(ValueError)``, and ``self.assertEqual(f(3), approx(9))``."""
         roots = self._roots(node.func, scope)
         if roots and any(_is_exception(argument) for argument in node.args):
@@ -232,7 +232,7 @@ class _Search:
             return next(filter(None, (self._decides(value, scope) for value in values[:1])), None)
         return self._compared(values[:2], scope, is_ordering=False)
 
-    def _measure_of_statement(self, node: ast.Call, scope: Scope) -> str | None:
+    def _measure_of_statement(self, node: ast.Call, scope: NameScope) -> str | None:
         """``same(f(3), 9)`` for itself can only be an assertion."""
         roots = self._roots(node.func, scope)
         arguments = self._arguments(node)
@@ -244,7 +244,7 @@ class _Search:
                     return min(roots)
         return None
 
-    def _decides(self, node: ast.AST, scope: Scope, *, is_size: bool = False) -> str | None:
+    def _decides(self, node: ast.AST, scope: NameScope, *, is_size: bool = False) -> str | None:
         """The measure in an expression whose truth decides the verdict."""
         if id(node) in self._seen:
             return None
@@ -264,11 +264,13 @@ class _Search:
                 return name
         return None
 
-    def _decides_comparison(self, node: ast.Compare, scope: Scope) -> str | None:
+    def _decides_comparison(self, node: ast.Compare, scope: NameScope) -> str | None:
         is_ordering = any(isinstance(operator, _ORDERING) for operator in node.ops)
         return self._compared([node.left, *node.comparators], scope, is_ordering=is_ordering)
 
-    def _compared(self, sides: list[ast.expr], scope: Scope, *, is_ordering: bool) -> str | None:
+    def _compared(
+        self, sides: list[ast.expr], scope: NameScope, *, is_ordering: bool
+    ) -> str | None:
         """The measure among values that are compared with each other."""
         for number, side in enumerate(sides):
             others = sides[:number] + sides[number + 1 :]
@@ -301,7 +303,7 @@ class _Search:
         dumps = {ast.dump(argument) for argument in arguments}
         return len(arguments) > 1 and any(ast.dump(other) in dumps for other in others)
 
-    def _decides_call(self, node: ast.Call, scope: Scope, *, is_size: bool) -> str | None:
+    def _decides_call(self, node: ast.Call, scope: NameScope, *, is_size: bool) -> str | None:
         arguments = self._arguments(node)
         roots = self._roots(node.func, scope)
         for argument in arguments if _last_name(node.func) not in _ABOUT_CLASSES else []:
@@ -323,7 +325,7 @@ class _Search:
             return min(roots)
         return None
 
-    def _is_subject(self, node: ast.Call, scope: Scope) -> bool:
+    def _is_subject(self, node: ast.Call, scope: NameScope) -> bool:
         return self._from_entry.level(node.func, scope) != APART
 
     def _is_comparison(self, arguments: list[ast.expr]) -> bool:
@@ -340,7 +342,7 @@ class _Search:
             return [*self._arguments(function), *arguments]
         return arguments
 
-    def _parts(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
+    def _parts(self, node: ast.AST, scope: NameScope) -> Iterator[tuple[ast.AST, NameScope]]:
         """The expressions that an expression's value is made from, as far as they stand in the file."""
         if isinstance(node, ast.Name):
             owner = self._scopes.find(node.id, scope)
@@ -356,7 +358,7 @@ class _Search:
             elif isinstance(child, ast.expr):
                 yield child, scope
 
-    def _returns(self, name: str, owner: Scope) -> Iterator[tuple[ast.AST, Scope]]:
+    def _returns(self, name: str, owner: NameScope) -> Iterator[tuple[ast.AST, NameScope]]:
         """What a function of the tests returns."""
         for scope in self._scopes:
             if (
@@ -367,7 +369,7 @@ class _Search:
                 for value in _returned(scope):
                     yield value, scope
 
-    def _roots(self, node: ast.AST, scope: Scope, depth: int = 0) -> set[str]:
+    def _roots(self, node: ast.AST, scope: NameScope, depth: int = 0) -> set[str]:
         """The foreign names from which a function or object comes."""
         while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call, ast.Await)):
             if isinstance(node, ast.Call):
@@ -391,20 +393,20 @@ class _Search:
             return set(self._names_in(node, scope))
         return set()
 
-    def _is_foreign(self, node: ast.Name, scope: Scope) -> bool:
+    def _is_foreign(self, node: ast.Name, scope: NameScope) -> bool:
         return node.id in self._foreign and self._scopes.find(node.id, scope) is None
 
-    def _is_of_program(self, node: ast.AST, scope: Scope) -> bool:
+    def _is_of_program(self, node: ast.AST, scope: NameScope) -> bool:
         return self._from_program.level(node, scope) != APART
 
-    def _names_in(self, node: ast.AST, scope: Scope) -> Iterator[str]:
+    def _names_in(self, node: ast.AST, scope: NameScope) -> Iterator[str]:
         for part in (node, *own_nodes(node)):
             if isinstance(part, ast.Name) and self._is_foreign(part, scope):
                 yield part.id
 
-    def _assignments(self) -> dict[tuple[Scope, str], list[tuple[ast.expr, Scope]]]:
+    def _assignments(self) -> dict[tuple[NameScope, str], list[tuple[ast.expr, NameScope]]]:
         """All values that each name is assigned, or taken from, also through parameters and fixtures."""
-        assigned: dict[tuple[Scope, str], list[tuple[ast.expr, Scope]]] = {}
+        assigned: dict[tuple[NameScope, str], list[tuple[ast.expr, NameScope]]] = {}
         for scope in self._scopes:
             for node in scope.nodes:
                 for target, value in _bindings(node):
@@ -421,7 +423,7 @@ class _Search:
         return assigned
 
 
-def _returned(scope: Scope) -> list[ast.expr]:
+def _returned(scope: NameScope) -> list[ast.expr]:
     """What a function returns or yields."""
     nodes: list[ast.Return | ast.Yield | ast.YieldFrom] = []
     for node in scope.nodes:

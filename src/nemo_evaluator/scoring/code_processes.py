@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Final
 
-from nemo_evaluator.scoring.code_scopes import Scope, Scopes
+from nemo_evaluator.scoring.code_scopes import FileScopes, NameScope
 
 _STREAMS: Final = ("stdout", "stderr", "stdin")
 _CAPTURED: Final = frozenset(
@@ -55,7 +55,7 @@ def find_process_use(module: ast.Module) -> str | None:
     return "captured output" if redirects and reads else None
 
 
-def find_own_equality(scopes: Scopes, is_program: Callable[[str], bool]) -> str | None:
+def find_own_equality(scopes: FileScopes, is_program: Callable[[str], bool]) -> str | None:
     """A class of the program of which two objects are compared."""
     for scope in scopes:
         for node in scope.nodes:
@@ -77,7 +77,7 @@ def find_own_equality(scopes: Scopes, is_program: Callable[[str], bool]) -> str 
 
 
 def _built_class(
-    node: ast.expr, scope: Scope, scopes: Scopes, is_program: Callable[[str], bool]
+    node: ast.expr, scope: NameScope, scopes: FileScopes, is_program: Callable[[str], bool]
 ) -> str | None:
     """The class of the program of which an expression makes an object."""
     if isinstance(node, ast.BinOp):

@@ -10,7 +10,7 @@ import ast
 from typing import Any, Final, TypeVar
 
 from nemo_evaluator.scoring.code_flow import APART, CERTAIN, Flow
-from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scope, Scopes, own_nodes
+from nemo_evaluator.scoring.code_scopes import FUNCTIONS, FileScopes, NameScope, own_nodes
 from nemo_evaluator.scoring.code_truth import Truth
 
 _ORDERING: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
@@ -34,7 +34,7 @@ class Rewriter(ast.NodeTransformer):
     each place where an answer decides what is done, the numbers of the assertions there: the tests have to reach one.
     """
 
-    def __init__(self, scopes: Scopes, flow: Flow, truth: Truth) -> None:
+    def __init__(self, scopes: FileScopes, flow: Flow, truth: Truth) -> None:
         self.asserts = False
         self.branches: dict[int, list[int]] = {}
         self._numbers: dict[ast.AST, int] = {}
@@ -42,7 +42,7 @@ class Rewriter(ast.NodeTransformer):
         self._is_asserting = False
         self._scopes = scopes
         self._flow = flow
-        self._scope: Scope = scopes.module
+        self._scope: NameScope = scopes.module
         self._loaded: set[str] = set()
         # The assertions of each function, by its name: what is asserted when it is called.
         self._asserted_by: dict[str, list[int]] = {}
@@ -374,7 +374,7 @@ class Rewriter(ast.NodeTransformer):
 
     def _is_used(self) -> bool:
         """Nothing calls a function that is neither named anywhere nor a test nor a method."""
-        scope: Scope | None = self._scope
+        scope: NameScope | None = self._scope
         while scope is not None and scope.parent is not None:
             function = scope.node
             if isinstance(function, FUNCTIONS) and not scope.parent.is_class:

@@ -18,11 +18,11 @@ _BUILTINS: Final = frozenset(dir(builtins)) | _OWN_NAMES
 
 
 @dataclass(eq=False)
-class Scope:
+class NameScope:
     """The names that one module, class or function binds."""
 
     node: Scoped
-    parent: Scope | None
+    parent: NameScope | None
     names: set[str] = field(default_factory=set)
     parameters: set[str] = field(default_factory=set)
     # Names that a ``global`` statement sends to the module.
@@ -36,26 +36,26 @@ class Scope:
         return isinstance(self.node, ast.ClassDef)
 
 
-class Scopes:
+class FileScopes:
     """All scopes of a file."""
 
     def __init__(self, module: ast.Module) -> None:
-        self.module = Scope(module, None)
+        self.module = NameScope(module, None)
         # The top-level module behind each imported name.
         self.imported: dict[str, str] = {}
-        self._of_node: dict[ast.AST, Scope] = {module: self.module}
+        self._of_node: dict[ast.AST, NameScope] = {module: self.module}
         self._fill(self.module)
 
-    def __iter__(self) -> Iterator[Scope]:
+    def __iter__(self) -> Iterator[NameScope]:
         return iter(self._of_node.values())
 
-    def of(self, node: Scoped) -> Scope:
+    def of(self, node: Scoped) -> NameScope:
         """The scope that a module, class or function opens."""
         return self._of_node[node]
 
-    def find(self, name: str, scope: Scope) -> Scope | None:
+    def find(self, name: str, scope: NameScope) -> NameScope | None:
         """The scope that binds a name where it is read; None when nobody in the file does."""
-        current: Scope | None = scope
+        current: NameScope | None = scope
         while current is not None:
             hidden = current.is_class and current is not scope
             if name in current.names and not hidden and name not in current.outer:
@@ -67,7 +67,7 @@ class Scopes:
         """Python itself defines it."""
         return name in _BUILTINS
 
-    def _fill(self, scope: Scope) -> None:
+    def _fill(self, scope: NameScope) -> None:
         if isinstance(scope.node, FUNCTIONS):
             scope.parameters |= parameters_of(scope.node.args)
             scope.names |= scope.parameters
@@ -75,11 +75,11 @@ class Scopes:
         for node in scope.nodes:
             self._bind(node, scope)
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-                inner = Scope(node, scope)
+                inner = NameScope(node, scope)
                 self._of_node[node] = inner
                 self._fill(inner)
 
-    def _bind(self, node: ast.AST, scope: Scope) -> None:
+    def _bind(self, node: ast.AST, scope: NameScope) -> None:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             scope.names.add(node.name)
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):

@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from nemo_evaluator.scoring.code_flow import Flow
-from nemo_evaluator.scoring.code_scopes import Scope, Scopes
+from nemo_evaluator.scoring.code_scopes import FileScopes, NameScope
 
 _FUNCTIONS: Final = frozenset({"eval", "exec", "compile", "__import__", "breakpoint"})
 _TABLES: Final = frozenset({"__dict__", "__getattribute__"})
@@ -45,7 +45,7 @@ _METHODS: Final = frozenset(
 )
 
 
-def find_sink(scopes: Scopes, flow: Flow) -> str | None:
+def find_sink(scopes: FileScopes, flow: Flow) -> str | None:
     """The name of a function that would run an answer, or None."""
     for scope in scopes:
         called = {id(node.func) for node in scope.nodes if isinstance(node, ast.Call)}
@@ -56,14 +56,14 @@ def find_sink(scopes: Scopes, flow: Flow) -> str | None:
     return None
 
 
-def _is_builtins(node: ast.AST, scopes: Scopes) -> bool:
+def _is_builtins(node: ast.AST, scopes: FileScopes) -> bool:
     if not isinstance(node, ast.Name):
         return False
     return node.id == "__builtins__" or scopes.imported.get(node.id) == "builtins"
 
 
 def _sink_at(
-    node: ast.AST, scope: Scope, scopes: Scopes, flow: Flow, called: set[int]
+    node: ast.AST, scope: NameScope, scopes: FileScopes, flow: Flow, called: set[int]
 ) -> str | None:
     if isinstance(node, ast.Name) and node.id in _FUNCTIONS and isinstance(node.ctx, ast.Load):
         # Passed along, as in ``map(eval, answers)``.

@@ -11,7 +11,7 @@ from nemo_evaluator.scoring.code_flow import Flow
 from nemo_evaluator.scoring.code_measures import find_measure, program_names
 from nemo_evaluator.scoring.code_processes import find_own_equality, find_process_use
 from nemo_evaluator.scoring.code_rewrite import Rewriter
-from nemo_evaluator.scoring.code_scopes import FUNCTIONS, Scopes, own_nodes
+from nemo_evaluator.scoring.code_scopes import FUNCTIONS, FileScopes, own_nodes
 from nemo_evaluator.scoring.code_sinks import find_sink
 from nemo_evaluator.scoring.code_truth import Truth
 
@@ -75,7 +75,7 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
     _call_check(module, measure.entry)
     _keep_last_word(module.body)
     _rename_hidden(module.body)
-    scopes = Scopes(module)
+    scopes = FileScopes(module)
     stub_names = _defined_by(measure.stub)
 
     def is_program(name: str) -> bool:
@@ -113,7 +113,7 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
 
 def _defined_by(stub: str) -> set[str]:
     try:
-        return Scopes(ast.parse(stub)).module.names
+        return FileScopes(ast.parse(stub)).module.names
     except (SyntaxError, ValueError, RecursionError):
         return set()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from nemo_evaluator.scoring.code_flow import bindings_of, is_constant
-from nemo_evaluator.scoring.code_scopes import Scope, Scopes
+from nemo_evaluator.scoring.code_scopes import FileScopes, NameScope
 
 _OPERATORS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq,
@@ -63,11 +63,11 @@ _MAX_DEPTH: Final = 20
 class Truth:
     """Says of an expression whether it is always true or always false."""
 
-    def __init__(self, scopes: Scopes, entry: str) -> None:
+    def __init__(self, scopes: FileScopes, entry: str) -> None:
         self._scopes = scopes
         self._entry = entry
 
-    def of(self, node: ast.expr, scope: Scope) -> bool | None:
+    def of(self, node: ast.expr, scope: NameScope) -> bool | None:
         """True or False where the value of the expression is always so; None where it depends on something."""
         value = self._constant(node, scope)
         if value is not _UNKNOWN:
@@ -96,7 +96,7 @@ class Truth:
             return None
         return self._of_operation(node, scope)
 
-    def of_assertion(self, node: ast.Call, scope: Scope) -> bool | None:
+    def of_assertion(self, node: ast.Call, scope: NameScope) -> bool | None:
         """The same for a method that asserts, such as ``assertEqual``; True when it never raises."""
         if isinstance(node.func, ast.Attribute):
             name = node.func.attr
@@ -117,7 +117,7 @@ class Truth:
             )
         return None
 
-    def _of_operation(self, node: ast.expr, scope: Scope) -> bool | None:
+    def _of_operation(self, node: ast.expr, scope: NameScope) -> bool | None:
         if isinstance(node, ast.BoolOp):
             parts = [self.of(part, scope) for part in node.values]
             decisive = isinstance(node.op, ast.Or)
@@ -141,7 +141,7 @@ class Truth:
         return None
 
     def _of_comparison(
-        self, left: ast.expr, comparison: ast.cmpop, right: ast.expr, scope: Scope
+        self, left: ast.expr, comparison: ast.cmpop, right: ast.expr, scope: NameScope
     ) -> bool | None:
         if isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id:
             return isinstance(comparison, _HOLDS_WITH_ITSELF)
@@ -163,7 +163,7 @@ class Truth:
             return True
         return None
 
-    def _of_call(self, node: ast.Call, scope: Scope) -> bool | None:
+    def _of_call(self, node: ast.Call, scope: NameScope) -> bool | None:
         name = self._builtin(node, scope)
         arguments = node.args
         if name in _NEVER_EMPTY:
@@ -187,7 +187,7 @@ class Truth:
             return self._of_elements(name, arguments[0], scope)
         return None
 
-    def _of_elements(self, name: str, node: ast.expr, scope: Scope) -> bool | None:
+    def _of_elements(self, name: str, node: ast.expr, scope: NameScope) -> bool | None:
         if not isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             return None
         parts = [self.of(element, scope) for element in node.elts]
@@ -196,7 +196,7 @@ class Truth:
             return decisive
         return None if None in parts else not decisive
 
-    def _constant(self, node: ast.expr, scope: Scope, depth: int = 0) -> Any:
+    def _constant(self, node: ast.expr, scope: NameScope, depth: int = 0) -> Any:
         """The value of an expression that is made of constants only, else _UNKNOWN."""
         if depth > _MAX_DEPTH:
             return _UNKNOWN
@@ -230,7 +230,7 @@ class Truth:
             return _length(node.args[0])
         return _UNKNOWN
 
-    def _negative(self, node: ast.UnaryOp, scope: Scope, depth: int) -> Any:
+    def _negative(self, node: ast.UnaryOp, scope: NameScope, depth: int) -> Any:
         value = self._constant(node.operand, scope, depth + 1)
         if value is _UNKNOWN:
             return _UNKNOWN
@@ -240,7 +240,7 @@ class Truth:
             return -value
         return _UNKNOWN
 
-    def _assigned_once(self, name: str, scope: Scope) -> ast.expr | None:
+    def _assigned_once(self, name: str, scope: NameScope) -> ast.expr | None:
         """What a name stands for that is bound once, and is no parameter."""
         owner = self._scopes.find(name, scope)
         if owner is None or name in owner.parameters:
@@ -255,10 +255,10 @@ class Truth:
             return value
         return None
 
-    def _is_entry(self, node: ast.Name, scope: Scope) -> bool:
+    def _is_entry(self, node: ast.Name, scope: NameScope) -> bool:
         return node.id == self._entry and self._scopes.find(node.id, scope) is None
 
-    def _is_never_none(self, node: ast.expr, scope: Scope) -> bool:
+    def _is_never_none(self, node: ast.expr, scope: NameScope) -> bool:
         if isinstance(node, ast.Name):
             return self._is_entry(node, scope)
         if self._builtin(node, scope) in _NEVER_NONE:
@@ -267,7 +267,7 @@ class Truth:
             node, (ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.Set)
         )
 
-    def _builtin(self, node: ast.expr, scope: Scope) -> str:
+    def _builtin(self, node: ast.expr, scope: NameScope) -> str:
         """The name of the function of Python that a call calls."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             return ""

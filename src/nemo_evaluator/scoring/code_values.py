@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, Final
 
-from nemo_evaluator.scoring.code_scopes import Scope
+from nemo_evaluator.scoring.code_scopes import NameScope
 
 # Functions that may be given a class of the program.
 _ABOUT_CLASSES: Final = frozenset(
@@ -22,11 +22,11 @@ _ABOUT_CLASSES: Final = frozenset(
     | {"assertIsInstance", "assertNotIsInstance", "suppress"}
 )
 
-Test = Callable[[ast.Name, Scope], bool]
-Involved = Callable[[ast.AST, Scope], bool]
+Test = Callable[[ast.Name, NameScope], bool]
+Involved = Callable[[ast.AST, NameScope], bool]
 
 
-def find_value_use(scope: Scope, is_foreign: Test, is_of_program: Involved) -> str | None:
+def find_value_use(scope: NameScope, is_foreign: Test, is_of_program: Involved) -> str | None:
     """A name that stands for a value where the tests, not the program, have to say what it is.
 
     A name of the program may be called, may be passed to what is the program's, and may be the class in a question
@@ -49,7 +49,7 @@ def find_value_use(scope: Scope, is_foreign: Test, is_of_program: Involved) -> s
 
 
 def _is_allowed(
-    name: ast.Name, parents: dict[int, ast.AST], scope: Scope, is_of_program: Involved
+    name: ast.Name, parents: dict[int, ast.AST], scope: NameScope, is_of_program: Involved
 ) -> bool:
     node: ast.AST = name
     parent = parents.get(id(node))
@@ -69,7 +69,7 @@ def _is_allowed(
     return False
 
 
-def _takes_it(call: ast.Call, scope: Scope, is_of_program: Involved) -> bool:
+def _takes_it(call: ast.Call, scope: NameScope, is_of_program: Involved) -> bool:
     if isinstance(call.func, ast.Attribute):
         name: str | Any = call.func.attr
     else:

@@ -36,11 +36,11 @@ class MathPool:
     """Up to ``size`` workers, started on first use. Thread-safe: a caller waits for a free worker."""
 
     def __init__(self, size: int = 2) -> None:
-        self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
+        self._idle: queue.LifoQueue[_SymbolicWorker] = queue.LifoQueue()
         # Repeats of a problem give the same answers again.
         self.equal = lru_cache(_REMEMBERED)(self._equal)
         for _ in range(max(1, size)):
-            self._idle.put(_Worker())
+            self._idle.put(_SymbolicWorker())
 
     def _equal(self, target: str, said: str, seconds: float) -> bool | None:
         """Whether the expressions are equal; None when ``said`` is too heavy to tell. Raises ScorerError when the
@@ -61,7 +61,7 @@ class MathPool:
             self._idle.get_nowait().stop()
 
 
-class _Worker:
+class _SymbolicWorker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         # Whether the last worker was ended by its CPU limit: another one would end in the same way.

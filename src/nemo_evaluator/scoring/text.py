@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
-from nemo_evaluator.scoring._claims import PLAINLY, Kind, claims, foreign_claims
+from nemo_evaluator.scoring._claims import PLAINLY, ClaimKind, claims, foreign_claims
 from nemo_evaluator.scoring._clauses import Commitments, clauses
 from nemo_evaluator.scoring._mention import Mentions
 from nemo_evaluator.scoring._patterns import pattern
@@ -51,7 +51,10 @@ def claimed_texts(text: str) -> Iterator[str]:
                 hedged = min(hedged, hedge(part, claim))
                 if claim.place >= hedged:
                     continue
-                if claim.kind is Kind.WEAK and part.count(" ", claim.start, claim.end) > _SHORT:
+                if (
+                    claim.kind is ClaimKind.WEAK
+                    and part.count(" ", claim.start, claim.end) > _SHORT
+                ):
                     continue
                 said = committed_text(part, claim)
                 if said:

@@ -50,7 +50,7 @@ def env_file_text(env: dict[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JobStep:
     """What a cluster adds to a plan that becomes a step of its job: how images are run there, and its own mounts."""
 
     container: Literal["none", "pyxis", "apptainer"] = "none"
@@ -60,7 +60,7 @@ class Step:
     nodelist: str | None = None
 
 
-def srun_argv(launch: Launch, step: Step) -> list[str]:
+def srun_argv(launch: Launch, step: JobStep) -> list[str]:
     """``srun`` with one task on each of the server's nodes; when one of them ends badly, all end. The values of
     ``launch.env`` are to be in the environment of ``srun``."""
     nodes = str(launch.nodes)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from nemo_evaluator.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from nemo_evaluator.servers.forms import Step as Step
+    from nemo_evaluator.servers.forms import JobStep as JobStep
     from nemo_evaluator.servers.forms import docker_argv as docker_argv
     from nemo_evaluator.servers.forms import srun_argv as srun_argv
     from nemo_evaluator.servers.launch import Launch as Launch

@@ -66,7 +66,7 @@ class DynamoService(EngineService):
 
 
 @dataclass(frozen=True, slots=True)
-class _Worker:
+class _DynamoWorker:
     """One worker: its role (empty: both), and the ranks of its first and last node."""
 
     role: str
@@ -121,18 +121,18 @@ class Dynamo(ModelServer[DynamoService]):
         return super().identity(service) | told
 
 
-def _workers(service: DynamoService) -> Iterator[_Worker]:
+def _workers(service: DynamoService) -> Iterator[_DynamoWorker]:
     first = 0
     if service.prefill is None or service.decode is None:
-        yield _Worker("", 0, 0, settings=service)
+        yield _DynamoWorker("", 0, 0, settings=service)
         return
     for role, settings in (("prefill", service.prefill), ("decode", service.decode)):
         for number in range(settings.num_workers):
-            yield _Worker(role, number, first, settings=settings)
+            yield _DynamoWorker(role, number, first, settings=settings)
             first += settings.num_nodes
 
 
-def _started(server: Planned[DynamoService], worker: _Worker, spread: bool) -> str:
+def _started(server: Planned[DynamoService], worker: _DynamoWorker, spread: bool) -> str:
     service = server.service
     settings = worker.settings
     base = server.port

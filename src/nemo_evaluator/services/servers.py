@@ -23,7 +23,7 @@ from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import safe_name, write_atomic
 from nemo_evaluator.core.shell import assignments, is_host_name, joined, quoted
 from nemo_evaluator.core.values import dataclass, field, replace
-from nemo_evaluator.servers.forms import Step, srun_argv
+from nemo_evaluator.servers.forms import JobStep, srun_argv
 from nemo_evaluator.servers.launch import Launch, Say
 from nemo_evaluator.servers.life import Server, log_file
 from nemo_evaluator.servers.process import ManagedServer, port_is_busy, sweep_leftovers
@@ -127,7 +127,7 @@ class StepServer(Server):
 class JobPlace:
     """The nodes of the job that we are in, given out to servers in turn."""
 
-    def __init__(self, relay: Path, pools: dict[str, _Pool], step: Step) -> None:
+    def __init__(self, relay: Path, pools: dict[str, _Pool], step: JobStep) -> None:
         self._relay = relay
         self._pools = pools
         self._step = step
@@ -145,7 +145,7 @@ class JobPlace:
             group, _, nodes = rest.partition(":")
             known = [_node(text) for text in nodes.split(",")]
             pools[name] = _Pool(int(group) if group else None, known)
-        return cls(Path(relay), pools, Step(**orjson.loads(os.environ.get(STEP, "{}"))))
+        return cls(Path(relay), pools, JobStep(**orjson.loads(os.environ.get(STEP, "{}"))))
 
     def placed(self, service: Any) -> Any:
         """A service with ports that are its own here: of its servers, where their nodes meet, and of its balancer."""
@@ -210,7 +210,7 @@ def _node(text: str) -> Node:
     return Node(name, address)
 
 
-def step_site(service: Any, step: Step) -> Site:
+def step_site(service: Any, step: JobStep) -> Site:
     """Where a service runs in a job: in a container when it has an image and the site runs images."""
     return Site(
         "slurm", container=bool(getattr(service, "image", None)) and step.container != "none"

@@ -132,7 +132,8 @@ class StopRule:
     def _verdict(self, above: bool, below: bool) -> str | None:
         if self.baseline is None or not (above or below):
             return None
-        return f"{'not ' if above else ''}worse than {self.baseline.name} by more than {self.baseline.max_drop:g}: proved"
+        comparison = "not worse" if above else "worse"
+        return f"{comparison} than {self.baseline.name} by more than {self.baseline.max_drop:g}: proved"
 
     def _narrow(self) -> str | None:
         n = self._score.n

@@ -28,7 +28,7 @@ _SILENT: Final = frozenset({Fault.STALL, Fault.RESET, Fault.CLOSE, Fault.BAD_HTT
 
 
 @dataclass(eq=False, repr=False)
-class Desk:
+class ScriptState:
     """What a scripted server knows and counts: the script, the rules of access, the requests so far."""
 
     script: Script = "ok"
@@ -74,7 +74,7 @@ class Desk:
 class Connection(asyncio.Protocol):
     """Reads requests one after another and plays what the script says to each."""
 
-    def __init__(self, server: Desk) -> None:
+    def __init__(self, server: ScriptState) -> None:
         self._server = server
         self._loop = server.loop
         self._parser = httptools.HttpRequestParser(self)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import uvloop
 
-from nemo_evaluator.testing._connection import Connection, Desk
+from nemo_evaluator.testing._connection import Connection, ScriptState
 
 
 class Threaded(AbstractAsyncContextManager[Any]):
@@ -43,7 +43,7 @@ class Threaded(AbstractAsyncContextManager[Any]):
         self._thread.join(10)
 
 
-class ScriptedServer(Desk, Threaded):
+class ScriptedServer(ScriptState, Threaded):
     """Plays a script over HTTP on loopback.
 
     ::

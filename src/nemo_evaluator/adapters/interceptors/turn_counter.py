@@ -21,7 +21,7 @@ _SWEEP = 300.0
 
 
 @dataclass(slots=True)
-class _Session:
+class _TurnSession:
     turns: int
     seen_at: float
 
@@ -43,7 +43,7 @@ class Interceptor(base.Interceptor):
             self._speaks_from: float = 0.8 * (self.max_turns or 0)
         else:
             self._speaks_from = 0.0
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, _TurnSession] = {}
         self._swept = monotonic()
 
     async def on_request(self, request: ModelRequest) -> None:
@@ -52,7 +52,7 @@ class Interceptor(base.Interceptor):
         key = (scope.session if scope is not None else "") or self._key_of(request)
         session = self._sessions.get(key)
         if session is None:
-            session = self._sessions[key] = _Session(0, now)
+            session = self._sessions[key] = _TurnSession(0, now)
         session.turns += 1
         session.seen_at = now
         if now - self._swept > _SWEEP:

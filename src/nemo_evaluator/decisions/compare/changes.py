@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from nemo_evaluator.core.types import Document, JsonDict
+from nemo_evaluator.core.types import JsonDict, ReportMapping
 from nemo_evaluator.decisions.pairing import PairedBy, Pairing, Side, keys_of, pair
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row import category_of
@@ -43,7 +43,7 @@ class Flip:
 
 
 @dataclass(frozen=True, slots=True)
-class FlipReport(Document):
+class FlipReport(ReportMapping):
     """The four-field table, the flips, and their count by category."""
 
     contingency: dict[str, int]

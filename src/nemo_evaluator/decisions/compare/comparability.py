@@ -52,7 +52,7 @@ _MOST_CAUSES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SettingDifference:
     """One setting that is not the same on both sides."""
 
     kind: Kind
@@ -70,12 +70,14 @@ class Difference:
         return f"{self.kind} differs: {self.what} is {shown[0]} and {shown[1]}"
 
 
-def differences(baseline: Bundle, candidate: Bundle) -> list[Difference]:
+def differences(baseline: Bundle, candidate: Bundle) -> list[SettingDifference]:
     """What the two bundles say differently; the model and its address may differ, that is the point. A key that one of
     them does not have is not a difference but a gap: see ``unstated``."""
-    found: list[Difference] = []
+    found: list[SettingDifference] = []
     if baseline.name != candidate.name:
-        found.append(Difference("dataset", "benchmark", baseline.name, candidate=candidate.name))
+        found.append(
+            SettingDifference("dataset", "benchmark", baseline.name, candidate=candidate.name)
+        )
     left = baseline.config
     right = candidate.config
     for key in sorted((left.keys() & right.keys()) - _ASIDE):
@@ -84,7 +86,7 @@ def differences(baseline: Bundle, candidate: Bundle) -> list[Difference]:
     found += _fingerprints(left, right, found)
     versions = baseline.sdk_version, candidate.sdk_version
     if all(versions) and versions[0] != versions[1]:
-        found.append(Difference("version", "nel", *versions))
+        found.append(SettingDifference("version", "nel", *versions))
     return found
 
 
@@ -98,7 +100,7 @@ def unstated(baseline: Bundle, candidate: Bundle) -> list[str]:
     return []
 
 
-def _nested(kind: Kind, key: str, path: str, left: Any, right: Any) -> Iterator[Difference]:
+def _nested(kind: Kind, key: str, path: str, left: Any, right: Any) -> Iterator[SettingDifference]:
     outer = kind in ("setting", "solver")
     if key.startswith("_") or (outer and key in _MODEL):
         return
@@ -115,20 +117,22 @@ def _nested(kind: Kind, key: str, path: str, left: Any, right: Any) -> Iterator[
     elif left != right and not all(
         value is None or value in ("", [], {}) for value in (left, right)
     ):
-        yield Difference(inner, path, left, candidate=right)
+        yield SettingDifference(inner, path, left, candidate=right)
 
 
-def _sizes(left: JsonDict, right: JsonDict) -> Iterator[Difference]:
+def _sizes(left: JsonDict, right: JsonDict) -> Iterator[SettingDifference]:
     shards = [as_dict(config.get("shard")) for config in (left, right)]
     parts = [f"{shard.get('idx')} of {shard.get('total')}" if shard else None for shard in shards]
     if parts[0] != parts[1]:
-        yield Difference("size", "shard", *parts)
+        yield SettingDifference("size", "shard", *parts)
     rows = [(config.get("shuffle") or {}).get("ds_full_size") for config in (left, right)]
     if all(rows) and rows[0] != rows[1]:
-        yield Difference("dataset", "number of problems", *rows)
+        yield SettingDifference("dataset", "number of problems", *rows)
 
 
-def _fingerprints(left: JsonDict, right: JsonDict, known: list[Difference]) -> Iterator[Difference]:
+def _fingerprints(
+    left: JsonDict, right: JsonDict, known: list[SettingDifference]
+) -> Iterator[SettingDifference]:
     one = left.get("fingerprints") or {}
     two = right.get("fingerprints") or {}
     for key, kind in _FINGERPRINTS.items():
@@ -138,7 +142,7 @@ def _fingerprints(left: JsonDict, right: JsonDict, known: list[Difference]) -> I
         ):
             continue
         if one.get(key) and two.get(key) and one[key] != two[key]:
-            yield Difference(
+            yield SettingDifference(
                 kind, f"{key} fingerprint", str(one[key])[:8], candidate=str(two[key])[:8]
             )
 
@@ -147,7 +151,7 @@ def caveats(
     runs: tuple[Bundle, Bundle],
     rows: tuple[RowTable, RowTable],
     pairing: Pairing,
-    differences: Sequence[Difference],
+    differences: Sequence[SettingDifference],
 ) -> list[str]:
     """Warnings on the runs, on what did not pair, and on what was not the same on both sides."""
     found: list[str] = []

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from nemo_evaluator.core.files import write_json
-from nemo_evaluator.core.types import Document, JsonDict
+from nemo_evaluator.core.types import JsonDict, ReportMapping
 from nemo_evaluator.decisions.compare.changes import FlipReport, Shift
-from nemo_evaluator.decisions.compare.comparability import Difference
+from nemo_evaluator.decisions.compare.comparability import SettingDifference
 from nemo_evaluator.decisions.compare.verdict import Relation, Verdict, mirrored
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.statistics import Interval, PairedTest, score
@@ -53,7 +53,7 @@ class Paired:
 
 
 @dataclass(slots=True)
-class RegressionReport(Document):
+class RegressionReport(ReportMapping):
     """One candidate against one baseline on one benchmark."""
 
     benchmark: str
@@ -78,7 +78,7 @@ class RegressionReport(Document):
     category_deltas: dict[str, JsonDict]
     flips: FlipReport | None
     shifts: list[Shift]
-    differences: list[Difference]
+    differences: list[SettingDifference]
     missing: JsonDict
     warnings: list[str] = field(default_factory=list)
     direction: str = "higher_is_better"
@@ -170,7 +170,7 @@ def _round(value: float | None) -> float | None:
     return round(value, 6)
 
 
-def write_report(report: Document, path: Path | str) -> Path:
+def write_report(report: ReportMapping, path: Path | str) -> Path:
     """Write a comparison or a decision as JSON."""
     write_json(Path(path), report.to_dict())
     return Path(path)

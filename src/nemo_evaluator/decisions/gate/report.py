@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 
-from nemo_evaluator.core.types import Document, JsonDict
+from nemo_evaluator.core.types import JsonDict, ReportMapping
 from nemo_evaluator.decisions.compare.report import REPORT_VERSION, RegressionReport
 from nemo_evaluator.decisions.compare.verdict import Verdict
 
@@ -101,7 +101,7 @@ class BenchmarkGate:
 
 
 @dataclass(slots=True)
-class GateReport(Document):
+class GateReport(ReportMapping):
     """The decision with everything it rests on."""
 
     verdict: GateVerdict

@@ -8,7 +8,7 @@ from pathlib import Path
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.decisions.calibrate.judged_rows import USUAL_JUDGE
-from nemo_evaluator.decisions.power.plan import PowerPlan, Question
+from nemo_evaluator.decisions.power.plan import PowerPlan, PowerQuestion
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.statistics.intervals import z_quantile
 from nemo_evaluator.statistics.ppi import expected_half_width
@@ -71,7 +71,7 @@ def judge_rates(run: Path | None) -> tuple[float, float] | None:
 
 def plan_labels(
     plan: PowerPlan,
-    question: Question,
+    question: PowerQuestion,
     budget: float,
     label: float,
     answer: float,

@@ -29,7 +29,7 @@ _FEW: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PowerQuestion:
     """What is to be found, and how surely. ``benchmarks`` is the size of the suite, None for as many as are planned."""
 
     drop: float
@@ -51,7 +51,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class AnswerPrice:
     """What one answer costs; unknown parts are None."""
 
     tokens: float | None = None
@@ -78,7 +78,7 @@ class PowerPlan:
     """The plan for one benchmark."""
 
     benchmark: str
-    question: Question
+    question: PowerQuestion
     score: float
     sd: float
     basis: str
@@ -99,7 +99,7 @@ class _Basis:
     score: float
     differences: Differences
     words: str
-    price: Price
+    price: AnswerPrice
     problems: int | None = None
     repeats: float = 1.0
     # Whether answer noise is known, so that other numbers of repeats can be planned.
@@ -109,7 +109,10 @@ class _Basis:
 
 
 def plan_from_score(
-    score: float, question: Question, price: Price | None = None, problems: int | None = None
+    score: float,
+    question: PowerQuestion,
+    price: AnswerPrice | None = None,
+    problems: int | None = None,
 ) -> PowerPlan:
     """A plan from an expected score and an assumed agreement of the two sides. Raises UsageError on the impossible."""
     if question.drop >= score:
@@ -127,7 +130,7 @@ def plan_from_score(
             score,
             differences=differences,
             words=words,
-            price=price or Price(),
+            price=price or AnswerPrice(),
             problems=problems,
         ),
         question,
@@ -135,7 +138,7 @@ def plan_from_score(
 
 
 def plan_from_runs(
-    baseline: Path, candidate: Path | None, question: Question, usd: float | None = None
+    baseline: Path, candidate: Path | None, question: PowerQuestion, usd: float | None = None
 ) -> list[PowerPlan]:
     """Plans from a finished run, or from two, which show how far they differ. Raises UsageError without any rows."""
     if candidate is None:
@@ -162,7 +165,7 @@ def plan_from_runs(
     return [_plan(basis, suite) for basis in bases]
 
 
-def _of_run(run: Bundle, shared: bool, question: Question, usd: float | None) -> _Basis:
+def _of_run(run: Bundle, shared: bool, question: PowerQuestion, usd: float | None) -> _Basis:
     rows = _scored_rows(run)
     rewards = rows.reward[rows.scored]
     parts = _components(rows)
@@ -253,7 +256,7 @@ def _doubts(run: Bundle, problems: int) -> tuple[str, ...]:
     return tuple(doubts)
 
 
-def _plan(basis: _Basis, question: Question) -> PowerPlan:
+def _plan(basis: _Basis, question: PowerQuestion) -> PowerPlan:
     differences = basis.differences
     now = basis.repeats
     asked = tuple(question.repeats)
@@ -295,7 +298,9 @@ def _plan(basis: _Basis, question: Question) -> PowerPlan:
     return replace(plan, repeats_now=now, detectable_now=found)
 
 
-def _line(differences: Differences, repeats: int, question: Question, price: Price) -> PlanLine:
+def _line(
+    differences: Differences, repeats: int, question: PowerQuestion, price: AnswerPrice
+) -> PlanLine:
     drop = question.drop
     power = question.power
     alpha = question.alpha
@@ -330,7 +335,7 @@ def _line(differences: Differences, repeats: int, question: Question, price: Pri
     )
 
 
-def _price(run: Bundle, rows: RowTable, usd: float | None) -> Price:
+def _price(run: Bundle, rows: RowTable, usd: float | None) -> AnswerPrice:
     steps = run.runtime.total_steps or len(rows)
     elapsed = run.runtime.elapsed_seconds
     tokens = run.runtime.total_tokens
@@ -341,4 +346,4 @@ def _price(run: Bundle, rows: RowTable, usd: float | None) -> Price:
     one_tokens, one_seconds = (
         total / steps if total and steps else None for total in (tokens, elapsed)
     )
-    return Price(one_tokens, usd if usd is not None else paid, one_seconds)
+    return AnswerPrice(one_tokens, usd if usd is not None else paid, one_seconds)

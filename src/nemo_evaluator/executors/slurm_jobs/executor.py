@@ -23,7 +23,7 @@ from nemo_evaluator.executors.base import (
 )
 from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.description import describe
-from nemo_evaluator.executors.slurm_jobs.host import Host, Seen, look, script
+from nemo_evaluator.executors.slurm_jobs.host import Host, JobState, look, script
 from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, plan_job
 from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle, files_of, submit
 from nemo_evaluator.store.layout import LOG
@@ -152,7 +152,7 @@ class Slurm(Executor):
         if handle is not None:
             seen = self._look(handle)
         else:
-            seen = Seen()
+            seen = JobState()
         if handle is None or not seen.alive:
             raise not_running(run)
         folder = quoted(handle.remote_dir)
@@ -236,7 +236,7 @@ class Slurm(Executor):
             return code
         return EXIT_FAILED
 
-    def _look(self, handle: SlurmHandle) -> Seen:
+    def _look(self, handle: SlurmHandle) -> JobState:
         seen = look(handle.host, handle.remote_dir, handle.job_ids, shards=handle.num_shards)
         if handle.only_shard is not None:
             # The first job of a shard may bear the number of the whole array.
@@ -275,7 +275,7 @@ def _pause(handle: SlurmHandle) -> float:
     return _LOOK_REMOTE if handle.hostname else _LOOK
 
 
-def _alive(seen: Seen, handle: SlurmHandle) -> Life | None:
+def _alive(seen: JobState, handle: SlurmHandle) -> Life | None:
     """Jobs that run, else jobs that wait; a silent scheduler is believed to run what is not known to have ended."""
     if seen.going:
         shown = [f"job {one.job_id} on {one.nodes or '?'}, {one.elapsed}" for one in seen.going]
@@ -293,7 +293,7 @@ def _alive(seen: Seen, handle: SlurmHandle) -> Life | None:
     return None
 
 
-def _life(state: State, seen: Seen, shown: list[str]) -> Life:
+def _life(state: State, seen: JobState, shown: list[str]) -> Life:
     jobs = [asdict(one) for one in seen.alive]
     if seen.shards:
         done = [f"{len(seen.exits)} of {seen.shards} shards done"]
@@ -306,7 +306,7 @@ def _life(state: State, seen: Seen, shown: list[str]) -> Life:
     return Life(state, "; ".join([*shown[:3], *more, *done]), {"jobs": jobs})
 
 
-def _over(seen: Seen, noted: Life) -> Life:
+def _over(seen: JobState, noted: Life) -> Life:
     """How a run ended: as it noted itself, else as its shards or the scheduler say."""
     if "exit_code" in noted.facts:
         return noted

@@ -202,7 +202,7 @@ class QueuedJob:
 
 
 @dataclass(slots=True)
-class Seen:
+class JobState:
     """What is known of a run now."""
 
     jobs: list[QueuedJob] = field(default_factory=list)
@@ -239,9 +239,9 @@ class Seen:
         return self.going + self.waiting
 
 
-def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> Seen:
+def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> JobState:
     """Ask the scheduler and the folder. Raises TransportError when the login node is not reached."""
-    seen = Seen(shards=shards)
+    seen = JobState(shards=shards)
     for line in host.run(script("look.sh", folder, *job_ids)).splitlines():
         word, _, rest = line.partition("|")
         parts = rest.split("|")
@@ -290,7 +290,10 @@ def import_image(image: str, path: str, hostname: str | None, *, dry_run: bool =
     except TransportError as error:
         if "enroot: command not found" not in error.message:
             raise
-        hint = "run it on a node that has enroot (often after `module load enroot`), or use cluster.container: apptainer"
+        hint = (
+            "run it on a node that has enroot (often after `module load enroot`), or use "
+            "cluster.container: apptainer"
+        )
         raise UsageError(
             f"there is no enroot on {hostname or 'this machine'}", hint=hint
         ) from error

@@ -11,7 +11,7 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.shell import mount
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.slurm import SlurmCluster, seconds_of
-from nemo_evaluator.servers.forms import Step, srun_argv
+from nemo_evaluator.servers.forms import JobStep, srun_argv
 from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services.base import replicas_of
 
@@ -48,7 +48,7 @@ class JobPlan:
     max_retries: int
     max_walltime: int
     nel: tuple[str, ...]
-    step: Step
+    step: JobStep
     container: tuple[str, ...] = ()
     container_env: tuple[str, ...] = ()
     conda_env: str | None = None
@@ -82,7 +82,7 @@ def plan_job(job: Job) -> JobPlan:
     assert isinstance(cluster, SlurmCluster)
     root = PurePosixPath(config.output.dir if cluster.hostname else job.folder)
     names = [safe_name(bench.key) for bench in config.benchmarks]
-    step = Step(cluster.container, tuple(cluster.container_mounts), cluster.mount_home)
+    step = JobStep(cluster.container, tuple(cluster.container_mounts), cluster.mount_home)
     elsewhere = cluster.eval_image or cluster.conda_env or cluster.hostname
     if cluster.sbatch_comment:
         comment: list[Directive] = [("comment", cluster.sbatch_comment)]
@@ -116,7 +116,7 @@ def pool_of(owner: Any) -> str | None:
     return None
 
 
-def _container(cluster: SlurmCluster, step: Step, root: PurePosixPath) -> list[str]:
+def _container(cluster: SlurmCluster, step: JobStep, root: PurePosixPath) -> list[str]:
     """The step that holds the evaluator's image; nothing where it runs as a plain process of the node."""
     if not cluster.eval_image or step.container == "none":
         return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from .counting import End, Failed, Skipped, Tally
+from .counting import AssertionCounts, End, Failed, Skipped
 from .fixtures import Fixtures
 from .marks import cases_of, is_skipped, marks_of
 
@@ -22,7 +22,7 @@ class Runner:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._tally: Tally = names.session.tally
+        self._tally: AssertionCounts = names.session.tally
         self._fixtures = Fixtures(names)
 
     def run(self, wanted: list[str]) -> None:
@@ -157,7 +157,7 @@ def _cases(suite: Any) -> Iterator[Any]:
             yield case
 
 
-def _result(tally: Tally) -> Any:
+def _result(tally: AssertionCounts) -> Any:
     import unittest  # noqa: PLC0415 - only tests that use it come here
 
     class Result(unittest.TestResult):

@@ -38,7 +38,7 @@ class Unrunnable(Exception):
     """The tests cannot be run, whatever the program does."""
 
 
-class Tally:
+class AssertionCounts:
     """Counts the answers of the program and the assertions that depend on them."""
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"
 
 
-def not_a_number(tally: Tally) -> float:
+def not_a_number(tally: AssertionCounts) -> float:
     """What stands for a NaN of the program: no assertion may hold because such a number is neither less nor more."""
 
     def compare(self: float, other: object) -> bool:

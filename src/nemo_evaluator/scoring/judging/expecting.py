@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from .counting import End, Failed, Tally, describe
+from .counting import AssertionCounts, End, Failed, describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ExceptionInfo:
 class Expecting:
     """Notes what the tests had asked and what had failed when a context began that expects an exception."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: AssertionCounts) -> None:
         self._tally = tally
         self._failure = tally.failure
         self._answers = tally.answers
@@ -55,7 +55,7 @@ class Expecting:
 class Raises:
     """``pytest.raises`` as a context."""
 
-    def __init__(self, tally: Tally, expected: Any, match: str | None) -> None:
+    def __init__(self, tally: AssertionCounts, expected: Any, match: str | None) -> None:
         self._tally = tally
         self._expected = expected
         self._match = match
@@ -81,7 +81,7 @@ class Raises:
         return True
 
 
-def raises_of(tally: Tally) -> Any:
+def raises_of(tally: AssertionCounts) -> Any:
     """``pytest.raises``."""
 
     def raises(expected: Any, *call: Any, match: str | None = None, **options: Any) -> Any:
@@ -158,7 +158,7 @@ class Approx:
         return max(relative, _ABSOLUTE if self._absolute is None else self._absolute)
 
 
-def patch_contexts(tally: Tally, context: Any, *, counts: bool) -> None:
+def patch_contexts(tally: AssertionCounts, context: Any, *, counts: bool) -> None:
     """Make a context class of the standard library report the exceptions that it accepts.
 
     Args:

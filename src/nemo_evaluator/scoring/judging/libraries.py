@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     # Not at run time: it would double the time that a judge takes to start.
     from typing import Any
 
-    from .counting import Tally
+    from .counting import AssertionCounts
 
 
-def prepare_libraries(tally: Tally, mentioned: list[str]) -> None:
+def prepare_libraries(tally: AssertionCounts, mentioned: list[str]) -> None:
     """Make the libraries that the tests mention report to the tally."""
     if "pytest" in mentioned:
         from .pytest_standin import make_module  # noqa: PLC0415 - few tests need it
@@ -32,7 +32,7 @@ def prepare_libraries(tally: Tally, mentioned: list[str]) -> None:
         _prepare_asyncio()
 
 
-def _prepare_unittest(tally: Tally) -> None:
+def _prepare_unittest(tally: AssertionCounts) -> None:
     import unittest  # noqa: PLC0415 - only tests that use it pay for it
     import unittest.case  # noqa: PLC0415
 

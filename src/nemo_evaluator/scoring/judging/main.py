@@ -11,7 +11,7 @@ import sys
 from . import values
 from .counting import End
 from .judge import judge
-from .program import FILE, Host
+from .program import FILE, ProgramObjects
 from .session import ProgramSession
 
 TYPE_CHECKING = False
@@ -141,7 +141,7 @@ def _become_program(
     own_builtins.exit = own_builtins.quit = sys.exit
     with open(FILE, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         file.write(head["program"])
-    host = Host(*pipes)
+    host = ProgramObjects(*pipes)
     if host.run(head["program"]):
         host.serve()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 
-from .proxies import Missing, Remote
+from .proxies import MissingName, Remote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Names(_Globals):
         """What the program calls by this name."""
         try:
             value = self.session.ask("name", name)
-        except Missing:
+        except MissingName:
             # No handler of the tests takes that for the exception that it expects.
             raise self.session.stop("crash", f"NameError: name {name!r} is not defined") from None
         if isinstance(value, Remote) or (isinstance(value, type) and "_nel_number" in vars(value)):

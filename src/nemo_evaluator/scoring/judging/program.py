@@ -44,7 +44,7 @@ _OPERATORS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-class Host:
+class ProgramObjects:
     """Holds the objects of the program that were shown to the judge."""
 
     def __init__(self, requests: int, replies: int) -> None:
@@ -219,7 +219,7 @@ class Host:
 class TestObject:
     """Stands in the program for an object of the tests."""
 
-    def __init__(self, host: Host, number: int, type_name: str) -> None:
+    def __init__(self, host: ProgramObjects, number: int, type_name: str) -> None:
         object.__setattr__(self, "_host", host)
         object.__setattr__(self, "_number", number)
         object.__setattr__(self, "__name__", type_name)

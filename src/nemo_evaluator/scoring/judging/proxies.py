@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Missing(AttributeError):
+class MissingName(AttributeError):
     """The program has no such name, or its object no such attribute."""
 
 
@@ -74,7 +74,7 @@ class Remote:
     def __len__(self) -> int:
         try:
             return int(_typed(self, "len", int))
-        except Missing:
+        except MissingName:
             # ``list`` wants to know how long a generator is, and takes this for an answer.
             raise TypeError("the object has no length") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from .counting import Failed, Skipped, Tally
+from .counting import AssertionCounts, Failed, Skipped
 from .expecting import Approx, Raises, raises_of
 
 TYPE_CHECKING = False
@@ -91,7 +91,7 @@ def _import_or_skip(name: str, *args: Any, **options: Any) -> Any:
     return sys.modules[name]
 
 
-def make_module(tally: Tally) -> Any:
+def make_module(tally: AssertionCounts) -> Any:
     """The module that ``import pytest`` gives."""
     module: Any = type(sys)("pytest")
     module.raises = raises_of(tally)

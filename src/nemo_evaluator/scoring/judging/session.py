@@ -8,10 +8,10 @@ import posix as os
 import sys
 
 from . import program, values
-from .counting import End, Tally, describe, not_a_number
+from .counting import AssertionCounts, End, describe, not_a_number
 from .exceptions import exception_type, rebuilt
 from .handing import is_of_judge, is_usable, perform
-from .proxies import Missing, ProgramFunction, Remote, number_of
+from .proxies import MissingName, ProgramFunction, Remote, number_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ProgramSession:
         self._is_direct = False
         # Whether the tests looked for anything in the program.
         self.reached = False
-        self.tally = Tally()
+        self.tally = AssertionCounts()
         self._nan = not_a_number(self.tally)
 
     def greet(self) -> None:
@@ -125,7 +125,7 @@ class ProgramSession:
             self.tally.answers += 1
             raise StopIteration
         if kind == program.MISSING and action in ("name", "get", "len"):
-            raise Missing
+            raise MissingName
         if kind not in (program.RAISED, program.ENDED, program.SYNTAX):
             raise values.Malformed("an unknown kind of answer")
         names, text, label, own = _exception(content)

@@ -30,13 +30,13 @@ _PLACE: Final = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint(Tool):
+class GymTool(Tool):
     """A tool and the path it is called at; places in the path are filled from the arguments."""
 
     path: str
 
 
-def endpoints_of(document: JsonDict) -> list[Endpoint]:
+def endpoints_of(document: JsonDict) -> list[GymTool]:
     """The tools of a server. Recursive schemas stay recursive, by ``$defs``; all others are written out."""
     found = []
     for path, item in as_dict(document.get("paths")).items():
@@ -56,7 +56,7 @@ def endpoints_of(document: JsonDict) -> list[Endpoint]:
                 parameters.get("properties") or {}
             )
             parameters |= {"type": "object", "properties": properties, "required": required}
-        found.append(Endpoint(name, str(description), parameters, path=path))
+        found.append(GymTool(name, str(description), parameters, path=path))
     return found
 
 
@@ -114,7 +114,7 @@ class GymSession:
     """The tools of the server, for one problem."""
 
     def __init__(
-        self, name: str, client: GymClient, cookies: aiohttp.CookieJar, endpoints: list[Endpoint]
+        self, name: str, client: GymClient, cookies: aiohttp.CookieJar, endpoints: list[GymTool]
     ) -> None:
         self.name = name
         self._client = client
