@@ -24,7 +24,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "RunningService": "nemo_evaluator.services.base",
         "ServiceKind": "nemo_evaluator.services.base",
         "Site": "nemo_evaluator.services.base",
-        "Step": "nemo_evaluator.servers.forms",
+        "JobStep": "nemo_evaluator.servers.forms",
         "docker_argv": "nemo_evaluator.servers.forms",
         "is_managed": "nemo_evaluator.services.base",
         "plan_service": "nemo_evaluator.services.base",
