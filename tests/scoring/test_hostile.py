@@ -46,16 +46,13 @@ SCORERS = [
 
 
 @pytest.mark.parametrize("name", SCORERS)
-@pytest.mark.parametrize("kind", RESPONSES)
-def test_scorers_are_not_slowed_down(kind: str, name: str) -> None:
-    sample = ScorerInput(
-        RESPONSES[kind],
-        "1/3" if name == "numeric_match" else "B",
-        {"choices": ["x", "y", "z", "w"]},
-    )
-    started = time.process_time()
-    get_scorer(name)(sample)
-    assert time.process_time() - started < 2.0
+def test_scorers_are_not_slowed_down(name: str) -> None:
+    expected = "1/3" if name == "numeric_match" else "B"
+    for kind, response in RESPONSES.items():
+        sample = ScorerInput(response, expected, {"choices": ["x", "y", "z", "w"]})
+        started = time.process_time()
+        get_scorer(name)(sample)
+        assert time.process_time() - started < 2.0, kind
 
 
 @pytest.mark.parametrize("kind", RESPONSES)
