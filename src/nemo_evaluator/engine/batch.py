@@ -70,22 +70,32 @@ async def run_whole(job: Evaluation, environment: RunsFirst) -> None:
 
 
 async def _until_halt(work: Coroutine[Any, Any, None], halt: Halt) -> bool:
-    """Do the work, unless the run is stopped meanwhile: then it is cancelled, and the result is False."""
-    task = asyncio.ensure_future(work)
-    stopper = asyncio.ensure_future(halt.wait())
+    """Await ``work`` to its end, or cancel it when the run is stopped.
+
+    Either way it has ended when this returns: what it holds (processes, files, a session) has been released.
+
+    Args:
+        work: What the benchmark does.
+        halt: The stop of the run.
+
+    Returns:
+        Whether the work came to its own end.
+
+    Raises:
+        BoundaryError: What the work raised, with cause ``solver`` unless it has its own.
+    """
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(halt.wait())
     try:
-        await asyncio.wait({task, stopper}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
-        with boundary(Cause.SOLVER):
-            await task
-    except asyncio.CancelledError:
-        if not halt:
-            raise
-        return False
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        stopper.cancel()
-        task.cancel()
+        working.cancel()
+        stopping.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+    if halt and working.cancelled():
+        return False
+    with boundary(Cause.SOLVER):
+        working.result()
     return True
 
 

@@ -94,6 +94,8 @@ class RayPool:
         finally:
             for worker in workers:
                 worker.cancel()
+            # The first error is already on its way; the other workers must have ended before the pool is closed.
+            await asyncio.gather(*workers, return_exceptions=True)
 
     async def _join(self, ledger: StepQueue) -> None:
         for last in (False, False, True):
