@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from nemo_evaluator.core import hooks as _hooks
 from nemo_evaluator.core.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -71,3 +72,5 @@ __getattr__, __dir__, __all__ = lazy_names(
     },
     own=["__package_name__"],
 )
+# The status of a bundle is found by a package above the one that reads bundles.
+_hooks.check_bundle.bind("nemo_evaluator.decisions.check.check_run:check_run")

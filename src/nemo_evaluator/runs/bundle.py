@@ -14,6 +14,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import read_json, stored
 from nemo_evaluator.core.hashing import canonical, digest
+from nemo_evaluator.core.hooks import check_bundle
 from nemo_evaluator.core.json_coerce import (
     Field,
     as_dict,
@@ -23,7 +24,6 @@ from nemo_evaluator.core.json_coerce import (
     as_total,
     as_whole,
 )
-from nemo_evaluator.core.registry import load_object
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.calibration import PLACE, Calibration, measured_by, read_calibration
 from nemo_evaluator.runs.own_files import refuse_foreign_files
@@ -46,8 +46,6 @@ from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.run_registry import load_run
 from nemo_evaluator.store.sums import MARK, has_entries, untouched, verified
 
-# It lies above this room, and reads bundles itself.
-_CHECK: Final = "nemo_evaluator.decisions.check.check_run:check_run"
 VALID: Final = "VALID"
 INVALID: Final = "INVALID"
 UNCHECKED: Final = "UNCHECKED"
@@ -342,7 +340,7 @@ def load_bundle(path: Path) -> Bundle:
 
 def _checked_again(bundle: Bundle) -> Bundle:
     """A bundle whose checksums are gone, with the status that its rows give it: what it says itself is not believed."""
-    check = load_object(_CHECK)(bundle)
+    check = check_bundle(bundle)
     validity = {"status": str(check.status), "reasons": check.reasons}
     return Bundle(bundle.path, {**bundle.document, "validity": validity})
 
