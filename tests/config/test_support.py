@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nemo_evaluator.config import groups, load_config, parse_eval_config
+from nemo_evaluator.config import groups, load_config
 from nemo_evaluator.core.kinds import Kind, Kinds
-from nemo_evaluator.preflight.problems import unsupported
+from nemo_evaluator.preflight import find_problems
 
 TEXT = """
 services:
@@ -14,10 +14,10 @@ services:
 sandboxes:
   named: {type: docker}
 benchmarks:
-  - name: a
+  - name: gsm8k
     solver: {type: simple, service: m}
     sandbox: named
-  - name: b
+  - name: arc_challenge
     solver: {type: oracle}
     context_window: 5
 cluster: {type: local, gpus: [0]}
@@ -41,7 +41,7 @@ def test_what_cannot_run_is_named_with_its_line(write, monkeypatch: pytest.Monke
         (groups.SERVICES, "api"),
     ):
         monkeypatch.setitem(kinds._targets, word, Kind(kinds.schema(word), missing="gone"))
-    problems = [loaded.document.problem(*found) for found in unsupported(loaded.config)]
+    problems = find_problems(loaded, file_only=True)
     said = {problem.path: (problem.line, problem.message) for problem in problems}
     assert said == {
         "services.m.type": (3, "service type 'api' is gone"),
@@ -54,16 +54,14 @@ def test_what_cannot_run_is_named_with_its_line(write, monkeypatch: pytest.Monke
     assert all("oracle" not in str(problem.hint) for problem in problems)
 
 
-def test_what_can_run_passes() -> None:
-    config = parse_eval_config(
-        {
-            "services": {
-                "m": {"type": "api", "url": "http://h/v1", "protocol": "chat_completions"}
-            },
-            "benchmarks": [{"name": "a", "solver": {"type": "simple", "service": "m"}}],
-        }
-    )
-    assert not list(unsupported(config))
+def test_what_can_run_passes(write) -> None:
+    text = """
+services:
+  m: {type: api, url: "http://h/v1", protocol: chat_completions}
+benchmarks:
+  - {name: gsm8k, solver: {type: simple, service: m}}
+"""
+    assert find_problems(load_config(write(a=text)), file_only=True) == []
 
 
 @pytest.mark.parametrize("kinds", WORDS, ids=lambda kinds: kinds.kind)

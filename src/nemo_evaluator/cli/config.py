@@ -58,7 +58,7 @@ def check(
         use_env_file(Path(file).parent, env_file)
         loaded: LoadedConfig = load_whole(file, overrides, file_only=file_only)
         # Loaded here: the other subcommands need no benchmark, scorer or exporter.
-        from nemo_evaluator.preflight.problems import find_problems  # noqa: PLC0415
+        from nemo_evaluator.preflight import find_problems  # noqa: PLC0415
 
         loaded.refuse(find_problems(loaded, file_only=file_only, pinging=ping and not file_only))
     except ConfigError as error:
@@ -71,7 +71,7 @@ def check(
         )
         context.exit(error.exit_code)
     if ping:
-        asked: list[str] | None = _pinged(loaded)
+        asked: list[str] | None = loaded.config.api_services()
     else:
         asked = None
     if as_json:
@@ -158,12 +158,6 @@ def unset(key: str) -> None:
 
 def _settings() -> dict[str, Any]:
     return load_settings(lambda text: say(f"warning: {text}"))
-
-
-def _pinged(loaded: LoadedConfig) -> list[str]:
-    from nemo_evaluator.preflight.site_checks import pinged  # noqa: PLC0415 - not for the other subcommands
-
-    return pinged(loaded.config)
 
 
 def _known(key: str, *, whole: bool = False) -> str:

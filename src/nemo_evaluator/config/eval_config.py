@@ -198,6 +198,10 @@ class EvalConfig(Model):
                 mapping[name] = service
         return mapping
 
+    def api_services(self) -> list[str]:
+        """The names of the model services that nel does not start itself: they can be asked before a run."""
+        return [name for name, service in self.model_services().items() if service.type == "api"]
+
 
 def _with_sandbox(benchmark: Any, named: dict[str, Any]) -> Any:
     word = as_dict(benchmark).get("sandbox")

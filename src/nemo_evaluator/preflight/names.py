@@ -1,0 +1,137 @@
+"""What is wrong with the config file itself: kinds that are not supported, and names that nothing answers to."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from nemo_evaluator.config import BenchmarkConfig, EvalConfig, ScoringConfig
+from nemo_evaluator.config.fields import NotYet
+from nemo_evaluator.config.groups import SCHEMES
+from nemo_evaluator.config.kinds import KindOf, marks
+from nemo_evaluator.core.kinds import NOT_YET
+from nemo_evaluator.core.registry import did_you_mean, find_file
+from nemo_evaluator.engine.template import load_template
+from nemo_evaluator.engine.verify import JUDGES, NEEDS_JUDGE, judge_hint, lacks_judge
+from nemo_evaluator.environments.base import EnvironmentFacts
+from nemo_evaluator.environments.registry import as_uri, environment_class, list_environments
+from nemo_evaluator.preflight.obstacle import ConfigPath, Obstacle, obstacles_of
+
+# Known from the reference's examples and playbooks; their harness is not here yet.
+_PLANNED: Final = frozenset({"research-bench"})
+
+
+def unsupported_kinds(config: EvalConfig) -> Iterator[Obstacle]:
+    """Kinds whose declaration says ``missing``, and settings that are marked ``NotYet``."""
+    return _unsupported(config, (), list(config.sandboxes.values()))
+
+
+def unknown_names(config: EvalConfig) -> Iterator[Obstacle]:
+    """Benchmarks, rubrics and templates that do not exist, and benchmarks that lack a judge."""
+    for number, benchmark in enumerate(config.benchmarks):
+        path = ("benchmarks", number)
+        unknown = list(_unknown_benchmark(benchmark.name, (*path, "name")))
+        yield from unknown
+        name = as_uri(benchmark.name)
+        # Benchmarks in files and behind URIs say only when they are opened that they need a judge.
+        is_built_in = "://" not in name and ".py" not in name
+        if is_built_in and not unknown:
+            facts = environment_class(name).facts()
+            yield from missing_judge(benchmark.scoring, name, facts, path=(*path, "scoring"))
+        yield from _missing_rubrics(benchmark, path)
+        yield from obstacles_of(
+            (*path, "instruction_template"),
+            load_template,
+            benchmark.instruction_template,
+            hint="give a path, or off",
+        )
+
+
+def missing_judge(
+    scoring: ScoringConfig, name: str, facts: EnvironmentFacts, path: ConfigPath
+) -> Iterator[Obstacle]:
+    """A benchmark that needs a judge, where the config names none.
+
+    Args:
+        scoring: The benchmark's scoring settings.
+        name: The benchmark's name, for the message.
+        facts: What the benchmark needs.
+        path: Where its scoring settings are in the config.
+    """
+    if not scoring.include_defaults or scoring.primary is not None:
+        return
+    if any(metric.type in JUDGES for metric in scoring.metrics):
+        return
+    if lacks_judge(facts, allow_fallback=scoring.allow_fallback):
+        yield Obstacle(path, f"{name}: {NEEDS_JUDGE}", judge_hint(facts))
+
+
+def _unsupported(model: BaseModel, path: ConfigPath, named: list[Any]) -> Iterator[Obstacle]:
+    """The unsupported kinds in a schema object and in those inside it.
+
+    Args:
+        model: The schema object.
+        path: Its place in the config.
+        named: The sandboxes that the config defines by name; each is reported where it is defined.
+    """
+    kinds_of_field = {name: mark.kinds for name, mark in marks(type(model), KindOf)}
+    for name, mark in marks(type(model), NotYet):
+        if name in model.model_fields_set and getattr(model, name):
+            message = f"the setting {name!r} is {mark.reason}"
+            yield Obstacle((*path, name), message, "remove it")
+    for name in type(model).model_fields:
+        kinds = kinds_of_field.get(name)
+        for inner_path, inner in _schema_objects(getattr(model, name), (*path, name)):
+            if inner_path[-1] == "sandbox" and inner in named:
+                continue
+            word = getattr(inner, "type", "")
+            missing = kinds.get(word).missing if kinds is not None else None
+            if kinds is not None and missing is not None:
+                message = f"{kinds.kind} {word!r} is {missing}"
+                supported = f"supported: {', '.join(kinds.ready())}"
+                yield Obstacle((*inner_path, "type"), message, supported)
+            yield from _unsupported(inner, inner_path, named)
+
+
+def _schema_objects(value: Any, path: ConfigPath) -> Iterator[tuple[ConfigPath, BaseModel]]:
+    """The schema objects in the value of a field, in lists and in mappings."""
+    if isinstance(value, BaseModel):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _schema_objects(item, (*path, str(key)))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _schema_objects(item, (*path, number))
+
+
+def _missing_rubrics(benchmark: BenchmarkConfig, path: ConfigPath) -> Iterator[Obstacle]:
+    """Rubric files of judges that do not exist."""
+    for number, metric in enumerate(benchmark.scoring.metrics):
+        file = getattr(metric, "rubric_file", None)
+        if file is not None:
+            place = (*path, "scoring", "metrics", number, "rubric_file")
+            yield from obstacles_of(place, find_file, file, hint="")
+
+
+def _unknown_benchmark(name: str, path: ConfigPath) -> Iterator[Obstacle]:
+    """What is wrong with the name of a benchmark: a URI, a file, or a registered name."""
+    scheme, separator, _ = as_uri(name).partition("://")
+    if separator:
+        missing = SCHEMES.get(scheme).missing
+        if missing is not None:
+            message = f"{scheme}:// benchmarks are {missing}"
+            yield Obstacle(path, message, "see `nel list` for those that are")
+        return
+    file = name if name.endswith(".py") else name.rpartition(":")[0]
+    if file.endswith(".py"):
+        yield from obstacles_of(path, find_file, file, hint="")
+        return
+    if name.lower().replace("_", "-") in _PLANNED:
+        message = f"benchmark {name!r} is {NOT_YET}"
+        yield Obstacle(path, message, "see `nel list` for those that are")
+        return
+    spellings = {name.lower(), name.lower().replace("-", "_")}
+    if spellings.isdisjoint(list_environments()):
+        hint = did_you_mean(name, list_environments())
+        yield Obstacle(path, f"unknown benchmark {name!r}", hint)
