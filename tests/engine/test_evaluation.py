@@ -146,7 +146,7 @@ async def test_a_failure_of_the_harness_is_never_a_zero(
 async def test_transport_failures_are_tried_again(
     sums: Any, scripted: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("nemo_evaluator.engine.step._BACKOFF_START", 0.001)
+    monkeypatch.setattr("nemo_evaluator.engine.step_failure._BACKOFF_START", 0.001)
     right = scripted.answer
     scripted.answer = lambda p: (
         TransportError("reset") if " 3 " in p and scripted.asked.count(p) < 3 else right(p)
@@ -216,7 +216,7 @@ async def test_a_row_that_cannot_be_asked_fails_its_row_only(
 async def test_a_server_that_hands_out_problems_is_asked_again_like_any_other(
     sums: Any, scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nemo_evaluator.engine.step._BACKOFF_START", 0.001)
+    monkeypatch.setattr("nemo_evaluator.engine.step_failure._BACKOFF_START", 0.001)
     real = sums.seed
     tried: Counter[int] = Counter()
 
@@ -255,7 +255,7 @@ async def test_the_benchmark_stops_when_the_first_requests_are_all_rejected(
 async def test_a_solver_bug_stops_the_benchmark_unless_told_otherwise(
     sums: Any, scripted: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("nemo_evaluator.engine.step._BACKOFF_START", 0.001)
+    monkeypatch.setattr("nemo_evaluator.engine.step_failure._BACKOFF_START", 0.001)
     right = scripted.answer
     scripted.answer = lambda p: KeyError("oops") if " 3 " in p else right(p)
     with pytest.raises(SolverError, match="oops"):
@@ -269,7 +269,7 @@ async def test_a_solver_bug_stops_the_benchmark_unless_told_otherwise(
 async def test_an_agent_that_breaks_over_a_task_stops_the_benchmark_only_when_all_do(
     sums: Any, scripted: Any, tmp_path: Path, monkeypatch: Any, always: bool
 ) -> None:
-    monkeypatch.setattr("nemo_evaluator.engine.step._BACKOFF_START", 0.001)
+    monkeypatch.setattr("nemo_evaluator.engine.step_failure._BACKOFF_START", 0.001)
 
     class Agent:
         async def solve(self, task: Any, sandbox: Any = None) -> SolveResult:

@@ -1,16 +1,12 @@
 """From a config to the evaluations that the engine runs."""
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from nemo_evaluator.adapters.traffic import TrafficLog
-from nemo_evaluator.config import BenchmarkConfig, BudgetConfig, EvalConfig
+from nemo_evaluator.config import BenchmarkConfig, EvalConfig
 from nemo_evaluator.config.groups import SOLVERS
-from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.stop_rule import build_stop_rule
@@ -24,15 +20,24 @@ from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import Endpoint
 from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.services import RunningService
-from nemo_evaluator.solvers.base import MODEL, SANDBOX, SolverContext, bind_solver
+from nemo_evaluator.solvers.base import SANDBOX, BoundSolver, SolverContext, bind_solver
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.clients import Clients
-
-_log = logging.getLogger(__name__)
+from nemo_evaluator.suite.parts import (
+    check_solver,
+    make_budget,
+    open_door,
+    open_gym_verifier,
+    open_sandboxes,
+    open_traffic_log,
+)
 
 
 class Builder:
-    """Takes a config apart, once, and makes the evaluation of each of its benchmarks from the parts."""
+    """Makes the evaluation of each benchmark of a config.
+
+    What benchmarks share, such as the budget of the run, is made once.
+    """
 
     def __init__(
         self,
@@ -42,16 +47,30 @@ class Builder:
         *,
         detach: bool = False,
     ) -> None:
-        self._benches = {bench.key: bench for bench in config.benchmarks}
-        self._settings = config.services
+        """Take a config apart.
+
+        Args:
+            config: The config.
+            running: Its services, where they answer.
+            run_id: The run; sandboxes are named after it.
+            detach: Leave once every step waits for a batch.
+        """
         self.running = running
         self._run_id = run_id
-        logged = config.output.traffic != "none"
-        self._clients = partial(Clients, config.services, running, logged=logged, detach=detach)
-        self._urls = {name: one.url for name, one in running.items()}
-        self._lost = {name: one.lost for name, one in running.items()}
-        self._budget = _budget("the run's budget", config.budget)
-        self._traffic, self._full_rows = config.output.traffic, config.output.rows == "full"
+        self._benches = {bench.key: bench for bench in config.benchmarks}
+        self._services = config.services
+        self._urls = {name: service.url for name, service in running.items()}
+        self._lost = {name: service.lost for name, service in running.items()}
+        self._run_budget = make_budget("the run's budget", config.budget)
+        self._traffic = config.output.traffic
+        self._full_rows = config.output.rows == "full"
+        self._make_clients = partial(
+            Clients,
+            config.services,
+            running,
+            logged=config.output.traffic != "none",
+            detach=detach,
+        )
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -67,158 +86,143 @@ class Builder:
         resume: bool,
         shard: Shard | None,
     ) -> Evaluation:
-        """Everything ``evaluate`` needs; whatever must be closed goes onto ``stack``.
+        """Build one evaluation.
 
-        Raises a NelError with the fix when something cannot be had.
+        Args:
+            key: The benchmark.
+            output_dir: The folder of the run.
+            stack: Closes the parts of the evaluation.
+            resume: Whether earlier answers are reused.
+            shard: The part of the benchmark to run; None for all of it.
+
+        Raises:
+            NelError: When a part cannot be had, with the fix.
         """
         bench = self._benches[key]
         task = TaskPaths(output_dir / safe_name(key))
-        clients = self._clients(bench.max_concurrent, stack, batches=task.batches)
+        clients = self._make_clients(bench.max_concurrent, stack, batches=task.batches)
         template = load_template(bench.instruction_template)
         service = bench.solver.model_service
-        # A harness container may be named by its solver alone.
-        name = getattr(bench.solver, "uri", None) or bench.name
-        environment = get_environment(name, num_fewshot=bench.fewshot, params=bench.params)
-        stack.push_async_callback(environment.close)
-        environment.full_rows = self._full_rows
         endpoint = clients[service].endpoint if service else None
-        _check_solver(bench, environment, endpoint)
-        if service:
-            await environment.use_model(clients[service])
+        environment = await self._open_environment(bench, clients, endpoint, stack=stack)
         solver = SOLVERS.build(
             bench.solver.type, bench.solver, SolverContext(clients, self._urls, self._lost)
         )
-        bound = bind_solver(solver)
-        if bound.close is not None:
-            stack.push_async_callback(bound.close)
-        settings = bound.settings
-        if SANDBOX in bound.needs and bench.sandbox.type != "none":
-            # What an agent's tools can do depends on where they run.
-            settings = settings | {"sandbox": bench.sandbox.identity()}
+        bound_solver = bind_solver(solver)
+        if bound_solver.close is not None:
+            stack.push_async_callback(bound_solver.close)
+        solver_settings = _solver_settings(bench, bound_solver)
+        step_limits = None
+        if bench.step_limits is not None:
+            step_limits = StepLimits(**bench.step_limits.model_dump())
+        waits_for_batch = endpoint is not None and endpoint.batch is not None
         return Evaluation(
             environment=environment,
             solver=solver,
             task_dir=task.root,
-            name=environment.name if key in map(safe_name, (bench.name, environment.name)) else key,
-            verifier=Verifier(
-                environment, bench.scoring, clients, elsewhere=self._verifier(bench, stack)
-            ),
-            service=endpoint.describe() if endpoint else {},
-            solver_settings=settings,
-            config=_facts(bench, settings, endpoint, urls=self._urls),
+            name=_display_name(key, bench, environment),
+            verifier=self._open_verifier(bench, environment, clients, stack=stack),
+            service=endpoint.describe() if endpoint is not None else {},
+            solver_settings=solver_settings,
+            config=_recorded_config(bench, solver_settings, endpoint, urls=self._urls),
             repeats=bench.repeats,
             max_problems=bench.max_problems,
             shuffle_seed=bench.shuffle_seed,
             only=bench.only,
             shard=shard,
             max_concurrent=bench.max_concurrent,
-            waiting=self._waiting(bench),
+            waiting=self._batched_steps(bench),
             min_coverage=bench.min_coverage,
             # A step that waits for a batch waits for as long as that may take.
-            timeout=None if endpoint is not None and endpoint.batch is not None else bench.timeout,
+            timeout=None if waits_for_batch else bench.timeout,
             max_system_retries=bench.max_system_retries,
             skip_failed=bench.skip_failed,
             template=template,
-            sandboxes=self._sandboxes(bench, environment, stack),
-            door=_door(bench, clients, stack)
-            if MODEL in bound.needs or environment.facts().batch
-            else None,
+            sandboxes=open_sandboxes(bench, environment, self._run_id, stack=stack),
+            door=open_door(bench, environment, bound_solver, clients=clients, stack=stack),
             resume=resume,
             stop_rule=build_stop_rule(bench, environment.name, task.root),
-            budgets=tuple(
-                filter(None, (self._budget, _budget(f"the budget of {key}", bench.budget)))
-            ),
-            step_limits=StepLimits(**bench.step_limits.model_dump()) if bench.step_limits else None,
-            traffic=self._log_traffic(task, stack),
+            budgets=self._budgets(key, bench),
+            step_limits=step_limits,
+            traffic=open_traffic_log(task, self._traffic, stack),
         )
 
-    def _sandboxes(
-        self, bench: BenchmarkConfig, environment: EvalEnvironment, stack: AsyncExitStack
-    ) -> Any:
-        wanted = None if bench.sandbox.type == "none" else bench.sandbox
-        if wanted is None and SANDBOX not in environment.facts().needs:
-            return None
-        # Here, as the verifier and the door below: most runs need none of it, and starting must stay quick.
-        from nemo_evaluator.sandbox.manager import SandboxManager  # noqa: PLC0415
+    async def _open_environment(
+        self,
+        bench: BenchmarkConfig,
+        clients: Clients,
+        endpoint: Endpoint | None,
+        *,
+        stack: AsyncExitStack,
+    ) -> EvalEnvironment:
+        # A harness container may be named by its solver alone.
+        name = getattr(bench.solver, "uri", None) or bench.name
+        environment = get_environment(name, num_fewshot=bench.fewshot, params=bench.params)
+        stack.push_async_callback(environment.close)
+        environment.full_rows = self._full_rows
+        check_solver(bench, environment, endpoint)
+        if bench.solver.model_service:
+            await environment.use_model(clients[bench.solver.model_service])
+        return environment
 
-        return _closed_by(stack, SandboxManager(wanted, self._run_id))
+    def _open_verifier(
+        self,
+        bench: BenchmarkConfig,
+        environment: EvalEnvironment,
+        clients: Clients,
+        *,
+        stack: AsyncExitStack,
+    ) -> Verifier:
+        elsewhere = None
+        if bench.verifier is not None:
+            elsewhere = open_gym_verifier(bench.verifier, self.running[bench.verifier], stack)
+        return Verifier(environment, bench.scoring, clients, elsewhere=elsewhere)
 
-    def _verifier(self, bench: BenchmarkConfig, stack: AsyncExitStack) -> Any:
-        name = bench.verifier
-        if name is None:
-            return None
-        from nemo_evaluator.environments.schemes.gym import GymVerifier  # noqa: PLC0415
+    def _batched_steps(self, bench: BenchmarkConfig) -> int:
+        """How many steps may wait for batches at once: the largest batch of the model's and the judges' services."""
+        names = [bench.solver.model_service]
+        names += [getattr(metric, "service", None) for metric in bench.scoring.metrics]
+        largest = 0
+        for name in names:
+            batch = getattr(self._services[name], "batch", None) if name else None
+            if batch is not None:
+                largest = max(largest, batch.max_requests)
+        return largest
 
-        return _closed_by(stack, GymVerifier(name, self._urls[name], self._lost[name]))
-
-    def _waiting(self, bench: BenchmarkConfig) -> int:
-        """How many steps may wait for batches at once."""
-        judges = (getattr(metric, "service", None) for metric in bench.scoring.metrics)
-        used = [self._settings[name] for name in (bench.solver.model_service, *judges) if name]
-        batches = [getattr(service, "batch", None) for service in used]
-        return max((batch.max_requests for batch in batches if batch is not None), default=0)
-
-    def _log_traffic(
-        self, task: TaskPaths, stack: AsyncExitStack
-    ) -> Callable[[JsonDict], None] | None:
-        if self._traffic == "none":
-            return None
-        log = TrafficLog(task.traffic, keep=self._traffic)
-        stack.callback(log.close)
-        return log.write
-
-
-def _door(bench: BenchmarkConfig, clients: Clients, stack: AsyncExitStack) -> Any:
-    service = bench.solver.model_service
-    if not service:
-        return None
-    from nemo_evaluator.adapters.outside import AgentDoor  # noqa: PLC0415
-
-    return _closed_by(stack, AgentDoor(clients.endpoint(service)))
-
-
-def _closed_by(stack: AsyncExitStack, made: Any) -> Any:
-    stack.push_async_callback(made.close)
-    return made
+    def _budgets(self, key: str, bench: BenchmarkConfig) -> tuple[Budget, ...]:
+        """The budget of the run and that of the benchmark, as far as there are any."""
+        own_budget = make_budget(f"the budget of {key}", bench.budget)
+        return tuple(budget for budget in (self._run_budget, own_budget) if budget is not None)
 
 
-def _check_solver(
-    bench: BenchmarkConfig, environment: EvalEnvironment, endpoint: Endpoint | None
-) -> None:
-    """Refuse settings that would do nothing, and a model that cannot give what the benchmark asks for."""
-    service = bench.solver.model_service
-    unused = sorted(bench.solver.model_fields_set - {"type", "service"})
-    if environment.facts().batch and bench.solver.type == "simple" and unused:
-        message = f"{bench.key} runs its own solver: solver.{unused[0]} has no effect"
-        raise UsageError(message, hint="set it on the service, or in the benchmark's params")
-    if environment.endpoint_type != "chat" and endpoint and endpoint.protocol != "completions":
-        if environment.endpoint_type == "logprobs":
-            hint = f"set protocol: completions on service {service!r}, and a URL that ends in /completions"
-            raise UsageError(
-                f"{bench.key} asks for log-likelihoods, which chat endpoints do not give", hint=hint
-            )
-        _log.warning(
-            "%s is meant for text completions, and service %r speaks chat", bench.key, service
-        )
+def _display_name(key: str, bench: BenchmarkConfig, environment: EvalEnvironment) -> str:
+    """The environment's own name, unless the config gives the benchmark another key."""
+    if key in (safe_name(bench.name), safe_name(environment.name)):
+        return environment.name
+    return key
 
 
-def _facts(
+def _solver_settings(bench: BenchmarkConfig, solver: BoundSolver) -> JsonDict:
+    """The settings that the answers depend on: what an agent's tools can do depends on where they run."""
+    if SANDBOX in solver.needs and bench.sandbox.type != "none":
+        return solver.settings | {"sandbox": bench.sandbox.identity()}
+    return solver.settings
+
+
+def _recorded_config(
     bench: BenchmarkConfig, solver: JsonDict, endpoint: Endpoint | None, urls: Mapping[str, str]
 ) -> JsonDict:
+    """What the bundle records of the config."""
     scorers = [metric.name for metric in bench.scoring.metrics] or None
-    facts: JsonDict = {"service": bench.solver.model_service, "solver": solver}
-    facts |= {"params": bench.params, "fewshot": bench.fewshot, "scorers": scorers}
-    if endpoint is None:
-        return facts
-    generation = endpoint.generation | (solver.get("generation") or {})
-    return facts | {
-        "model": endpoint.model,
-        "base_url": urls[endpoint.name],
-        "generation": generation,
+    recorded: JsonDict = {
+        "service": bench.solver.model_service,
+        "solver": solver,
+        "params": bench.params,
+        "fewshot": bench.fewshot,
+        "scorers": scorers,
     }
-
-
-def _budget(name: str, config: BudgetConfig | None) -> Budget | None:
-    if config is not None:
-        return Budget(name, **config.model_dump())
-    return None
+    if endpoint is not None:
+        recorded["model"] = endpoint.model
+        recorded["base_url"] = urls[endpoint.name]
+        recorded["generation"] = endpoint.generation | (solver.get("generation") or {})
+    return recorded

@@ -1,0 +1,87 @@
+"""A step on its way, and the records that it leaves in the journal."""
+
+from __future__ import annotations
+
+import time
+
+from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.types import JsonDict, Outcome, Scored, SeedResult, SolveResult, Step
+from nemo_evaluator.core.values import dataclass, field
+from nemo_evaluator.engine.job import StepContext
+from nemo_evaluator.store.records import outcome_record, unanswered
+
+
+@dataclass(slots=True)
+class StepWork:
+    """A step on its way.
+
+    Attributes:
+        step: The problem and the repeat.
+        seed: The problem as it is asked, with the instruction template around it.
+        problem: The hash of the problem without the template.
+        fingerprint: What the answer depends on.
+        started: When the work began, by ``time.perf_counter``.
+        timing: How long its parts took, in milliseconds.
+        answer: What the solver brought back; None until then.
+        label: Why an answer is scored as it stands, such as a spent budget.
+        attempts: How often it was tried before.
+        sealed: The checksum of the answer's record, which binds the verdict to it.
+    """
+
+    step: Step
+    seed: SeedResult
+    problem: str
+    fingerprint: str
+    started: float
+    timing: JsonDict = field(default_factory=dict)
+    answer: SolveResult | None = None
+    label: Cause | None = None
+    attempts: int = 0
+    sealed: str = ""
+
+
+class StepRecorder:
+    """Appends answers and outcomes to the journal, and counts them."""
+
+    def __init__(self, context: StepContext) -> None:
+        self._ctx = context
+        #: Solvers that raised since a row was last scored.
+        self.crashes = 0
+
+    def answer(self, work: StepWork, record: JsonDict) -> None:
+        """Append the record of an answer."""
+        journal = self._ctx.journal
+        offset = journal.append(record)
+        self._ctx.index.set_answer(work.step, offset)
+        work.sealed = journal.checksum
+
+    def outcome(self, work: StepWork, outcome: Outcome) -> None:
+        """Append the outcome of a step; the tally counts it once it is in the file."""
+        ctx = self._ctx
+        answer = work.answer
+        work.timing["total_ms"] = milliseconds_since(work.started)
+        fingerprint = ctx.prints.verdict(work.fingerprint, work.seed)
+        sealed = work.sealed if answer is not None else None
+        record = outcome_record(work.step, fingerprint, outcome, timing=work.timing, of=sealed)
+        if answer is None:
+            record = unanswered(record, work.seed, work.problem)
+        tokens = 0
+        cost = 0.0
+        if answer is not None and answer.model_response is not None:
+            tokens = answer.model_response.total_tokens or 0
+            cost = answer.model_response.cost_usd or 0.0
+        tally = ctx.tally
+        offset = ctx.journal.append(record, lambda: tally.add(record, tokens, cost))
+        ctx.index.set_outcome(work.step, offset)
+        reward = None
+        if isinstance(outcome, Scored):
+            self.crashes = 0
+            reward = outcome.verdict.reward
+        if ctx.stop is not None:
+            ctx.ended(work.step, work.problem, reward)
+
+
+def milliseconds_since(started: float) -> float:
+    """Milliseconds since ``started``, with one decimal."""
+    # Rounding to digits takes longer.
+    return int((time.perf_counter() - started) * 10_000 + 0.5) / 10

@@ -1,0 +1,162 @@
+"""The asking half of a step: the solver within its time and budget, and the answer as it is journalled."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from nemo_evaluator.core.errors import (
+    BoundaryError,
+    BudgetError,
+    SandboxError,
+    SolverError,
+    TransportError,
+    boundary,
+)
+from nemo_evaluator.core.failures import Cause
+from nemo_evaluator.core.types import ErrorKind, SeedResult, SolveResult
+from nemo_evaluator.engine.agents import (
+    TRIPWIRES,
+    check_reached,
+    noted,
+    real_cause,
+    tripped,
+    with_calls,
+)
+from nemo_evaluator.engine.given import checked_answer
+from nemo_evaluator.engine.job import StepContext
+from nemo_evaluator.engine.loop import Deadlines
+from nemo_evaluator.engine.step_record import StepRecorder, StepWork, milliseconds_since
+from nemo_evaluator.solvers.base import SANDBOX
+from nemo_evaluator.store.records import answer_record
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.outside import AgentSession
+    from nemo_evaluator.models.types import CallScope
+    from nemo_evaluator.sandbox.base import Sandbox
+
+_SOLVER: Final = boundary(Cause.SOLVER)
+# Answers that say themselves that they ran out of turns, tokens or time.
+_OUT_OF_BUDGET: Final = (ErrorKind.GRACEFUL, ErrorKind.SOLVE_TIMEOUT)
+# Answers that report a failure instead of raising it.
+_REPORTED: Final[dict[ErrorKind, type[BoundaryError]]] = {
+    ErrorKind.INFRA: TransportError,
+    ErrorKind.TOOL_INFRA: SandboxError,
+    ErrorKind.SYSTEM: SolverError,
+}
+
+
+class StepSolver:
+    """Asks the solver for the answers of steps."""
+
+    def __init__(self, context: StepContext, recorder: StepRecorder) -> None:
+        self._ctx = context
+        self._recorder = recorder
+        #: Whether the solver works in a sandbox.
+        self.takes_sandbox = SANDBOX in context.solver.needs
+        # The shorter of the benchmark's timeout and the step's own limit.
+        limits = []
+        if context.job.timeout is not None:
+            limits.append(context.job.timeout)
+        if context.job.step_limits and context.job.step_limits.seconds is not None:
+            limits.append(context.job.step_limits.seconds)
+        self._deadlines = Deadlines(min(limits)) if limits else None
+
+    async def ask(
+        self,
+        work: StepWork,
+        scope: CallScope,
+        sandbox: Sandbox | None,
+        session: AgentSession | None,
+    ) -> None:
+        """Ask for the answer of a step and journal it.
+
+        A spent budget ends the answer, not the step: what there is of it is verified, with a label.
+
+        Args:
+            work: The step.
+            scope: On whose behalf the model is called.
+            sandbox: Where the solver works, if it needs one.
+            session: The calls of an agent outside this process.
+
+        Raises:
+            BoundaryError: What kept the solver from an answer.
+        """
+        started = time.perf_counter()
+        try:
+            answer = await self._solve(work.seed, sandbox, session)
+            is_limited = answer.error or answer.error_kind in _OUT_OF_BUDGET
+            if is_limited or (session is not None and session.spent):
+                work.label = Cause.BUDGET
+            else:
+                work.label = None
+        except BudgetError as error:
+            partial_answer = None
+            if scope.partial:
+                partial_answer = scope.partial(f"{error.cause} ({error.message})")
+            answer = partial_answer or SolveResult(response="", error=error.message)
+            work.label = Cause.BUDGET
+        if session is not None:
+            agent_name = str(self._ctx.solver.settings.get("type", "outside"))
+            answer = with_calls(answer, session, agent_name)
+        if work.seed.tripwires:
+            touched = tripped(work.seed.tripwires, answer.trajectory)
+            if touched:
+                answer.scoring_details = noted(answer.scoring_details, {TRIPWIRES: touched})
+        work.timing["model_ms"] = milliseconds_since(started)
+        work.answer = answer
+        record = answer_record(
+            work.step,
+            work.fingerprint,
+            work.problem,
+            seed=work.seed,
+            answer=answer,
+            label=work.label,
+        )
+        if work.attempts:
+            record["attempts"] = work.attempts + record.get("attempts", 1)
+        if sandbox is not None and self.takes_sandbox:
+            record["sandbox_used"] = True
+        self._recorder.answer(work, record)
+
+    async def _solve(
+        self, seed: SeedResult, sandbox: Sandbox | None, session: AgentSession | None
+    ) -> SolveResult:
+        """The answer, with every failure turned into the error of the boundary that broke."""
+        access = session.access if session is not None else None
+        try:
+            with _SOLVER:
+                call = self._ctx.solver.solve(seed, sandbox, access)
+                try:
+                    if self._deadlines is not None:
+                        reply = await self._deadlines.within(call)
+                    else:
+                        reply = await call
+                    answer = checked_answer(reply)
+                except TimeoutError as error:
+                    if self._deadlines is None:
+                        raise
+                    raise self._too_late(error) from error
+        except BoundaryError as error:
+            real = real_cause(error, session)
+            if real is error:
+                raise
+            raise real from error
+        check_reached(answer, session)
+        if answer.error and answer.error_kind in _REPORTED:
+            raise _REPORTED[answer.error_kind](answer.error)
+        return answer
+
+    def _too_late(self, error: TimeoutError) -> Exception:
+        """The error for a step whose time is over: its own limit, or the benchmark's timeout."""
+        timeout = self._ctx.job.timeout
+        limits = self._ctx.job.step_limits
+        own_limit = limits.seconds if limits is not None else None
+        if own_limit is not None and (timeout is None or own_limit < timeout):
+            return BudgetError(f"the step's {own_limit:g} s are used up")
+        if timeout is None:
+            return error
+        message = f"no answer within the benchmark's timeout of {timeout:g} s"
+        # During an outage nothing could have answered: that does not count as an attempt of this step.
+        server_is_gone = self._ctx.tally.health.paused is not None
+        return TransportError(message, attempts=0 if server_is_gone else 1)

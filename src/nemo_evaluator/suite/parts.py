@@ -1,0 +1,118 @@
+"""Parts of an evaluation that some benchmarks need: sandboxes, a Gym verifier, a model address for agents, a log.
+
+Their modules are imported here on first use: most runs need none of them, and starting must stay quick.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from nemo_evaluator.adapters.traffic import TrafficLog
+from nemo_evaluator.config import BenchmarkConfig, BudgetConfig
+from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.models import Endpoint
+from nemo_evaluator.models.budget import Budget
+from nemo_evaluator.services import RunningService
+from nemo_evaluator.solvers.base import MODEL, SANDBOX, BoundSolver
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.suite.clients import Clients
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.outside import AgentDoor
+    from nemo_evaluator.environments.schemes.gym import GymVerifier
+    from nemo_evaluator.sandbox.manager import SandboxManager
+
+_log = logging.getLogger(__name__)
+
+
+def open_sandboxes(
+    bench: BenchmarkConfig, environment: EvalEnvironment, run_id: str, *, stack: AsyncExitStack
+) -> SandboxManager | None:
+    """The sandboxes of a benchmark; None when neither its config nor its environment asks for one."""
+    settings = None if bench.sandbox.type == "none" else bench.sandbox
+    if settings is None and SANDBOX not in environment.facts().needs:
+        return None
+    from nemo_evaluator.sandbox.manager import SandboxManager  # noqa: PLC0415
+
+    manager = SandboxManager(settings, run_id)
+    stack.push_async_callback(manager.close)
+    return manager
+
+
+def open_gym_verifier(name: str, service: RunningService, stack: AsyncExitStack) -> GymVerifier:
+    """The Gym server that verifies the answers of a benchmark."""
+    from nemo_evaluator.environments.schemes.gym import GymVerifier  # noqa: PLC0415
+
+    verifier = GymVerifier(name, service.url, service.lost)
+    stack.push_async_callback(verifier.close)
+    return verifier
+
+
+def open_door(
+    bench: BenchmarkConfig,
+    environment: EvalEnvironment,
+    solver: BoundSolver,
+    *,
+    clients: Clients,
+    stack: AsyncExitStack,
+) -> AgentDoor | None:
+    """The address at which agents outside this process ask the model; None when nothing outside asks it."""
+    is_needed = MODEL in solver.needs or environment.facts().batch
+    service = bench.solver.model_service
+    if not is_needed or not service:
+        return None
+    from nemo_evaluator.adapters.outside import AgentDoor  # noqa: PLC0415
+
+    door = AgentDoor(clients.endpoint(service))
+    stack.push_async_callback(door.close)
+    return door
+
+
+def open_traffic_log(
+    task: TaskPaths, keep: Any, stack: AsyncExitStack
+) -> Callable[[JsonDict], None] | None:
+    """What writes requests and responses down; None when ``output.traffic`` is ``none``."""
+    if keep == "none":
+        return None
+    log = TrafficLog(task.traffic, keep=keep)
+    stack.callback(log.close)
+    return log.write
+
+
+def make_budget(name: str, config: BudgetConfig | None) -> Budget | None:
+    """The budget of a ``budget`` block, if there is one; ``name`` is what messages call it."""
+    if config is None:
+        return None
+    return Budget(name, **config.model_dump())
+
+
+def check_solver(
+    bench: BenchmarkConfig, environment: EvalEnvironment, endpoint: Endpoint | None
+) -> None:
+    """Refuse solver settings without effect, and a model that cannot give what the benchmark asks for.
+
+    Raises:
+        UsageError: With the fix.
+    """
+    unused = sorted(bench.solver.model_fields_set - {"type", "service"})
+    if environment.facts().batch and bench.solver.type == "simple" and unused:
+        message = f"{bench.key} runs its own solver: solver.{unused[0]} has no effect"
+        raise UsageError(message, hint="set it on the service, or in the benchmark's params")
+    if environment.endpoint_type == "chat" or endpoint is None:
+        return
+    if endpoint.protocol == "completions":
+        return
+    service = bench.solver.model_service
+    if environment.endpoint_type == "logprobs":
+        hint = (
+            f"set protocol: completions on service {service!r}, and a URL that ends in /completions"
+        )
+        raise UsageError(
+            f"{bench.key} asks for log-likelihoods, which chat endpoints do not give", hint=hint
+        )
+    _log.warning("%s is meant for text completions, but service %r is chat", bench.key, service)
