@@ -113,7 +113,7 @@ def test_what_an_agent_left_is_graded_again_without_it(nel: Nel) -> None:
         assert [row["reward"] for row in results(nel)] == [0.25] and server.count == 1
     told = nel("check", "out", code=None)
     assert "looked for the tests" in told.stdout, told.stdout
-    said = "agents reached for their own grading in 1 row: looked for the tests (1)"
+    said = "possible reward hacking in 1 row: looked for the tests (1)"
     for form in ("markdown", "html"):
         nel("report", "out", "-f", form, "-o", f"page.{form}")
         assert said in (nel.folder / f"page.{form}").read_text()

@@ -58,7 +58,7 @@ def test_enrich_alone_full_rows_and_reports(nel: Nel, tmp_path: Path) -> None:
         said = nel("eval", "run", config)
     text = said.stdout + said.stderr
     assert "quickstart: 3 of 60 problems, drawn at random (shuffle_seed 42)" in text
-    assert "the reward is the benchmark's own scorer's; beside it stand scorer:exact_match" in text
+    assert "reward comes from the benchmark's scorer; also reported: scorer:exact_match" in text
     task = tmp_path / "out" / "quickstart"
     assert len((task / "trajectories_enriched.jsonl").read_text().splitlines()) == 3
     (entry,) = json.loads((tmp_path / "out" / "trajectories_report.json").read_text())["benchmarks"]

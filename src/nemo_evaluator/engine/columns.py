@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import math
-import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from nemo_evaluator.core.failures import POLICY, Cause, RowOutcome
-from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.types import JsonDict, Step
-from nemo_evaluator.engine.plan import Plan
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.answers import Answers
 from nemo_evaluator.runs.bundle import NOT_BREAKDOWNS
 from nemo_evaluator.runs.row_parser import content_key
 from nemo_evaluator.runs.row_table import Floats, Ints, RowTable, WrittenRows
-from nemo_evaluator.solvers.trajectory import single_turn
-from nemo_evaluator.store.index import StepIndex
-from nemo_evaluator.store.journal import Journal
-from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.store.sums import FILE as SUMS
-from nemo_evaluator.store.view_rows import content_of, is_refusal, result_row, trajectory_row
+from nemo_evaluator.store.view_rows import is_refusal
 
 _EXEMPLARS: Final = 3
 _EXEMPLAR_CHARS: Final = 500
 _GROUP_CHARS: Final = 100
 _GROUPS_MAX: Final = 50
 _BYTE_CODES: Final = 256
-_SHORT_REPEATS: Final = 1 << 16
 _TOKENS: Final = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
+# Columns of a table of rows that the check of a run does not read.
 _UNCHECKED: Final = (
     "prompt",
     "expected",
@@ -111,13 +98,25 @@ class Columns:
     answers: Answers = field(default_factory=Answers)
 
     def add(self, answer: JsonDict | None, outcome: JsonDict, row: JsonDict) -> str | None:
-        """Take in one step and its row; returns its failure category, if it has one."""
+        """Add one step.
+
+        Args:
+            answer: The record of its answer, if it has one.
+            outcome: The record of its outcome.
+            row: Its row in ``results.jsonl``.
+
+        Returns:
+            Its failure category, if it has one.
+        """
         failed = outcome["status"] == "failed"
         text = row["model_response"]
         finish = row["finish_reason"]
         refused = is_refusal(text, finish)
         unparsed = not failed and bool(row.get("unparsed"))
-        cause = str((outcome.get("failure") or {}).get("cause") or "unknown") if failed else ""
+        cause = ""
+        if failed:
+            failure = outcome.get("failure") or {}
+            cause = str(failure.get("cause") or "unknown")
         self.problem.append(row["problem_idx"])
         self.repeat.append(row["repeat"])
         self.reward.append(math.nan if failed else row["reward"])
@@ -132,15 +131,18 @@ class Columns:
         else:
             self.latency.append(math.nan)
             self.queue.append(math.nan)
-        flaw = "refusal" if refused else "format_error" if unparsed and text else None
-        category = cause or outcome.get("label") or flaw
-        if category is not None:
+        category = cause or outcome.get("label")
+        if not category and refused:
+            category = "refusal"
+        elif not category and unparsed and text:
+            category = "format_error"
+        if category:
             self._add_failure(category, answer, outcome)
         if failed:
             self.failed += 1
         else:
             self._add_scored(answer, outcome, row["scorer_rewards"])
-        return category
+        return category or None
 
     def _add_answer(self, answer: JsonDict, tokens: int) -> None:
         get = answer.get
@@ -158,17 +160,20 @@ class Columns:
 
     def _add_failure(self, category: str, answer: JsonDict | None, outcome: JsonDict) -> None:
         self.failures[category] += 1
-        shown = self.exemplars.setdefault(category, [])
-        if len(shown) < _EXEMPLARS:
-            failure = outcome.get("failure") or {}
-            text = (
-                failure.get("message")
-                or (answer or {}).get("error")
-                or (answer or {}).get("response")
-                or ""
-            )
-            where = {"problem_idx": outcome["problem_idx"], "repeat": outcome["repeat"]}
-            shown.append(where | {"error": text[:_EXEMPLAR_CHARS]})
+        exemplars = self.exemplars.setdefault(category, [])
+        if len(exemplars) >= _EXEMPLARS:
+            return
+        failure = outcome.get("failure") or {}
+        text = failure.get("message") or ""
+        if not text and answer is not None:
+            text = answer.get("error") or answer.get("response") or ""
+        exemplars.append(
+            {
+                "problem_idx": outcome["problem_idx"],
+                "repeat": outcome["repeat"],
+                "error": text[:_EXEMPLAR_CHARS],
+            }
+        )
 
     def _add_scored(self, answer: JsonDict | None, outcome: JsonDict, more: JsonDict) -> None:
         self.scored += 1
@@ -179,9 +184,8 @@ class Columns:
         if tripwires:
             self.tripped += 1
             self.tripwires.update(map(str, tripwires))
-        category = ((answer or outcome).get("metadata") or {}).get("category") or details.get(
-            "category"
-        )
+        metadata = (answer or outcome).get("metadata") or {}
+        category = metadata.get("category") or details.get("category")
         if category and not self.has_category:
             self.has_category = True
             for _ in range(self.scored - 1):
@@ -190,9 +194,9 @@ class Columns:
             self.category.add(str(category) if category else "unknown")
         for name, reward in more.items():
             if reward is not None:
-                rows = self.extra.setdefault(name, (array("i"), array("d")))
-                rows[0].append(outcome["problem_idx"])
-                rows[1].append(float(reward))
+                problems, rewards = self.extra.setdefault(name, (array("i"), array("d")))
+                problems.append(outcome["problem_idx"])
+                rewards.append(float(reward))
         if self.groups or self.scored == 1:
             self._add_groups(details)
 
@@ -205,10 +209,9 @@ class Columns:
             }
         for key, labels in list(self.groups.items()):
             value = details.get(key)
-            groupable = isinstance(value, bool) or (
-                isinstance(value, str) and len(value) < _GROUP_CHARS
-            )
-            if not groupable or len(labels.names) > _GROUPS_MAX:
+            is_short_text = isinstance(value, str) and len(value) < _GROUP_CHARS
+            has_few_values = len(labels.names) <= _GROUPS_MAX
+            if not (isinstance(value, bool) or is_short_text) or not has_few_values:
                 del self.groups[key]
             else:
                 labels.add(str(value))
@@ -218,7 +221,9 @@ class Columns:
         problem = np.asarray(self.problem)
         reward = np.asarray(self.reward)
         scored = ~np.isnan(reward)
-        return (problem, reward) if scored.all() else (problem[scored], reward[scored])
+        if scored.all():
+            return problem, reward
+        return problem[scored], reward[scored]
 
     def written(self) -> WrittenRows:
         """The rows for the check of the run; what it does not look at is not there."""
@@ -240,98 +245,3 @@ class Columns:
             finishes=list(self.finish.names),
         )
         return WrittenRows(table, self.answers)
-
-
-def write_views(
-    task: TaskPaths,
-    plan: Plan,
-    journal: Journal,
-    index: StepIndex,
-    *,
-    full: bool = False,
-) -> Columns:
-    """Write results.jsonl (``full``: with trajectories) and trajectories.jsonl by problem, and gather the columns."""
-    columns = Columns(
-        planned=len(plan), repeat=array("H" if plan.repeats <= _SHORT_REPEATS else "i")
-    )
-    # It speaks of the earlier rows; it is written again with the bundle.
-    (task.root / SUMS).unlink(missing_ok=True)
-    rows_file, turns_file = (
-        _replacing(path, columns.digests) for path in (task.results, task.trajectories)
-    )
-    with rows_file as results, turns_file as trajectories:
-        for problem in _in_order(plan):
-            rows = 0
-            for repeat in range(plan.repeats):
-                step = Step(problem, repeat)
-                outcome_at = index.outcome(step)
-                answer_at = index.answer(step)
-                if outcome_at is None:
-                    continue
-                # In the order in which they were written.
-                answer = journal.read_at(answer_at) if answer_at is not None else None
-                outcome = journal.read_at(outcome_at)
-                if (
-                    outcome["status"] == "failed"
-                    and POLICY[Cause(outcome["failure"]["cause"])].row is RowOutcome.ABSENT
-                ):
-                    continue
-                rows += 1
-                row = result_row(answer, outcome)
-                turns = trajectory_of(answer, row) if answer is not None else []
-                if full and turns:
-                    row["trajectory"] = turns
-                category = columns.add(answer, outcome, row)
-                results(dumps(row) + b"\n")
-                trajectories(
-                    dumps(trajectory_row(answer, outcome, row, trajectory=turns, category=category))
-                    + b"\n"
-                )
-            columns.samples += rows > 0
-    return columns
-
-
-def trajectory_of(answer: JsonDict, row: JsonDict) -> list[JsonDict]:
-    """One ATIF document, in a list; empty when the answer came from no model. ``row`` is the step's."""
-    stored: list[JsonDict] = answer.get("trajectory") or []
-    if stored or "finish_reason" not in answer:
-        return stored
-    return single_turn(row["prompt"], content_of(answer), answer)
-
-
-def _in_order(plan: Plan) -> Iterator[int]:
-    """The problems of a plan by number, at a byte a problem."""
-    chosen = bytearray(plan.dataset_size)
-    for problem in plan.problems:
-        chosen[problem] = 1
-    return (problem for problem in range(plan.dataset_size) if chosen[problem])
-
-
-class _Hashed(io.FileIO):
-    """A file with the digest of what was written to it; buffered, so that this is done for many lines at once."""
-
-    def __init__(self, path: Path, mode: str) -> None:
-        super().__init__(path, mode)
-        self.hash = hashlib.sha256()
-
-    def write(self, data: Any, /) -> int:
-        """Write what the system takes at once, and hash that much."""
-        written = super().write(data)
-        self.hash.update(memoryview(data)[:written])
-        return written
-
-
-@contextmanager
-def _replacing(path: Path, digests: dict[Path, str]) -> Iterator[Callable[[bytes], int]]:
-    """Write a file that replaces its predecessor only when it was written whole; its digest is made on the way."""
-    temporary = path.with_name(f".{path.name}.writing")
-    raw = _Hashed(temporary, "wb")
-    try:
-        with io.BufferedWriter(raw, 1 << 18) as file:
-            yield file.write
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    digests[path] = raw.hash.hexdigest()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.bundle import BundleFacts, build_bundle, kept_calibration, store_bundle
-from nemo_evaluator.engine.columns import Columns, write_views
+from nemo_evaluator.engine.columns import Columns
 from nemo_evaluator.engine.merge_journals import Gathering
 from nemo_evaluator.engine.plan import Plan, make_plan
 from nemo_evaluator.engine.shards import (
@@ -17,6 +17,7 @@ from nemo_evaluator.engine.shards import (
     missing_shards,
     stopped,
 )
+from nemo_evaluator.engine.views import write_views
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.scores import NOT_SCORES
 from nemo_evaluator.store.journal import Journal

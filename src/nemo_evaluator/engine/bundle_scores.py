@@ -1,0 +1,163 @@
+"""The numbers of a bundle: scores with intervals, categories, runtime and failures, each from the columns."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.engine.columns import Columns, Labels
+from nemo_evaluator.runs.row_table import Ints
+from nemo_evaluator.statistics import (
+    breakdowns,
+    category_scores,
+    headline_scores,
+    missing_bounds,
+    scorer_score,
+    spending_of,
+    summary_scores,
+)
+
+
+def all_scores(
+    columns: Columns,
+    extra_scores: JsonDict,
+    *,
+    repeats: int,
+    stopped: JsonDict | None,
+    elapsed: float,
+) -> JsonDict:
+    """The ``scores`` of a bundle.
+
+    Args:
+        columns: The rows.
+        extra_scores: Scores that the benchmark computes over all rows; one of the same name wins.
+        repeats: How often each problem was to be asked.
+        stopped: How the run ended early; a stop rule widens the intervals.
+        elapsed: Seconds of the whole run.
+    """
+    problem, reward = columns.scores()
+    spending = spending_of(stopped)
+    scores: JsonDict = {}
+    if len(reward):
+        scores |= headline_scores(problem, reward, repeats=repeats, spending=spending)
+        for name, (problems, rewards) in columns.extra.items():
+            scores[name] = scorer_score(np.asarray(problems), np.asarray(rewards), spending)
+        scores["summary"] = summary_scores(reward)
+        groups = {}
+        for key, labels in columns.groups.items():
+            groups[key] = (_codes(labels), list(labels.names))
+        scores["breakdowns"] = breakdowns(groups, problem, reward, spending=spending)
+    for name, entry in extra_scores.items():
+        if name in scores:
+            scores[name] = _clipped(scores[name], entry)
+        else:
+            scores[name] = entry
+    scores["runtime"] = _runtime(columns, elapsed)
+    scores["failures"] = _failures(columns)
+    return scores
+
+
+def scores_by_category(columns: Columns, stopped: JsonDict | None) -> JsonDict:
+    """The score of each category; empty when the problems have none."""
+    if not columns.has_category:
+        return {}
+    problem, reward = columns.scores()
+    scores = category_scores(
+        _codes(columns.category),
+        list(columns.category.names),
+        problem,
+        reward=reward,
+        spending=spending_of(stopped),
+    )
+    return dict(scores)
+
+
+def headline_bounds(columns: Columns) -> JsonDict | None:
+    """The headline if every row without a score were worth 0, or 1; None for rewards beyond [0, 1]."""
+    _, reward = columns.scores()
+    if len(reward) and (reward.min() < 0 or reward.max() > 1):
+        return None
+    bounds = missing_bounds(float(reward.sum()), columns.scored, columns.planned)
+    if bounds is None:
+        return None
+    return {
+        "lower": rounded(bounds.lower),
+        "upper": rounded(bounds.upper),
+        "missing": bounds.missing,
+    }
+
+
+def share_of(count: int, total: int) -> float:
+    """``count`` of ``total`` with four decimals; 0 of nothing."""
+    return rounded(count / total) if total else 0.0
+
+
+def rounded(value: float) -> float:
+    """A share with four decimals."""
+    return round(value, 4)
+
+
+def _clipped(entry: JsonDict, published: JsonDict) -> JsonDict:
+    """A headline that its benchmark publishes clipped to [0, 1]: the bounds are clipped with it."""
+    clipped = dict(entry)
+    for key in ("ci_lower", "ci_upper"):
+        if entry.get(key) is not None:
+            clipped[key] = min(1.0, max(0.0, entry[key]))
+    return clipped | published
+
+
+def _codes(labels: Labels) -> Ints:
+    return np.asarray(labels.codes)
+
+
+def _runtime(columns: Columns, elapsed: float) -> JsonDict:
+    """What the run took: tokens, time, retries."""
+    steps = columns.scored + columns.failed
+    totals = columns.totals
+    total_tokens = totals["total_tokens"]
+    finish_reasons = {name: count for name, count in columns.finish.counts().items() if name}
+    runtime: JsonDict = {
+        "total_steps": steps,
+        "total_tokens": total_tokens,
+        "total_prompt_tokens": totals["prompt_tokens"],
+        "total_completion_tokens": totals["completion_tokens"],
+        "total_reasoning_tokens": totals["reasoning_tokens"],
+        "elapsed_seconds": round(elapsed, 3),
+        "latency_percentiles_ms": _percentiles(columns.latency),
+        "queue_percentiles_ms": _percentiles(columns.queue),
+        "tokens_per_second": round(total_tokens / elapsed, 2) if elapsed else 0.0,
+        "steps_per_second": round(steps / elapsed, 2) if elapsed else 0.0,
+        "model_errors": columns.failed,
+        "total_retries": max(0, totals["attempts"] - columns.answered),
+        "finish_reason_counts": finish_reasons,
+    }
+    if columns.cost_usd:
+        runtime["cost"] = round(columns.cost_usd, 6)
+    return runtime
+
+
+def _percentiles(column: array[float]) -> JsonDict:
+    known = np.asarray(column)[~np.isnan(column)]
+    p50, p90, p99 = np.percentile(known, [50, 90, 99]) if len(known) else (0.0, 0.0, 0.0)
+    return {"p50": round(p50, 2), "p90": round(p90, 2), "p99": round(p99, 2)}
+
+
+def _failures(columns: Columns) -> JsonDict:
+    """What went wrong, by category, the most frequent first, with examples."""
+    steps = columns.scored + columns.failed
+    total = sum(columns.failures.values())
+    categories = {}
+    for name, count in columns.failures.most_common():
+        categories[name] = {
+            "count": count,
+            "percentage": share_of(count, steps),
+            "exemplars": columns.exemplars[name],
+        }
+    return {
+        "total_steps": steps,
+        "total_failures": total,
+        "failure_rate": share_of(total, steps),
+        "categories": categories,
+    }

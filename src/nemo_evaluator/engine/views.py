@@ -1,0 +1,138 @@
+"""The views of a journal: ``results.jsonl`` and ``trajectories.jsonl``, written in one pass by problem."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from nemo_evaluator.core.failures import POLICY, Cause, RowOutcome
+from nemo_evaluator.core.files import dumps
+from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.engine.columns import Columns
+from nemo_evaluator.engine.plan import Plan
+from nemo_evaluator.solvers.trajectory import single_turn
+from nemo_evaluator.store.index import StepIndex
+from nemo_evaluator.store.journal import Journal
+from nemo_evaluator.store.layout import TaskPaths
+from nemo_evaluator.store.sums import FILE as SUMS
+from nemo_evaluator.store.view_rows import content_of, result_row, trajectory_row
+
+# Repeats are numbered in two bytes for as long as that is enough.
+_SHORT_REPEATS: Final = 1 << 16
+
+
+def write_views(
+    task: TaskPaths,
+    plan: Plan,
+    journal: Journal,
+    index: StepIndex,
+    *,
+    full: bool = False,
+) -> Columns:
+    """Write both views, and gather the columns on the way.
+
+    Args:
+        task: The files.
+        plan: The steps that count.
+        journal: Their records.
+        index: Where those are.
+        full: Write the trajectories into ``results.jsonl``, too.
+    """
+    repeat_type = "H" if plan.repeats <= _SHORT_REPEATS else "i"
+    columns = Columns(planned=len(plan), repeat=array(repeat_type))
+    # It speaks of the earlier rows; it is written again with the bundle.
+    (task.root / SUMS).unlink(missing_ok=True)
+    results_file = _replacing(task.results, columns.digests)
+    trajectories_file = _replacing(task.trajectories, columns.digests)
+    with results_file as write_result, trajectories_file as write_trajectory:
+        for problem in _in_order(plan):
+            rows = 0
+            for repeat in range(plan.repeats):
+                step = Step(problem, repeat)
+                outcome_at = index.outcome(step)
+                if outcome_at is None:
+                    continue
+                answer_at = index.answer(step)
+                # In the order in which they were written.
+                answer = journal.read_at(answer_at) if answer_at is not None else None
+                outcome = journal.read_at(outcome_at)
+                if _is_absent(outcome):
+                    continue
+                rows += 1
+                row = result_row(answer, outcome)
+                turns = trajectory_of(answer, row) if answer is not None else []
+                if full and turns:
+                    row["trajectory"] = turns
+                category = columns.add(answer, outcome, row)
+                trajectory = trajectory_row(
+                    answer, outcome, row, trajectory=turns, category=category
+                )
+                write_result(dumps(row) + b"\n")
+                write_trajectory(dumps(trajectory) + b"\n")
+            columns.samples += rows > 0
+    return columns
+
+
+def trajectory_of(answer: JsonDict, row: JsonDict) -> list[JsonDict]:
+    """The trajectory of a step as one ATIF document, in a list; empty when the answer came from no model.
+
+    Args:
+        answer: The record of its answer.
+        row: Its row.
+    """
+    stored: list[JsonDict] = answer.get("trajectory") or []
+    if stored or "finish_reason" not in answer:
+        return stored
+    return single_turn(row["prompt"], content_of(answer), answer)
+
+
+def _is_absent(outcome: JsonDict) -> bool:
+    """Whether a step has a failure for which the policy table wants no row."""
+    if outcome["status"] != "failed":
+        return False
+    cause = Cause(outcome["failure"]["cause"])
+    return POLICY[cause].row is RowOutcome.ABSENT
+
+
+def _in_order(plan: Plan) -> Iterator[int]:
+    """The problems of a plan by number, at a byte a problem."""
+    chosen = bytearray(plan.dataset_size)
+    for problem in plan.problems:
+        chosen[problem] = 1
+    return (problem for problem in range(plan.dataset_size) if chosen[problem])
+
+
+class _Hashed(io.FileIO):
+    """A file with the digest of what was written to it; under a buffer, which hashes many lines at once."""
+
+    def __init__(self, path: Path, mode: str) -> None:
+        super().__init__(path, mode)
+        self.hash = hashlib.sha256()
+
+    def write(self, data: Any, /) -> int:
+        """Write what the system takes at once, and hash that much."""
+        written = super().write(data)
+        self.hash.update(memoryview(data)[:written])
+        return written
+
+
+@contextmanager
+def _replacing(path: Path, digests: dict[Path, str]) -> Iterator[Callable[[bytes], int]]:
+    """Write a file that replaces its predecessor only when it was written whole; its digest is made on the way."""
+    temporary = path.with_name(f".{path.name}.writing")
+    raw = _Hashed(temporary, "wb")
+    try:
+        with io.BufferedWriter(raw, 1 << 18) as file:
+            yield file.write
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    digests[path] = raw.hash.hexdigest()
