@@ -29,7 +29,7 @@ from nemo_evaluator.runs.labels import read_labels
 from nemo_evaluator.runs.overview import overview
 from nemo_evaluator.store.run_registry import RunMeta
 from nemo_evaluator.store.sums import damaged_files, record_sums
-from nemo_evaluator.suite.run import BenchmarkResult, SuiteResult
+from nemo_evaluator.suite.results import BenchmarkResult, SuiteResult
 from nemo_evaluator.suite.summary import summary_text
 from nemo_evaluator.testing import ScriptedServer
 from nemo_evaluator.view.library import Library

@@ -14,7 +14,7 @@ from nemo_evaluator.engine.bundle import BundleFacts, build_bundle
 from nemo_evaluator.engine.columns import Columns
 from nemo_evaluator.engine.evaluation import evaluate
 from nemo_evaluator.engine.job import Evaluation
-from nemo_evaluator.suite.run import BenchmarkResult, SuiteResult
+from nemo_evaluator.suite.results import BenchmarkResult, SuiteResult
 from nemo_evaluator.suite.summary import summary_text
 
 
@@ -54,7 +54,7 @@ def test_a_fallback_is_named() -> None:
 
 def test_repeats_at_temperature_0_say_what_they_measure() -> None:
     (note,) = bench_of([1.0], 1, 5, generation={"temperature": 0.0})["notes"]
-    assert "5 repeats at temperature 0" in note
+    assert "at temperature 0, 5 repeats" in note
     assert bench_of([1.0], 1, 5, generation={"temperature": 0.7})["notes"] == []
     assert bench_of([1.0], 1, 1, generation={"temperature": 0.0})["notes"] == []
 

@@ -17,7 +17,8 @@ from nemo_evaluator.core.files import iter_jsonl
 from nemo_evaluator.core.types import VerifyResult
 from nemo_evaluator.engine.verify import Verifier
 from nemo_evaluator.environments import get_environment
-from nemo_evaluator.suite.run import SuiteOptions, run_suite
+from nemo_evaluator.suite.results import SuiteOptions
+from nemo_evaluator.suite.run import run_suite
 from nemo_evaluator.testing import Fault, Rule, Say, ScriptedServer, Seen
 
 BENCHMARK = """

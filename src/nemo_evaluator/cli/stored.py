@@ -28,7 +28,7 @@ from nemo_evaluator.store.run_registry import (
 from nemo_evaluator.suite.console import Console
 from nemo_evaluator.suite.merge import merge_run
 from nemo_evaluator.suite.rescore import rescore as rescore_run
-from nemo_evaluator.suite.run import SuiteOptions
+from nemo_evaluator.suite.results import SuiteOptions
 from nemo_evaluator.suite.summary import headline, summary_json, summary_text
 
 

@@ -27,7 +27,7 @@ from nemo_evaluator.store.layout import LOG, PREVIOUS, TaskPaths
 from nemo_evaluator.store.run_registry import RunMeta, forget_run, refreshed, run_in
 
 if TYPE_CHECKING:
-    from nemo_evaluator.suite.run import SuitePool
+    from nemo_evaluator.suite.results import SuitePool
 
 State = Literal[
     "pending",

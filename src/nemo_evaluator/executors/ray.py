@@ -16,7 +16,7 @@ from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.local import Local
 
 if TYPE_CHECKING:
-    from nemo_evaluator.suite.run import SuitePool
+    from nemo_evaluator.suite.results import SuitePool
 
 
 class RayCluster(ClusterBase):

@@ -27,7 +27,8 @@ from nemo_evaluator.store.run_registry import RunMeta, load_run, refreshed, regi
 from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.sums import record_sums, untouched
 from nemo_evaluator.suite.console import Console
-from nemo_evaluator.suite.run import SuiteOptions, SuiteResult, run_suite
+from nemo_evaluator.suite.results import SuiteOptions, SuiteResult
+from nemo_evaluator.suite.run import run_suite
 from nemo_evaluator.suite.summary import summary_json, summary_text
 
 PID_FILE: Final = "nel.pid"

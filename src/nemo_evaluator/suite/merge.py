@@ -26,7 +26,8 @@ from nemo_evaluator.store.run_registry import FILE as RUN_FILE
 from nemo_evaluator.store.run_registry import load_run, places, run_in
 from nemo_evaluator.suite.clients import Clients, not_started
 from nemo_evaluator.suite.export import run_exports
-from nemo_evaluator.suite.run import BenchmarkResult, Say, SuiteResult, write_all_reports
+from nemo_evaluator.suite.reporting import write_all_reports
+from nemo_evaluator.suite.results import BenchmarkResult, Say, SuiteResult
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 

@@ -27,7 +27,7 @@ from nemo_evaluator.services import start_services
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.clients import Clients
-from nemo_evaluator.suite.run import Say
+from nemo_evaluator.suite.results import Say
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ from nemo_evaluator.services import start_services
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.clients import not_started
-from nemo_evaluator.suite.run import Interrupts, SuiteOptions, SuiteResult, run_one
+from nemo_evaluator.suite.interrupts import Interrupts
+from nemo_evaluator.suite.results import SuiteOptions, SuiteResult
+from nemo_evaluator.suite.run import run_one
 
 _SETTINGS: Final = ("service", "solver", "template")
 

@@ -8,7 +8,7 @@ from nemo_evaluator.core.terminal import cells, one_line, table
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted, folded
 from nemo_evaluator.runs.bundle import INVALID, Bundle
-from nemo_evaluator.suite.run import BenchmarkResult, SuiteResult
+from nemo_evaluator.suite.results import BenchmarkResult, SuiteResult
 
 _HEAD = (
     "status",

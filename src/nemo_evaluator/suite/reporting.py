@@ -1,0 +1,69 @@
+"""The reports of a suite: written when it has ended, and left as they are when nothing that they show has changed."""
+
+from pathlib import Path
+
+from nemo_evaluator.config import EvalConfig, OutputConfig
+from nemo_evaluator.reports.names import SUFFIXES
+from nemo_evaluator.runs.find import find_bundles
+from nemo_evaluator.store.checkpoint import Checkpoint
+from nemo_evaluator.suite.results import SuiteOptions, SuiteResult
+
+
+def write_all_reports(output: OutputConfig, folder: Path) -> list[Path]:
+    """Write the reports that a config asks for; returns their paths."""
+    from nemo_evaluator.reports import write_reports, write_trajectories_report  # noqa: PLC0415 - needed with work only
+
+    reports = write_reports(folder, output.report)
+    if output.enriched:
+        write_trajectories_report(folder)
+    return reports
+
+
+def report_suite(
+    result: SuiteResult, config: EvalConfig, options: SuiteOptions, checkpoint: Checkpoint
+) -> list[Path]:
+    """Write the reports of a suite, unless those of an earlier session still hold.
+
+    Args:
+        result: What became of its benchmarks.
+        config: Which reports are wanted.
+        options: The folder, and which of its files have not been touched.
+        checkpoint: Notes of which bundles the reports are made.
+
+    Returns:
+        The paths of the reports.
+    """
+    folder = options.output_dir
+    bundles = [str(path.relative_to(folder)) for path in find_bundles(folder)]
+    reports = [folder / f"report.{SUFFIXES[format]}" for format in config.output.report]
+    files = list(reports)
+    trajectories = folder / "trajectories_report.json"
+    if config.output.enriched and trajectories.is_file():
+        files.append(trajectories)
+    same_bundles = checkpoint.reported_of == bundles
+    all_kept = all(benchmark.kept for benchmark in result.benchmarks)
+    if same_bundles and all_kept and _are_current(files, result, options.untouched):
+        return reports
+    reports = write_all_reports(config.output, folder)
+    checkpoint.reported(bundles)
+    return reports
+
+
+def _are_current(files: list[Path], result: SuiteResult, untouched: frozenset[Path]) -> bool:
+    """Whether reports are as they were written, and newer than all that they show."""
+    if not untouched.issuperset(files):
+        return False
+    last_change = _last_change(result)
+    return all(path.stat().st_mtime_ns >= last_change for path in files)
+
+
+def _last_change(result: SuiteResult) -> int:
+    """When a file beside a bundle was last changed: labels, calibrations and notes are parts of a report too."""
+    last_change = 0
+    for benchmark in result.benchmarks:
+        if benchmark.task_dir is None:
+            continue
+        for path in benchmark.task_dir.iterdir():
+            if path.is_file():
+                last_change = max(last_change, path.stat().st_mtime_ns)
+    return last_change

@@ -1,0 +1,129 @@
+"""How a suite is run, and what it returns."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from nemo_evaluator.core.errors import (
+    EXIT_BUDGET,
+    EXIT_DETACHED,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_INVALID,
+    EXIT_OK,
+    NelError,
+)
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import dataclass, field
+from nemo_evaluator.engine.halt import HaltKind
+from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.engine.pool import WorkerPool
+from nemo_evaluator.engine.progress import Progress, SilentProgress
+from nemo_evaluator.runs.bundle import INVALID
+from nemo_evaluator.services import RunningService
+
+#: Takes a message for the user.
+Say = Callable[[str], None]
+
+
+class SuitePool(Protocol):
+    """Processes elsewhere that run the steps of a suite's benchmarks."""
+
+    workers: int
+
+    def of(self, key: str, running: Mapping[str, RunningService]) -> WorkerPool:
+        """The pool of one benchmark."""
+
+    async def close(self) -> None:
+        """End those processes."""
+
+
+@dataclass(slots=True)
+class SuiteOptions:
+    """How to run a config, as opposed to what to run.
+
+    Attributes:
+        output_dir: The folder of the run.
+        run_id: The name of the run.
+        resume: Reuse earlier answers.
+        fresh: Start over; earlier answers are not taken over, also by a later resume.
+        detach_batch: Leave once every step waits for a batch.
+        shard: The part to run; None for all.
+        untouched: Files of an earlier session that are still as it wrote them.
+        pool: Runs the steps elsewhere; None for this process.
+        progress: Makes the progress of one benchmark.
+        say: Takes messages for the user.
+    """
+
+    output_dir: Path
+    run_id: str
+    resume: bool = False
+    fresh: bool = False
+    detach_batch: bool = False
+    shard: Shard | None = None
+    untouched: frozenset[Path] = frozenset()
+    pool: SuitePool | None = None
+    progress: Callable[[], Progress] = SilentProgress
+    say: Say = print
+
+
+@dataclass(slots=True)
+class BenchmarkResult:
+    """What became of one benchmark of the suite.
+
+    Attributes:
+        key: The benchmark.
+        bundle: Its summary, if there is one.
+        error: Why it failed, if it did.
+        stopped: Why it ended before its plan did, if so.
+        stop_reason: The same for people.
+        task_dir: Its folder, once it was begun.
+        kept: Whether there was nothing to do: its files are those of an earlier session.
+    """
+
+    key: str
+    bundle: JsonDict | None = None
+    error: NelError | None = None
+    stopped: HaltKind | None = None
+    stop_reason: str = ""
+    task_dir: Path | None = None
+    kept: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """What this benchmark alone would exit with."""
+        if self.stopped is HaltKind.INTERRUPT:
+            return EXIT_INTERRUPTED
+        if self.error is not None or self.bundle is None:
+            return EXIT_FAILED
+        if self.stopped is HaltKind.BUDGET:
+            return EXIT_BUDGET
+        if self.stopped is HaltKind.DETACHED:
+            return EXIT_DETACHED
+        if self.bundle["validity"]["status"] == INVALID:
+            return EXIT_INVALID
+        return EXIT_OK
+
+
+@dataclass(slots=True)
+class SuiteResult:
+    """What became of a suite."""
+
+    benchmarks: list[BenchmarkResult] = field(default_factory=list)
+    interrupted: bool = False
+    reports: list[Path] = field(default_factory=list)
+    export_errors: list[str] = field(default_factory=list)
+    strict_export: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """130 interrupted, 2 a benchmark (or a strict export) failed, 4 budget spent, 5 detached, 3 INVALID, else 0."""
+        if self.interrupted:
+            return EXIT_INTERRUPTED
+        codes = {result.exit_code for result in self.benchmarks}
+        if self.export_errors and self.strict_export:
+            codes.add(EXIT_FAILED)
+        for code in (EXIT_FAILED, EXIT_BUDGET, EXIT_DETACHED, EXIT_INVALID):
+            if code in codes:
+                return code
+        return EXIT_OK
