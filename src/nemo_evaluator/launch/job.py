@@ -36,144 +36,185 @@ _SHARD_VARIABLES: Final = {
 
 
 def job_of(request: RunRequest) -> Job:
-    """The job that a request asks for. Raises ConfigError with all that keeps its config from running."""
+    """Make the job that a request asks for: load its config, select its shard, name the run.
+
+    The process changes to the folder that the request names.
+
+    Raises:
+        ConfigError: With all that keeps its config from running.
+        UsageError: When flags contradict each other.
+    """
     if request.resume and request.fresh:
         raise UsageError("--resume and --fresh exclude each other", hint="give one of them")
     if request.cwd:
         os.chdir(request.cwd)
-    request, config_dir = at_home(request)
-    place = config_dir or Path()
-    names = use_env_file(place, request.env_file)
-    if names:
-        print(
-            f"variables from {request.env_file or place / '.env'}: {', '.join(names)}",
-            file=sys.stderr,
-        )
+    request, config_dir = _as_in_snapshot(request)
+    env_dir = config_dir or Path()
+    _load_env_file(env_dir, request.env_file)
     try:
         loaded = load_request(request, config_dir)
     except ConfigError as error:
         raise error.with_rest(find_problems) from None
     shard = shard_of(request)
+    part_of = None
     if shard is not None and request.shard is None:
-        whole = request.run_id
-    else:
-        whole = None
-    # Elsewhere, the environment may not say it.
-    request = replace(
-        request, cwd=str(Path.cwd()), shard=f"{shard.index}/{shard.total}" if shard else None
-    )
-    output_dir = shard_dir(Path(loaded.config.output.dir), shard)
-    run = _run(request, loaded, output_dir, config_dir=place)
-    if whole is not None and shard is not None:
-        # A shard that an executor started: it is part of the run that is listed.
-        run = replace(
-            run, run_id=f"{whole}_{shard.index}", details=run.details | {"part_of": whole}
-        )
+        # The environment names the shard: an executor started it for the run that is listed.
+        part_of = request.run_id
+    # Elsewhere, the environment may not name it.
+    shard_flag = f"{shard.index}/{shard.total}" if shard is not None else None
+    request = replace(request, cwd=str(Path.cwd()), shard=shard_flag)
+    output_dir = _shard_dir(Path(loaded.config.output.dir), shard)
+    run = _new_run(request, loaded, output_dir, config_dir=env_dir)
+    if part_of is not None and shard is not None:
+        details = run.details | {"part_of": part_of}
+        run = replace(run, run_id=f"{part_of}_{shard.index}", details=details)
     return Job(request, loaded, run)
 
 
-def _run(request: RunRequest, loaded: LoadedConfig, output_dir: Path, config_dir: Path) -> RunMeta:
-    if request.resume:
-        old = load_run(output_dir)
-    else:
-        old = None
+def _load_env_file(folder: Path, env_file: str | None) -> None:
+    """Read the variables of the .env file, and say on stderr which they are."""
+    names = use_env_file(folder, env_file)
+    if names:
+        source = env_file or folder / ".env"
+        print(f"variables from {source}: {', '.join(names)}", file=sys.stderr)
+
+
+def _new_run(
+    request: RunRequest, loaded: LoadedConfig, output_dir: Path, config_dir: Path
+) -> RunMeta:
+    """The run as it will be listed; a resumed one keeps its id."""
     config = loaded.config
-    asked = [bench.solver.model_service for bench in config.benchmarks]
-    models = dict.fromkeys(
-        config.model_id(name) for name in asked if name in config.model_services()
-    )
+    run_id = request.run_id
+    if not run_id and request.resume:
+        earlier_run = load_run(output_dir)
+        run_id = earlier_run.run_id if earlier_run is not None else None
+    models: list[str] = []
+    for bench in config.benchmarks:
+        service = bench.solver.model_service
+        if service is not None and service in config.model_services():
+            models.append(config.model_id(service))
+    details = places(output_dir, cwd=Path.cwd(), config_dir=config_dir)
+    if request.shard:
+        details["shard"] = request.shard
+    details["model"] = ", ".join(dict.fromkeys(models))
+    details["benchmarks"] = [bench.key for bench in config.benchmarks]
     return RunMeta(
-        run_id=request.run_id or (old.run_id if old else new_run_id()),
+        run_id=run_id or new_run_id(),
         executor=config.cluster.type,
         output_dir=str(output_dir.resolve()),
         started_at=datetime.now(UTC).isoformat(),
         config_summary=summary_of([bench.name for bench in config.benchmarks]),
-        details=places(output_dir, cwd=Path.cwd(), config_dir=config_dir)
-        | ({"shard": request.shard} if request.shard else {})
-        | {"model": ", ".join(models), "benchmarks": [bench.key for bench in config.benchmarks]},
+        details=details,
     )
 
 
 def resume_request(
     run: RunMeta, *, background: bool, as_json: bool, command: tuple[str, ...] = ()
 ) -> RunRequest:
-    """The request that continues a run: its own config again, in its own folder."""
+    """Make the request that continues a run: its own config again, in its own folder.
+
+    Args:
+        run: The run.
+        background: Run detached.
+        as_json: Print JSON lines.
+        command: The command, as others may read it.
+
+    Raises:
+        UsageError: When the snapshot of its config is gone, or is not what the run wrote.
+    """
     folder = Path(run.output_dir)
     ensure_free(folder)
-    # Of a run elsewhere it is kept here.
-    snapshot = (registry_dir() / run.run_id if run.remote else folder) / SNAPSHOT
+    # Of a run on another host it is kept in the registry.
+    snapshot_dir = registry_dir() / run.run_id if run.remote else folder
+    snapshot = snapshot_dir / SNAPSHOT
     if not snapshot.is_file():
-        raise UsageError(
-            f"{snapshot} is gone", hint="run the original command with --resume instead"
-        )
+        hint = "run the original command with --resume instead"
+        raise UsageError(f"{snapshot} is gone", hint=hint)
     if altered(snapshot):
         hint = f"if the change was meant: nel eval run {snapshot} --resume"
         raise UsageError(f"{snapshot} is damaged, or was changed since the run", hint=hint)
-    kept = run.run_id if run.remote else None
     return RunRequest(
         str(snapshot),
         resume=True,
         background=background,
         as_json=as_json,
         command=command,
-        run_id=kept,
+        run_id=run.run_id if run.remote else None,
     )
 
 
-def at_home(request: RunRequest) -> tuple[RunRequest, Path | None]:
-    """A request for the snapshot of an earlier run, as it was meant then; and where that run's config was. Its relative
-    paths mean what they meant in the run, and it runs in the folder in which it stands."""
-    if request.config_file is not None:
-        file: Path | None = Path(request.config_file)
-    else:
-        file = None
-    if file is not None and file.name == SNAPSHOT:
-        run = run_in(file.parent)
-    else:
-        run = None
-    if file is None or run is None:
-        return request, file.parent if file is not None else None
+def _as_in_snapshot(request: RunRequest) -> tuple[RunRequest, Path | None]:
+    """Put a request for the snapshot of an earlier run into the place of that run.
+
+    Its relative paths mean what they meant in the run: the process changes to the folder in which that ran. A request
+    for any other config stays as it is.
+
+    Returns:
+        The request, and the folder of the config that the run was started with.
+    """
+    if request.config_file is None:
+        return request, None
+    file = Path(request.config_file)
+    run = run_in(file.parent) if file.name == SNAPSHOT else None
+    if run is None:
+        return request, file.parent
+    output_dir = run.output_dir
     if request.output_dir:
         output_dir = str(Path(request.output_dir).resolve())
-    else:
-        output_dir = run.output_dir
-    shard = request.shard or run.details.get("shard")
-    request = replace(request, config_file=str(file.resolve()), output_dir=output_dir, shard=shard)
-    home = run.place("cwd")
-    if home is not None:
-        os.chdir(home)
+    request = replace(
+        request,
+        config_file=str(file.resolve()),
+        output_dir=output_dir,
+        shard=request.shard or run.details.get("shard"),
+    )
+    working_dir = run.place("cwd")
+    if working_dir is not None:
+        os.chdir(working_dir)
     return request, run.place("config_dir")
 
 
 def load_request(request: RunRequest, folder: Path | None = None) -> LoadedConfig:
-    """The config of a request: the file's, or the one that quick mode stands for; ``folder`` is where it was."""
-    only: list[str] = []
-    for text in request.only:
-        for word in text.split(","):
-            if word:
-                only.append(word)
-    whole = {
+    """Load the config of a request: the file's, or the one that quick mode stands for, with the flags as overrides.
+
+    Args:
+        request: The request.
+        folder: Where the config was, if not where the file is.
+
+    Raises:
+        ConfigError: With all that is wrong in it.
+    """
+    suite_settings = {
         "output.strict_export": request.strict_export or None,
         "datasets.frozen": request.frozen or None,
     }
-    each = {
+    benchmark_settings = {
         "max_problems": request.max_problems,
-        "only": [int(word) if word.isdecimal() else word for word in only]
-        if request.only
-        else None,
+        "only": _chosen_problems(request),
         "max_concurrent": request.concurrency,
         "scoring.allow_fallback": request.allow_fallback or None,
     }
-    overrides = [*request.override, *_settings(whole)]
+    overrides = [*request.override, *_settings(suite_settings)]
     loaded = _load(request, overrides, folder)
-    every = range(len(loaded.config.benchmarks))
-    each_of: list[str] = []
-    for at in every:
-        for setting in _settings(each):
-            each_of.append(f"benchmarks.{at}.{setting}")
-    if each_of:
-        return _load(request, [*overrides, *each_of], folder)
-    return loaded
+    # How many benchmarks there are shows only now.
+    benchmark_overrides: list[str] = []
+    for number in range(len(loaded.config.benchmarks)):
+        for setting in _settings(benchmark_settings):
+            benchmark_overrides.append(f"benchmarks.{number}.{setting}")
+    if not benchmark_overrides:
+        return loaded
+    return _load(request, [*overrides, *benchmark_overrides], folder)
+
+
+def _chosen_problems(request: RunRequest) -> list[int | str] | None:
+    """The problems that ``--only`` names, by index or hash; None: all."""
+    if not request.only:
+        return None
+    chosen: list[int | str] = []
+    for text in request.only:
+        for name in text.split(","):
+            if name:
+                chosen.append(int(name) if name.isdecimal() else name)
+    return chosen
 
 
 def _settings(flags: Mapping[str, object]) -> list[str]:
@@ -190,19 +231,19 @@ def _load(request: RunRequest, overrides: list[str], folder: Path | None) -> Loa
 
 
 def shard_of(request: RunRequest) -> Shard | None:
-    """The shard to run: the flag's, or the environment's."""
+    """The shard to run: the flag's, or the environment's; None for the whole. Raises UsageError when it is not I/N."""
     if request.shard is not None:
-        index, _, total = request.shard.partition("/")
-        return _shard(index, total, f"--shard {request.shard}")
+        flag_index, _, flag_total = request.shard.partition("/")
+        return _shard(flag_index, flag_total, f"--shard {request.shard}")
     for index_name, total_name in _SHARD_VARIABLES.items():
-        found = os.environ.get(index_name)
-        count = os.environ.get(total_name)
-        if found is not None and count is not None:
-            return _shard(found, count, f"{index_name}={found}, {total_name}={count}")
+        index = os.environ.get(index_name)
+        total = os.environ.get(total_name)
+        if index is not None and total is not None:
+            return _shard(index, total, f"{index_name}={index}, {total_name}={total}")
     return None
 
 
-def shard_dir(output_dir: Path, shard: Shard | None) -> Path:
+def _shard_dir(output_dir: Path, shard: Shard | None) -> Path:
     """Shards write side by side, so that `nel eval merge` finds them."""
     if shard is None or output_dir.name == f"shard_{shard.index}":
         return output_dir

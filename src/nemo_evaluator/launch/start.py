@@ -17,33 +17,47 @@ from nemo_evaluator.suite.dry_run import describe_plan
 
 
 def start(request: RunRequest) -> int:
-    """Hand a request to the executor of its config, or describe it (``--dry-run``); returns the exit code."""
+    """Hand a request to the executor of its config, or print its plan (``--dry-run``).
+
+    Returns:
+        The exit code.
+
+    Raises:
+        NelError: When something keeps the run from running.
+    """
     job = job_of(request)
     if request.dry_run:
-        return _show(job)
-    _check(job)
+        return _show_plan(job)
+    _refuse_problems(job)
     executor = executor_of(job.run.executor)
     ensure_free(job.folder)
     job.refuse_unfinished()
     try:
-        if request.resume:
-            code = executor.resume(job)
-        else:
-            code = executor.start(job)
-        if code is None:
-            return work(job)
-        return code
+        exit_code = executor.resume(job) if request.resume else executor.start(job)
+        if exit_code is not None:
+            return exit_code
+        # The executor leaves the run to this process.
+        return work(job)
     except OSError as error:
         raise storage_error(error) from error
 
 
 def start_worker(file: Path, *, resume: bool = False) -> int:
-    """Do what a request file says, in this process: an executor has brought it to where it is to run. With ``resume``
-    it was begun before."""
+    """Run a request file in this process: an executor has brought it to where it is to run.
+
+    Args:
+        file: The request file.
+        resume: Continue a run that was begun before, whatever the file says.
+
+    Returns:
+        The exit code.
+    """
     request = read_request(file)
+    if resume:
+        request = replace(request, resume=True, fresh=False)
     try:
-        job = job_of(replace(request, resume=True, fresh=False) if resume else request)
-        _check(job)
+        job = job_of(request)
+        _refuse_problems(job)
         return work(job)
     except NelError as error:
         note_refusal(file.parent, error.exit_code)
@@ -52,19 +66,21 @@ def start_worker(file: Path, *, resume: bool = False) -> int:
         raise storage_error(error) from error
 
 
-def _show(job: Job) -> int:
-    """Print the plan; what keeps it from running comes after it, as an error."""
-    elsewhere = executor_of(job.run.executor).plan(job)
-    if elsewhere is not None:
-        text, data = elsewhere
+def _show_plan(job: Job) -> int:
+    """Print the plan of the executor, or that of the run; problems are raised after the former, before the latter."""
+    executor_plan = executor_of(job.run.executor).plan(job)
+    if executor_plan is not None:
+        text, data = executor_plan
         print(dumps(data).decode() if job.request.as_json else text, flush=True)
-    _check(job)
-    if elsewhere is not None:
+        _refuse_problems(job)
         return EXIT_OK
+    _refuse_problems(job)
     plan = asyncio.run(describe_plan(job.loaded.config, job.folder, shard_of(job.request)))
     print(plan.as_json() if job.request.as_json else plan.text())
     return EXIT_FAILED if plan.failed else EXIT_OK
 
 
-def _check(job: Job) -> None:
-    job.loaded.refuse(find_problems(job.loaded, shard_of(job.request)))
+def _refuse_problems(job: Job) -> None:
+    """Raise ConfigError with all problems of a job, if there are any."""
+    problems = find_problems(job.loaded, shard_of(job.request))
+    job.loaded.refuse(problems)

@@ -12,7 +12,7 @@ from typing import Final
 
 import uvloop
 
-from nemo_evaluator.config import SNAPSHOT, EvalConfig, write_snapshot
+from nemo_evaluator.config import SNAPSHOT, write_snapshot
 from nemo_evaluator.core.errors import EXIT_FAILED, NelError, TransportError
 from nemo_evaluator.core.files import dumps, scrub_json, write_atomic
 from nemo_evaluator.core.logs import CleanFormatter
@@ -33,89 +33,98 @@ from nemo_evaluator.suite.summary import summary_json, summary_text
 
 PID_FILE: Final = "nel.pid"
 # Files of a run, besides its reports, that are not to change when it has ended.
-_KEPT: Final = (SNAPSHOT, "checkpoint.json", "trajectories_report.json")
+_UNCHANGING: Final = (SNAPSHOT, "checkpoint.json", "trajectories_report.json")
+# Objects made in a run until the youngest are collected: most live as long as the run.
+_GC_THRESHOLDS: Final = (200_000, 20, 100)
 
 
 def work(job: Job) -> int:
-    """Run to the end while holding the folder; returns the exit code, which is noted with the run."""
-    with folder_lock(
-        job.folder, run_id=job.run.run_id, say=partial(print, file=sys.stderr, flush=True)
-    ):
+    """Run a job to its end while holding its folder, and note the exit code with the run.
+
+    Returns:
+        The exit code.
+    """
+    say = partial(print, file=sys.stderr, flush=True)
+    with folder_lock(job.folder, run_id=job.run.run_id, say=say):
         job.refuse_unfinished()
-        remove_requests(job.folder, but=lambda run_id: run_id == job.run.run_id or _lives(run_id))
-        run = _noted(job)
+        remove_requests(
+            job.folder, but=lambda run_id: run_id == job.run.run_id or _is_alive(run_id)
+        )
+        run = _listed_run(job)
         run.save()
-        code: int | None = None
+        exit_code: int | None = None
         try:
-            code = _run(job)
-            return code
+            exit_code = _run_job(job)
+            return exit_code
         except NelError as error:
-            code = error.exit_code
+            exit_code = error.exit_code
             raise
         except Exception:
             # Not killed: it came to an end of its own, if a bad one.
-            code = EXIT_FAILED
+            exit_code = EXIT_FAILED
             raise
         finally:
-            if code is not None:
-                # Whoever started it may have noted its handle meanwhile.
-                now = refreshed(run)
-                replace(run, details=now.details | run.details | {"exit_code": code}).save()
+            if exit_code is not None:
+                _note_exit_code(run, exit_code)
 
 
-def _noted(job: Job) -> RunMeta:
+def note_refusal(folder: Path, exit_code: int) -> None:
+    """Note that this process was to continue a run and could not: the run was not killed.
+
+    Args:
+        folder: The folder of the run.
+        exit_code: What this process exits with.
+    """
+    run = run_in(folder)
+    if run is None or not task_folders(folder):
+        return
+    same_process = run.details.get("pid") == os.getpid()
+    same_host = run.details.get("host") == socket.gethostname()
+    if same_process and same_host and "exit_code" not in run.details:
+        replace(run, details=run.details | {"exit_code": exit_code}).save()
+
+
+def _listed_run(job: Job) -> RunMeta:
     """The run as it is listed from now on: with the handle that its executor has noted, and without an earlier end."""
     old = load_run(job.folder)
-    if old is not None and old.run_id == job.run.run_id:
-        details = old.details
-    else:
-        details = {}
-    details = details | job.run.details | {"pid": os.getpid(), "host": socket.gethostname()}
+    is_same_run = old is not None and old.run_id == job.run.run_id
+    details = dict(old.details) if old is not None and is_same_run else {}
+    details |= job.run.details
+    details |= {"pid": os.getpid(), "host": socket.gethostname()}
     details.pop("exit_code", None)
     return replace(job.run, details=details)
 
 
-def note_refusal(folder: Path, code: int) -> None:
-    """Note the end of a run that this process was to continue and could not: it was not killed."""
-    run = run_in(folder)
-    if run is None or not task_folders(folder):
-        return
-    is_ours = (
-        run.details.get("pid") == os.getpid() and run.details.get("host") == socket.gethostname()
-    )
-    if is_ours and "exit_code" not in run.details:
-        replace(run, details=run.details | {"exit_code": code}).save()
+def _note_exit_code(run: RunMeta, exit_code: int) -> None:
+    # Whoever started it may have noted its handle meanwhile.
+    details = refreshed(run).details | run.details
+    replace(run, details=details | {"exit_code": exit_code}).save()
 
 
-def _lives(run_id: str) -> bool:
-    """Whether a run that was to write here may still want its request. Its folder is here, so it is asked for here."""
+def _is_alive(run_id: str) -> bool:
+    """Whether a run that was to write here may still want its request; its folder is here, so it is looked for here."""
     run = load_run(registry_dir() / run_id)
+    if run is None:
+        return False
+    local_run = replace(run, details=run.details | {"hostname": None})
     try:
-        return (
-            run is not None
-            and status_of(replace(run, details=run.details | {"hostname": None})).alive
-        )
+        return status_of(local_run).alive
     except TransportError:
         return True
 
 
-def _run(job: Job) -> int:
+def _run_job(job: Job) -> int:
+    """Run the suite of a job; the folder says who runs it, and has checksums at the end."""
     request = job.request
-    loaded = job.loaded
+    config = job.loaded.config
     folder = job.folder
     if request.verbose:
-        handler = logging.StreamHandler()
-        handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        logging.basicConfig(level=logging.DEBUG, handlers=[handler])
-    config = loaded.config
+        _log_to_stderr()
     os.environ.update(getattr(config.cluster, "container_env", {}))
-    if request.resume:
-        intact = untouched(folder)
-    else:
-        intact = frozenset[Path]()
+    untouched_files = untouched(folder) if request.resume else frozenset[Path]()
     # The files that it speaks of change from here on; it is written again at the end.
     (folder / SUMS).unlink(missing_ok=True)
-    write_snapshot(loaded, folder, run_id=job.run.run_id, command=["nel", *request.command])
+    write_snapshot(job.loaded, folder, run_id=job.run.run_id, command=["nel", *request.command])
     pid_file = folder / PID_FILE
     write_atomic(pid_file, f"{os.getpid()}\n")
     console = Console(
@@ -132,38 +141,38 @@ def _run(job: Job) -> int:
         fresh=request.fresh,
         detach_batch=request.detach_batch,
         shard=shard_of(request),
-        untouched=intact,
+        untouched=untouched_files,
         pool=executor_of(job.run.executor).pool(job),
         progress=partial(console.progress, together=config.suite.parallel_benchmarks > 1),
         say=console.say,
     )
     # Objects made so far live for the whole run: the collector need not look at them again.
     gc.freeze()
-    gc.set_threshold(200_000, 20, 100)
+    gc.set_threshold(*_GC_THRESHOLDS)
     try:
-        result: SuiteResult = uvloop.run(_run_suite(config, options))
-        _tell(console, result, folder)
-        record_sums(folder, [*result.reports, *(folder / name for name in _KEPT)])
+        result: SuiteResult = uvloop.run(run_suite(config, options))
+        _print_result(console, result, folder)
+        unchanging = [folder / name for name in _UNCHANGING]
+        record_sums(folder, [*result.reports, *unchanging])
     finally:
         pid_file.unlink(missing_ok=True)
         console.close()
     return result.exit_code
 
 
-async def _run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
-    try:
-        return await run_suite(config, options)
-    finally:
-        if options.pool is not None:
-            await options.pool.close()
+def _log_to_stderr() -> None:
+    """Show what happens inside (``--verbose``)."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.DEBUG, handlers=[handler])
 
 
-def _tell(console: Console, result: SuiteResult, folder: Path) -> None:
+def _print_result(console: Console, result: SuiteResult, folder: Path) -> None:
+    """Print the summary, for people or (``--json``) for programs."""
     if console.as_json:
-        print(scrub_json(dumps(summary_json(result, folder))).decode(), flush=True)
-    else:
-        text = harmless(scrub(summary_text(result, folder, width=terminal_width())))
-        print(
-            coloured(text) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text,
-            flush=True,
-        )
+        document = dumps(summary_json(result, folder))
+        print(scrub_json(document).decode(), flush=True)
+        return
+    text = harmless(scrub(summary_text(result, folder, width=terminal_width())))
+    wants_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    print(coloured(text) if wants_colour else text, flush=True)
