@@ -10,7 +10,7 @@ from nemo_evaluator.core.errors import BoundaryError, BudgetError
 from nemo_evaluator.core.failures import POLICY, Cause
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.json_coerce import as_dict
-from nemo_evaluator.core.types import JsonDict, SolveResult, ToolCallInfo
+from nemo_evaluator.core.types import JsonDict, ModelResponse, SolveResult, ToolCallInfo
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
 if TYPE_CHECKING:
@@ -50,12 +50,10 @@ def check_reached(answer: SolveResult, session: AgentSession | None) -> None:
     for an agent whose last connection broke on our side, however it took that."""
     if session is not None and session.broken is not None:
         raise session.broken
-    if session is not None and answer.error and not session.calls:
-        fault = session.fault
-    else:
-        fault = None
-    if fault is not None and POLICY[fault.cause].retry:
-        raise fault
+    if session is None or not answer.error or session.calls:
+        return
+    if session.fault is not None and POLICY[session.fault.cause].retry:
+        raise session.fault
 
 
 def with_calls(
@@ -71,71 +69,117 @@ def with_calls(
     return answer
 
 
-def _trajectory(session: AgentSession, agent: str) -> list[JsonDict]:
-    """Every call in order. What a call repeats of the conversation before it is not told again.
+class _Conversation:
+    """An agent's calls as one trajectory: what a call repeats of the conversation before it is not told again.
 
-    Agents close requests with notes that do not stay, and send calls back under ids of their own.
+    Agents close requests with notes that do not stay, and send tool calls back under ids of their own.
     """
+
+    def __init__(self, builder: TrajectoryBuilder) -> None:
+        self._builder = builder
+        # The messages of the last request, and the tool calls of its reply.
+        self._last_sent: Sequence[JsonDict] = ()
+        self._last_calls: Sequence[ToolCallInfo] = ()
+        # The id under which a tool call is told, by every id it goes under.
+        self._told_ids: dict[str, str] = {}
+        self._told_results: set[tuple[str, str]] = set()
+
+    def add(self, sent: Sequence[JsonDict], reply: ModelResponse) -> None:
+        """Add a request and its reply."""
+        repeated = _common_start(sent, self._last_sent)
+        for message in sent[repeated:]:
+            self._match_ids(message)
+            told_id = None
+            if message.get("role") == "tool":
+                told_id = self._told_ids.get(str(message.get("tool_call_id")))
+            if told_id:
+                self._add_result(told_id, str(message.get("content")))
+            elif message.get("role") != "assistant" or not repeated:
+                self._builder.message(str(message.get("role", "user")), message.get("content"))
+        self._builder.agent(reply, reply.tool_calls)
+        self._last_sent = sent
+        self._last_calls = reply.tool_calls
+        for call in reply.tool_calls:
+            self._told_ids[call.id] = call.id
+
+    def _match_ids(self, message: JsonDict) -> None:
+        """Learn the agent's own ids of the last tool calls, which it sends back in their order."""
+        calls = message.get("tool_calls")
+        if not isinstance(calls, list):
+            return
+        for returned, call in zip(calls, self._last_calls, strict=False):
+            own_id = str(as_dict(returned).get("id"))
+            self._told_ids.setdefault(own_id, call.id)
+
+    def _add_result(self, call_id: str, content: str) -> None:
+        result = (call_id, content)
+        if result not in self._told_results:
+            self._builder.observe(*result, latency_ms=0.0, is_error=False, source="agent")
+        self._told_results.add(result)
+
+
+def _common_start(messages: Sequence[JsonDict], others: Sequence[JsonDict]) -> int:
+    """How many messages two conversations have in common from the start."""
+    for number, (message, other) in enumerate(zip(messages, others, strict=False)):
+        if message != other:
+            return number
+    return min(len(messages), len(others))
+
+
+def _trajectory(session: AgentSession, agent: str) -> list[JsonDict]:
+    """Every call of a session in order, as one trajectory."""
     builder = TrajectoryBuilder(agent=agent, model=session.access.model)
-    told: list[JsonDict] = []
-    asked: Sequence[ToolCallInfo] = ()
-    # The id under which a call is told, by every id it goes under.
-    ids: dict[str, str] = {}
-    observed: set[tuple[str, str]] = set()
+    conversation = _Conversation(builder)
     for sent, reply in session.calls:
-        pairs = enumerate(zip(sent, told, strict=False))
-        known = next(
-            (at for at, (now, before) in pairs if now != before), min(len(sent), len(told))
-        )
-        for message in sent[known:]:
-            made = message.get("tool_calls")
-            for back, call in zip(made if isinstance(made, list) else (), asked, strict=False):
-                ids.setdefault(str(as_dict(back).get("id")), call.id)
-            if message.get("role") == "tool" and (
-                name := ids.get(str(message.get("tool_call_id")))
-            ):
-                result = (name, str(message.get("content")))
-                if result not in observed:
-                    builder.observe(*result, latency_ms=0.0, is_error=False, source="agent")
-                observed.add(result)
-            elif message.get("role") != "assistant" or not known:
-                builder.message(str(message.get("role", "user")), message.get("content"))
-        builder.agent(reply, reply.tool_calls)
-        told = sent
-        asked = reply.tool_calls
-        ids |= {call.id: call.id for call in asked}
+        conversation.add(sent, reply)
     return builder.finish(calls=len(session.calls))
 
 
 TRIPWIRES: Final = "tripwires"
-_AROUND: Final = 60
+_CHARS_AROUND: Final = 60
 # The known solution lies where agents must not look.
 _EXEMPT: Final = "oracle"
 
 
 def tripped(wires: Mapping[str, str], trajectory: list[JsonDict]) -> dict[str, str]:
-    """What an agent did that it had no honest use for: each with the place where it shows first."""
-    found: dict[str, str] = {}
-    for text in _done(trajectory):
-        for pattern, what in wires.items():
-            if what not in found and (match := re.search(pattern, text)) is not None:
-                found[what] = text[max(0, match.start() - _AROUND) : match.end() + _AROUND]
-    return found
+    """What an agent did that it had no honest use for.
+
+    Args:
+        wires: What a match means, by regular expression.
+        trajectory: What the agent did.
+
+    Returns:
+        Each deed, with the text around its first match.
+    """
+    deeds: dict[str, str] = {}
+    for text in _agent_texts(trajectory):
+        for pattern, deed in wires.items():
+            if deed in deeds:
+                continue
+            match = re.search(pattern, text)
+            if match is not None:
+                start = max(0, match.start() - _CHARS_AROUND)
+                deeds[deed] = text[start : match.end() + _CHARS_AROUND]
+    return deeds
 
 
-def noted(one: JsonDict, other: JsonDict) -> JsonDict:
-    """Two parts of a row's details as one; both may have noticed something."""
-    both = {**(one.get(TRIPWIRES) or {}), **(other.get(TRIPWIRES) or {})}
-    return one | other | ({TRIPWIRES: both} if both else {})
+def noted(details: JsonDict, more_details: JsonDict) -> JsonDict:
+    """Two parts of a row's details as one; tripwires of both count."""
+    merged = details | more_details
+    tripwires = {**(details.get(TRIPWIRES) or {}), **(more_details.get(TRIPWIRES) or {})}
+    if tripwires:
+        merged[TRIPWIRES] = tripwires
+    return merged
 
 
-def _done(trajectory: list[JsonDict]) -> Iterator[str]:
-    """What the agent itself said and ordered; not what it was told."""
+def _agent_texts(trajectory: list[JsonDict]) -> Iterator[str]:
+    """The messages and tool calls of the agent itself; not what it was sent."""
     for document in trajectory:
         if (document.get("agent") or {}).get("name") == _EXEMPT:
             continue
         for step in document.get("steps") or ():
-            if step.get("source") == "agent":
-                yield str(step.get("message") or "")
-                for call in step.get("tool_calls") or ():
-                    yield dumps(call.get("arguments")).decode()
+            if step.get("source") != "agent":
+                continue
+            yield str(step.get("message") or "")
+            for call in step.get("tool_calls") or ():
+                yield dumps(call.get("arguments")).decode()

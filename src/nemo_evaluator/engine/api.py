@@ -51,70 +51,105 @@ async def run_evaluation(
 ) -> JsonDict:
     """Evaluate a solver on an environment and return the bundle.
 
-    The bundle carries two private keys: ``_results`` (the rows) and ``_artifacts`` (the folder with journal, views and
-    bundle). ``step_log_dir`` names that folder; without it a temporary one is made. ``allow_fallback`` lets a benchmark
-    that needs a judge run without one; ``progress=True`` shows a line that goes along, in notebooks too. The
-    environment is closed at the end, and the solver if it can be. Raises the error that stopped the benchmark, if one
-    did.
+    The environment is closed at the end, and the solver if it can be.
+
+    Args:
+        env: The benchmark.
+        solver: Answers its problems.
+        n_repeats: Answers per problem.
+        max_problems: How many problems at most.
+        config: Further facts for the bundle's config.
+        progress: Shows how far it is; True shows a line that is updated, in notebooks too.
+        problem_range: The first problem, and the one after the last.
+        max_concurrent: How many problems at once at most.
+        judge_client: The judge, for benchmarks that need one.
+        sandbox_manager: Provides sandboxes.
+        model_url: The URL to record for the model.
+        step_log_dir: The folder for journal, views and bundle; without it a temporary one is made.
+        resume: Reuse the answers in that folder.
+        skip_failed: Record rows whose solver raised as failed, and continue.
+        max_system_retries: Attempts per problem when something breaks.
+        shard_info: Index and number of the shard to run.
+        instruction_template: A template around every problem, as a path or a text.
+        shuffle_seed: Draw the problems in this random order.
+        min_coverage: The share of scored rows below which the run is INVALID.
+        allow_fallback: Let a benchmark that needs a judge run without one.
+
+    Returns:
+        The bundle, with two private keys: ``_results`` (the rows) and ``_artifacts`` (the folder).
+
+    Raises:
+        NelError: What stopped the benchmark, if something did.
     """
     client = _client_of(solver)
+    recorded_config: JsonDict = {}
     if client is not None:
-        settings: JsonDict = {"model": client.endpoint.model, "base_url": client.endpoint.url}
-    else:
-        settings = {}
-    settings |= config or {}
+        recorded_config = {"model": client.endpoint.model, "base_url": client.endpoint.url}
+    recorded_config |= config or {}
     if model_url is not None:
-        settings["base_url"] = model_url
-    named: JsonDict = {key: settings[key] for key in ("model", "base_url") if key in settings}
-    if step_log_dir:
-        folder = Path(step_log_dir)
-    else:
-        folder = Path(tempfile.mkdtemp(prefix="nel-")) / safe_name(env.name)
+        recorded_config["base_url"] = model_url
     judge = _client_of(judge_client)
-    if judge is not None:
-        clients: dict[str, Client] | None = {"judge": judge}
-    else:
-        clients = None
+    clients = {"judge": judge} if judge is not None else None
+    job = Evaluation(
+        environment=env,
+        solver=solver,
+        task_dir=_task_dir(step_log_dir, env.name),
+        verifier=Verifier(env, None, clients, allow_fallback=allow_fallback),
+        service=_service(client, recorded_config),
+        solver_settings=bind_solver(solver).settings,
+        config=recorded_config,
+        repeats=n_repeats,
+        max_problems=max_problems,
+        shuffle_seed=shuffle_seed,
+        shard=Shard(*shard_info) if shard_info else None,
+        problem_range=problem_range,
+        max_concurrent=max_concurrent,
+        max_system_retries=max_system_retries,
+        min_coverage=min_coverage,
+        skip_failed=skip_failed,
+        template=load_template(instruction_template),
+        sandboxes=sandbox_manager,
+        resume=resume,
+        progress=_progress(progress),
+    )
     async with AsyncExitStack() as stack:
         for part in (env, solver):
             close = getattr(part, "close", None)
             if close is not None:
                 stack.push_async_callback(close)
-        finished = await evaluate(
-            Evaluation(
-                environment=env,
-                solver=solver,
-                task_dir=folder,
-                verifier=Verifier(env, None, clients, allow_fallback=allow_fallback),
-                service=client.describe() if client is not None else named,
-                solver_settings=bind_solver(solver).settings,
-                config=settings,
-                repeats=n_repeats,
-                max_problems=max_problems,
-                shuffle_seed=shuffle_seed,
-                shard=Shard(*shard_info) if shard_info else None,
-                problem_range=problem_range,
-                max_concurrent=max_concurrent,
-                max_system_retries=max_system_retries,
-                min_coverage=min_coverage,
-                skip_failed=skip_failed,
-                template=load_template(instruction_template),
-                sandboxes=sandbox_manager,
-                resume=resume,
-                progress=LineProgress() if progress is True else progress or SilentProgress(),
-            )
-        )
+        finished = await evaluate(job)
     if finished.halt.kind is HaltKind.ERROR and finished.halt.error is not None:
         raise finished.halt.error
     rows = [row.data for row in read_rows(finished.task.results)]
     return finished.bundle | {"_results": rows, "_artifacts": str(finished.task.root)}
 
 
-def _client_of(given: object) -> Client | None:
-    """The client behind a solver, a ``ModelClient`` or itself."""
-    while given is not None and not isinstance(given, Client):
-        given = getattr(given, "client", None)
-    return given
+def _task_dir(step_log_dir: str | Path | None, name: str) -> Path:
+    """The folder that was given, or a temporary one."""
+    if step_log_dir:
+        return Path(step_log_dir)
+    return Path(tempfile.mkdtemp(prefix="nel-")) / safe_name(name)
+
+
+def _service(client: Client | None, recorded_config: JsonDict) -> JsonDict:
+    """What the answers depend on: the client's endpoint, or as much as the config says of it."""
+    if client is not None:
+        return client.describe()
+    return {key: recorded_config[key] for key in ("model", "base_url") if key in recorded_config}
+
+
+def _progress(progress: Progress | bool | None) -> Progress:
+    """The progress that was given; a line for True, none for False or None."""
+    if progress is True:
+        return LineProgress()
+    return progress or SilentProgress()
+
+
+def _client_of(holder: object) -> Client | None:
+    """The client behind a solver or a ``ModelClient``; a client itself."""
+    while holder is not None and not isinstance(holder, Client):
+        holder = getattr(holder, "client", None)
+    return holder
 
 
 def write_all(bundle: JsonDict, output_dir: str | Path) -> Path:

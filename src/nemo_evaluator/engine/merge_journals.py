@@ -29,56 +29,85 @@ _BUFFER: Final = 1 << 20
 
 
 class ShardJournal:
-    """Where in one shard's journal the records are that count: two offsets and a byte a step."""
+    """Where in one shard's journal the records are that count: two offsets and a byte a step.
+
+    Attributes:
+        path: The journal.
+        answers: The offset of each step's answer.
+        outcomes: The offset of each step's outcome.
+        reached: How far the shard got with each step.
+        others: The offsets of all other records.
+    """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
+        """Read the journal of a shard.
+
+        Args:
+            folder: The shard's task folder.
+            plan: The steps of the whole benchmark.
+
+        Raises:
+            UsageError: When records are damaged.
+        """
         self.path = TaskPaths(folder).journal
+        self.others = array("q")
         self._plan = plan
+        self._sessions = 0
+        # Where the last session begins.
+        self._session_at = 0
         size = plan.dataset_size * plan.repeats
         # Numbers of arrays are set one by one in a fraction of the time that those of numpy take.
         answers = array("q", [_NONE]) * size
         outcomes = array("q", [_NONE]) * size
         reached = bytearray(size)
-        self.others = array("q")
-        damage = list[Damage]()
-        sessions = session_at = 0
+        self._read(answers, outcomes, reached)
+        self.answers = np.frombuffer(answers, dtype=np.int64)
+        self.outcomes = np.frombuffer(outcomes, dtype=np.int64)
+        self.reached = np.frombuffer(reached, dtype=np.uint8)
+        if self._sessions > 1:
+            self._forget_replaced(folder)
+
+    def _read(self, answers: array[int], outcomes: array[int], reached: bytearray) -> None:
+        """Fill the columns, in the order in which the records were written."""
+        damage: list[Damage] = []
         for offset, record in scan_records(self.path, damage.append):
             kind = record.get("kind")
             if kind not in (ANSWER, OUTCOME):
                 self.others.append(offset)
                 if kind == RUN:
-                    sessions = sessions + 1
-                    session_at = offset
-            elif (at := self._number(record)) is not None:
-                if kind == ANSWER:
-                    # A newer answer has no verdict yet, whatever an older one got.
-                    answers[at] = offset
-                    outcomes[at] = _NONE
-                    reached[at] = _ANSWERED
-                    continue
-                if "problem_hash" in record and answers[at] < session_at:
-                    # It carries its own question: asked anew in this session, and never answered.
-                    answers[at] = _NONE
-                outcomes[at] = offset
-                reached[at] = _SCORED if record["status"] == "scored" else _FAILED
+                    self._sessions += 1
+                    self._session_at = offset
+                continue
+            at = self._number(record)
+            if at is None:
+                continue
+            if kind == ANSWER:
+                # A newer answer has no verdict yet, whatever an older one got.
+                answers[at] = offset
+                outcomes[at] = _NONE
+                reached[at] = _ANSWERED
+                continue
+            if "problem_hash" in record and answers[at] < self._session_at:
+                # It carries its own question: asked anew in this session, and never answered.
+                answers[at] = _NONE
+            outcomes[at] = offset
+            reached[at] = _SCORED if record["status"] == "scored" else _FAILED
         if damage:
-            hint = "finish that shard with --resume, which does the step again, then merge again"
+            hint = "finish that shard with --resume, which runs the sample again, then merge again"
             raise UsageError(f"{damage[0]} ({len(damage)} in all)", hint=hint)
-        self.answers, self.outcomes = (
-            np.frombuffer(column, dtype=np.int64) for column in (answers, outcomes)
-        )
-        self.reached = np.frombuffer(reached, dtype=np.uint8)
-        if sessions > 1:
-            # A resumed journal also holds what its last session would not reuse; the rows say what stands.
-            shown = np.zeros(size, dtype=bool)
-            for row in read_rows(TaskPaths(folder).results):
-                at = self._number(row.data)
-                if at is not None:
-                    shown[at] = True
-            fresh = (self.reached == _ANSWERED) & (self.answers >= session_at)
-            self.reached[~(shown | fresh)] = _NOTHING
+
+    def _forget_replaced(self, folder: Path) -> None:
+        """Leave out what the last session of a resumed shard would not reuse: its rows say what counts."""
+        shown = np.zeros(len(self.reached), dtype=bool)
+        for row in read_rows(TaskPaths(folder).results):
+            at = self._number(row.data)
+            if at is not None:
+                shown[at] = True
+        fresh = (self.reached == _ANSWERED) & (self.answers >= self._session_at)
+        self.reached[~(shown | fresh)] = _NOTHING
 
     def _number(self, record: JsonDict) -> int | None:
+        """The number of a record's step; None when it is not in the plan."""
         problem = record["problem_idx"]
         repeat = record["repeat"]
         if problem >= self._plan.dataset_size or repeat >= self._plan.repeats:
@@ -87,7 +116,7 @@ class ShardJournal:
 
 
 class Gathering:
-    """Takes in the shards of a benchmark one after another, then writes their records as one journal.
+    """Collects the shards of a benchmark one after another, then writes their records as one journal.
 
     A step that several shards hold is taken from the one that got furthest with it, of equals from the first.
     """
@@ -121,21 +150,22 @@ class Gathering:
                         source.seek(offset)
                         position = out.tell()
                         out.write(source.readline())
-                        if kind != RUN:
-                            step = Step(*divmod(at, self._plan.repeats))
-                            (index.set_answer if kind == ANSWER else index.set_outcome)(
-                                step, position
-                            )
+                        if kind == RUN:
+                            continue
+                        problem, repeat = divmod(at, self._plan.repeats)
+                        if kind == ANSWER:
+                            index.set_answer(Step(problem, repeat), position)
+                        else:
+                            index.set_outcome(Step(problem, repeat), position)
             out.flush()
             os.fsync(out.fileno())
         return index
 
     def _lines(self, number: int, others: array[int]) -> Iterator[tuple[str, int, int]]:
-        """What is copied of one shard, in the order of its journal: kind, step number, offset."""
+        """The records to copy from one shard, in the order of its journal: kind, step number, offset."""
         mine = np.flatnonzero((self._owner == number) & (self._reached > _NOTHING))
-        answered, settled = (
-            mine[column[mine] != _NONE] for column in (self._answers, self._outcomes)
-        )
+        answered = mine[self._answers[mine] != _NONE]
+        settled = mine[self._outcomes[mine] != _NONE]
         offsets = np.concatenate(
             [self._answers[answered], self._outcomes[settled], np.frombuffer(others, np.int64)]
         )

@@ -29,8 +29,10 @@ class OrderedStop:
     """
 
     def __init__(self, rule: StopRule, plan: Plan, max_concurrent: int) -> None:
-        self._rule, self._repeats = rule, plan.repeats
-        self._most = _ROUNDS * max_concurrent
+        self._rule = rule
+        self._repeats = plan.repeats
+        # How many results of this session may be held back, and are.
+        self._most_held = _ROUNDS * max_concurrent
         self._held = 0
         self._moved = asyncio.Event()
         self._steps = plan.steps()
@@ -49,14 +51,21 @@ class OrderedStop:
     @property
     def full(self) -> bool:
         """True while no further step may be started."""
-        return self._held >= self._most and self._rule.reason is None
+        return self._held >= self._most_held and self._rule.reason is None
 
     def ended(
         self, step: Step, problem: str, reward: float | None, *, fresh: bool = True
     ) -> str | None:
-        """A step has ended (``reward`` is None when it failed); the reason to stop, once there is one.
+        """Take the result of a step, and show the rule all results whose turn it is.
 
-        ``fresh`` is false for a result of an earlier session, which costs nothing to hold back.
+        Args:
+            step: The step.
+            problem: The hash of its problem.
+            reward: Its reward; None when it failed.
+            fresh: Whether it is a result of this session; one of an earlier session costs nothing to hold back.
+
+        Returns:
+            The reason to stop, once there is one.
         """
         if self._rule.reason is not None:
             return self._rule.reason
@@ -79,12 +88,15 @@ class OrderedStop:
 
 def unused_answers(plan: Plan, used: int, index: StepIndex, journal: Journal) -> JsonDict:
     """What was answered beyond the first ``used`` problems: it was under way when the rule stopped the run."""
-    found: JsonDict = {"answers": 0, "tokens": 0, "cost_usd": 0.0}
+    answers = 0
+    tokens = 0
+    cost_usd = 0.0
     for step in plan.steps(start=used):
         offset = index.answer(step)
-        if offset is not None:
-            record = journal.read_at(offset)
-            found["answers"] += 1
-            found["tokens"] += total_tokens(record)
-            found["cost_usd"] = round(found["cost_usd"] + (record.get("cost_usd") or 0.0), 6)
-    return found
+        if offset is None:
+            continue
+        record = journal.read_at(offset)
+        answers += 1
+        tokens += total_tokens(record)
+        cost_usd = round(cost_usd + (record.get("cost_usd") or 0.0), 6)
+    return {"answers": answers, "tokens": tokens, "cost_usd": cost_usd}

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
@@ -72,8 +72,10 @@ class StepQueue:
         self.max_concurrent = context.job.max_concurrent
         self.halt = context.halt
         self.fingerprints = context.prints.parts
-        self._back: deque[Step] = deque()
-        self._out = self.ended = 0
+        # Steps of lost workers, which go out first; and how many steps workers hold.
+        self._returned: deque[Step] = deque()
+        self._out = 0
+        self.ended = 0
         self._spent_before = [budget.spent() for budget in self._budgets]
         # True when all steps have ended.
         self.done = False
@@ -81,7 +83,12 @@ class StepQueue:
         self._halted_at = 0.0
 
     async def lease(self, most: int, *, wait: bool) -> list[Lease]:
-        """Up to so many steps. With ``wait`` an empty list means that there will be no more: all have ended."""
+        """Lease steps to a worker.
+
+        Args:
+            most: How many at most.
+            wait: Wait until there is one. An empty list then means that there will be no more: all have ended.
+        """
         while True:
             leases = await self._available(most, wait=wait)
             if leases or not wait or self.halt or not self._out:
@@ -94,61 +101,71 @@ class StepQueue:
                 await asyncio.wait_for(self._changed.wait(), LOOK)
 
     async def _available(self, most: int, *, wait: bool) -> list[Lease]:
+        """The steps that may go out now; with ``wait`` at least one, unless there are no more."""
         leases: list[Lease] = []
         stop = self._ctx.stop
         payable = min(most, self._affordable())
         while len(leases) < payable and not self.halt:
-            if self._back:
-                step: Step | None = self._back.popleft()
-            else:
-                step = None
-            if step is None and stop is not None and stop.full:
+            step: Step | None = None
+            if self._returned:
+                step = self._returned.popleft()
+            elif stop is not None and stop.full:
                 if leases or not wait:
                     break
                 await stop.room()
                 continue
-            if step is None and (step := next(self._steps, None)) is None:
+            else:
+                step = next(self._steps, None)
+            if step is None:
                 break
             offset = self._ctx.index.answer(step)
-            leases.append(
-                Lease(step, self._ctx.journal.read_at(offset) if offset is not None else None)
-            )
+            answer = self._ctx.journal.read_at(offset) if offset is not None else None
+            leases.append(Lease(step, answer))
         return leases
 
     def _affordable(self) -> float:
         """Steps that the budgets pay for, besides those at work, at what a step has cost so far; one if none is."""
-        left = math.inf
+        affordable = math.inf
         for budget, before in zip(self._budgets, self._spent_before, strict=True):
             used = spent_beyond(budget.spent(), before)
-            for key, limit in zip(
-                _SPENT, (budget.usd, budget.tokens, budget.requests), strict=True
-            ):
-                if limit is not None:
-                    known = self.ended > 0
-                    least = float(key == "requests")
-                    if known:
-                        each: Any | float = max(least, used[key] / self.ended)
-                    else:
-                        each = least or math.inf
-                    left = min(
-                        left, (limit - before[key] - used[key]) // each if each else math.inf
-                    )
-        return max(left - self._out, not self._out)
+            limits = {"usd": budget.usd, "tokens": budget.tokens, "requests": budget.requests}
+            for key, limit in limits.items():
+                if limit is None:
+                    continue
+                cost = self._cost_of_step(key, used[key])
+                if cost:
+                    affordable = min(affordable, (limit - before[key] - used[key]) // cost)
+        if not self._out:
+            return max(affordable, 1)
+        return max(affordable - self._out, 0)
+
+    def _cost_of_step(self, key: str, used: float) -> float:
+        """What a step has cost so far; before the first one has ended, one request, and else an unknown amount."""
+        at_least = 1.0 if key == "requests" else 0.0
+        if self.ended:
+            return max(at_least, used / self.ended)
+        return at_least or math.inf
 
     def elsewhere(self, charged: Sequence[JsonDict]) -> list[JsonDict]:
         """What each budget was charged, except by the worker whose own share is ``charged``."""
-        own = [*charged, *[{}] * len(self._budgets)]
-        results: list[dict[str, Any]] = []
-        for budget, mine in zip(self._budgets, own, strict=False):
-            results.append(spent_beyond(budget.spent(), mine))
-        return results
+        by_others: list[JsonDict] = []
+        for number, budget in enumerate(self._budgets):
+            own = charged[number] if number < len(charged) else {}
+            by_others.append(spent_beyond(budget.spent(), own))
+        return by_others
 
     def counts(self) -> tuple[int, int]:
         """Steps that were scored, and those of them that an earlier session did."""
         return self._ctx.tally.scored, self._ctx.tally.reused
 
     def take(self, held: set[Step], reply: Reply, charged: list[JsonDict]) -> None:
-        """Write what a worker brings; ``charged`` is what its budgets had been charged, and is brought up to date."""
+        """Write what a worker has done.
+
+        Args:
+            held: The steps that the worker holds; those that have ended are removed.
+            reply: What it has done.
+            charged: What its budgets had been charged before; updated.
+        """
         charged += [{}] * (len(reply.spent) - len(charged))
         for record in reply.records:
             self._take(record)
@@ -179,7 +196,7 @@ class StepQueue:
             # What an agent left in a sandbox is lost with its worker.
             if offset is not None and self._ctx.journal.read_at(offset).get("sandbox_used"):
                 self._ctx.index.forget(step)
-            self._back.append(step)
+            self._returned.append(step)
         self._let_go(held, list(held))
 
     def over(self) -> bool:
@@ -210,22 +227,20 @@ class StepQueue:
             context.index.set_outcome(
                 step, context.journal.append(record, lambda: tally.add(record))
             )
-            self._look(step, record)
+            self._tell_rule(step, record)
         else:
             context.journal.append(record)
 
-    def _look(self, step: Step, record: JsonDict) -> None:
+    def _tell_rule(self, step: Step, record: JsonDict) -> None:
+        """Let the stop rule, if there is one, see an outcome."""
         if self._ctx.stop is not None:
             offset = self._ctx.index.answer(step)
-            if offset is not None:
-                asked = self._ctx.journal.read_at(offset)
-            else:
-                asked = record
-            self._ctx.ended(step, asked.get("problem_hash", ""), record.get("reward"))
+            with_problem = self._ctx.journal.read_at(offset) if offset is not None else record
+            self._ctx.ended(step, with_problem.get("problem_hash", ""), record.get("reward"))
 
 
 class WorkerPool(Protocol):
-    """Workers that run the steps of a benchmark elsewhere, until the ledger has no more."""
+    """Workers that run the steps of a benchmark elsewhere, until the queue has no more."""
 
     async def __call__(self, ledger: StepQueue) -> None:
         """Lease, send, take; give back what a lost worker held."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 _WIDTH: Final = 80
+# Steps from which on the cost of all is projected.
+_ENOUGH_TO_PROJECT: Final = 20
 
 
 class Progress(Protocol):
@@ -34,13 +36,13 @@ class Progress(Protocol):
 
 
 class SilentProgress:
-    """Says nothing."""
+    """Shows nothing."""
 
     def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def finished(self, tally: Tally) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class _Ticking:
@@ -62,7 +64,7 @@ class _Ticking:
         self._thread.start()
 
     def finished(self, tally: Tally) -> None:
-        """Stop ticking and say the last word."""
+        """Stop ticking and show the final counts."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -77,11 +79,11 @@ class _Ticking:
         self._stream.flush()
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
-        """The first word."""
+        """Show the plan."""
         raise NotImplementedError
 
     def tick(self, tally: Tally, *, last: bool = False) -> None:
-        """A word in between, or the last one."""
+        """Show the counts so far, or the final ones."""
         raise NotImplementedError
 
 
@@ -92,30 +94,29 @@ class LineProgress(_Ticking):
         self, stream: TextIO | None = None, *, interval: float = 60.0, live: bool | None = None
     ) -> None:
         stream = stream or sys.stderr
-        # A notebook is no terminal, and draws a line again all the same.
         if live is None:
-            self._live = stream.isatty() or "ipykernel" in sys.modules
-        else:
-            self._live = live
+            # A notebook is not a terminal, and redraws a line all the same.
+            live = stream.isatty() or "ipykernel" in sys.modules
+        self._live = live
         super().__init__(stream, 0.25 if self._live else interval)
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
         """How many steps, and what is reused."""
+        lines = ""
         if reuse is not None:
-            reused = f"{self._name}: resume: {describe_reuse(reuse)}\n"
-        else:
-            reused = ""
-        self._write(f"{reused}{self._name}: {todo} of {counted(tally.planned, 'sample')} to run\n")
+            lines = f"{self._name}: resume: {describe_reuse(reuse)}\n"
+        lines += f"{self._name}: {todo} of {counted(tally.planned, 'sample')} to run\n"
+        self._write(lines)
 
     def tick(self, tally: Tally, *, last: bool = False) -> None:
         """Rate, ETA, score so far, failures by cause, requests in flight."""
         line = f"{self._name}: {describe(tally)}"
-        # A line that is as wide as the terminal would go on in the next one, and every redraw add one more.
         if self._live:
-            shown = f"\r\x1b[2K{fitted(line, self._width() - 1)}"
-        else:
-            shown = line
-        self._write(shown if self._live and not last else f"{shown}\n")
+            # A line as wide as the terminal would be continued in the next one, and every redraw would add one more.
+            line = f"\r\x1b[2K{fitted(line, self._width() - 1)}"
+        if last or not self._live:
+            line += "\n"
+        self._write(line)
 
     def _width(self) -> int:
         try:
@@ -162,12 +163,12 @@ def describe(tally: Tally) -> str:
     if tally.tokens:
         parts.append(f"{tally.tokens:,} tokens")
     if tally.cost_usd:
-        projected = (
-            tally.cost_usd / max(1, tally.done - tally.reused) * (tally.planned - tally.reused)
-        )
-        parts.append(
-            f"${tally.cost_usd:.4f}" + (f" of about ${projected:.2f}" if tally.done >= 20 else "")
-        )
+        cost = f"${tally.cost_usd:.4f}"
+        if tally.done >= _ENOUGH_TO_PROJECT:
+            cost_per_step = tally.cost_usd / max(1, tally.done - tally.reused)
+            projected = cost_per_step * (tally.planned - tally.reused)
+            cost += f" of about ${projected:.2f}"
+        parts.append(cost)
     return " | ".join(parts)
 
 
@@ -180,13 +181,16 @@ def _troubles(tally: Tally) -> Iterator[str]:
         left = clock(max(0.0, outage.gives_up - now))
         yield f"paused, next try in {wait} s, gives up in {left}: {outage.service}: {harmless(outage.reason)}"
     # A copy: requests come and go while this is read.
-    retrying = {why: count for why, count in tally.health.retrying.copy().items() if count > 0}
+    retrying = {
+        reason: count for reason, count in tally.health.retrying.copy().items() if count > 0
+    }
     if retrying:
-        yield f"retrying: {sum(retrying.values())}, {max(retrying, key=lambda why: retrying[why])}"
-    if tally.failed:
-        yield "failed: " + ", ".join(
-            f"{count} {cause}" for cause, count in tally.failed.copy().items()
-        )
+        most_frequent = max(retrying, key=lambda reason: retrying[reason])
+        yield f"retrying: {sum(retrying.values())}, {most_frequent}"
+    failed = tally.failed.copy()
+    if failed:
+        causes = ", ".join(f"{count} {cause}" for cause, count in failed.items())
+        yield f"failed: {causes}"
 
 
 def describe_reuse(reuse: ReusePlan) -> str:
@@ -194,11 +198,17 @@ def describe_reuse(reuse: ReusePlan) -> str:
     reasons = dict(reuse.reasons)
     unchanged = reasons.pop("unchanged", 0)
     new = reasons.pop("new", 0)
-    rest = [f"{count} redone: {reason}" for reason, count in reasons.items()]
-    return ", ".join([f"{unchanged} reused", *rest, *([f"{new} new"] if new else [])])
+    parts = [f"{unchanged} reused"]
+    for reason, count in reasons.items():
+        parts.append(f"{count} redone: {reason}")
+    if new:
+        parts.append(f"{new} new")
+    return ", ".join(parts)
 
 
 def _facts(tally: Tally) -> JsonDict:
+    """The counts as JSON."""
+    outage = tally.health.paused
     return {
         "at": round(time.time(), 3),
         "done": tally.done,
@@ -210,7 +220,7 @@ def _facts(tally: Tally) -> JsonDict:
         "eta_seconds": tally.eta_seconds,
         "in_flight": tally.in_flight,
         "retrying": sum(tally.health.retrying.copy().values()),
-        "paused": (outage := tally.health.paused) and f"{outage.service}: {outage.reason}",
+        "paused": f"{outage.service}: {outage.reason}" if outage is not None else None,
         "tokens": tally.tokens,
         "cost_usd": tally.cost_usd or None,
     }

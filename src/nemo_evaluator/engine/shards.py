@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
@@ -27,10 +27,8 @@ class ShardResult(Bundle):
         if bundle is None:
             raise UsageError(f"{folder} has no bundle yet", hint=_FINISH)
         shard = cls(bundle.path, bundle.document)
-        if (
-            max((start.get("at") or 0.0 for start in sessions(shard.files.journal)), default=0.0)
-            > shard.finished.timestamp()
-        ):
+        starts = [session.get("at") or 0.0 for session in sessions(shard.files.journal)]
+        if max(starts, default=0.0) > shard.finished.timestamp():
             raise UsageError(
                 f"{folder} was resumed after its bundle was written, and has not ended",
                 hint=_FINISH,
@@ -76,21 +74,26 @@ def check_same(shards: Sequence[ShardResult]) -> None:
     """Raise UsageError when two shards were run with different settings; it names them."""
     first = shards[0].settings()
     for shard in shards[1:]:
-        other = shard.settings()
-        for key in [*first, *(key for key in other if key not in first)]:
-            if other.get(key) != first.get(key):
-                what = f"{shard.folder} was run with another {key} than {shards[0].folder}"
-                if key != "fingerprints":
-                    what += f" ({_short(other.get(key))}, {_short(first.get(key))})"
-                else:
-                    parts: list[Any] = []
-                    for part, value in first[key].items():
-                        if (other.get(key) or {}).get(part) != value:
-                            parts.append(part)
-                    what += f": its {' and '.join(parts)} differ"
-                raise UsageError(
-                    what, hint="run all shards with the same config, or merge them apart"
-                )
+        settings = shard.settings()
+        for key in dict.fromkeys([*first, *settings]):
+            value = settings.get(key)
+            first_value = first.get(key)
+            if value == first_value:
+                continue
+            message = f"{shard.folder} was run with another {key} than {shards[0].folder}"
+            if key == "fingerprints":
+                parts = _different_parts(first_value, value)
+                message += f": its {' and '.join(parts)} differ"
+            else:
+                message += f" ({_short(value)}, {_short(first_value)})"
+            hint = "run all shards with the same config, or merge them apart"
+            raise UsageError(message, hint=hint)
+
+
+def _different_parts(first: JsonDict | None, other: JsonDict | None) -> list[str]:
+    """The parts of fingerprints that differ."""
+    other = other or {}
+    return [part for part, value in (first or {}).items() if other.get(part) != value]
 
 
 def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
@@ -100,10 +103,9 @@ def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
         return []
     totals = {part["total"] for part in parts}
     if len(totals) == 1:
-        results: list[str] = []
-        for idx in sorted(set(range(totals.pop())) - {part["idx"] for part in parts}):
-            results.append(str(idx))
-        return results
+        present = {part["idx"] for part in parts}
+        missing = set(range(totals.pop())) - present
+        return [str(index) for index in sorted(missing)]
     gaps = []
     covered = 0
     for start, end in [*sorted(part["range"] for part in parts), [selected, selected]]:
@@ -119,10 +121,10 @@ def stopped(shards: Sequence[ShardResult]) -> JsonDict | None:
     kinds = [facts["kind"] for facts in early.values() if facts.get("kind")]
     if not early:
         return None
-    reasons = "; ".join(
-        f"{name}: {facts['reason']}" for name, facts in early.items() if facts.get("reason")
-    )
-    return ({"kind": kinds[0], "reason": reasons} if kinds else {}) | {"shards": early}
+    if not kinds:
+        return {"shards": early}
+    reasons = [f"{name}: {facts['reason']}" for name, facts in early.items() if facts.get("reason")]
+    return {"kind": kinds[0], "reason": "; ".join(reasons), "shards": early}
 
 
 def _short(value: object) -> str:
