@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from nemo_evaluator.core.hashing import digest, digest_text
-from nemo_evaluator.core.types import JsonDict, SeedResult, Step
+from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, Step
 from nemo_evaluator.core.values import asdict, dataclass
 from nemo_evaluator.store.sums import file_sum
 
@@ -17,12 +17,18 @@ _NEWER: Final = frozenset({"cpus", "memory", "disk", "network"})
 
 @dataclass(frozen=True, slots=True)
 class RunFingerprints:
-    """What all steps of a benchmark have in common, hashed once."""
+    """What all steps of a benchmark have in common, hashed once.
+
+    Attributes:
+        answer_base: The hash of all that answers depend on besides the problem.
+        scorer: The hash of all that verdicts depend on besides the answer.
+        parts: The hash of each part, to name what differs.
+        seeded: Whether a sampling seed is sent: each repeat then has its own, derived from it.
+    """
 
     answer_base: str
     scorer: str
     parts: JsonDict
-    # Whether a sampling seed is sent: each repeat then has its own, derived from it.
     seeded: bool = False
 
     @classmethod
@@ -30,21 +36,24 @@ class RunFingerprints:
         """Hash the service's own definition, the solver's settings (with generation) and the template text."""
         named = {"service": service, "solver": solver, "scorer": scorer, "template": template}
         parts = {name: digest(value) for name, value in named.items()}
-        seeded = any(
-            (one.get("generation") or {}).get("seed") is not None for one in (service, solver)
+        service_generation = service.get("generation") or {}
+        solver_generation = solver.get("generation") or {}
+        seeded = (
+            service_generation.get("seed") is not None or solver_generation.get("seed") is not None
         )
         return cls(
             digest([service, solver, template]), scorer=parts["scorer"], parts=parts, seeded=seeded
         )
 
     def answer(self, problem_hash: str, step: Step) -> str:
+        """The fingerprint of a step's answer."""
+        repeat = str(step.repeat)
         if self.seeded and step.repeat:
-            repeat: str | int = f"{step.repeat} by seed"
-        else:
-            repeat = step.repeat
+            repeat += " by seed"
         return digest_text(f"{self.answer_base}\x1f{problem_hash}\x1f{repeat}")
 
     def verdict(self, answer_fingerprint: str, seed: SeedResult) -> str:
+        """The fingerprint of the verdict on an answer."""
         about = digest([seed.expected_answer, seed.metadata])
         return digest_text(f"{self.scorer}\x1f{answer_fingerprint}\x1f{about}")[:VERDICT_DIGITS]
 
@@ -55,33 +64,30 @@ def problem_hash(seed: SeedResult) -> str:
     plain = seed.messages is None or seed.messages == seed.plain_messages
     asked: list[Any] = [seed.prompt if plain else seed.messages]
     if seed.system or seed.images or seed.sandbox_spec or seed.pre_agent_cmd:
-        if seed.sandbox_spec:
-            spec: dict[str, Any] | None = asdict(seed.sandbox_spec)
-        else:
-            spec = None
-        if spec is not None:
-            del spec["life"]
-            spec = {
-                name: value
-                for name, value in spec.items()
-                if value is not None or name not in _NEWER
-            }
-            # What lies in the sandbox, not where it lay on this machine.
-            spec["files"] = {there: _content(Path(here)) for here, there in spec["files"].items()}
-        asked += [seed.system, seed.images, spec, seed.pre_agent_cmd]
+        sandbox = _sandbox_content(seed.sandbox_spec) if seed.sandbox_spec else None
+        asked += [seed.system, seed.images, sandbox, seed.pre_agent_cmd]
     if seed.requests is not None:
         asked.append([asdict(request) for request in seed.requests])
     return digest(asked)
 
 
+def _sandbox_content(spec: SandboxSpec) -> JsonDict:
+    """What a sandbox is and holds; how long it lives is no part of the question."""
+    fields: JsonDict = {}
+    for name, value in asdict(spec).items():
+        if value is not None or name not in _NEWER:
+            fields[name] = value
+    del fields["life"]
+    # What lies in the sandbox, not where it lay on this machine.
+    fields["files"] = {target: _content(Path(source)) for source, target in spec.files.items()}
+    return fields
+
+
 def _content(path: Path) -> Any:
-    """What a file, or each file of a folder, holds; None for what is not there, which the sandbox will say."""
+    """The digest of a file, or of each file of a folder; None for a missing file, which the sandbox will report."""
     if path.is_dir():
-        return {
-            str(one.relative_to(path)): file_sum(one)
-            for one in sorted(path.rglob("*"))
-            if one.is_file()
-        }
+        files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+        return {str(file.relative_to(path)): file_sum(file) for file in files}
     if path.is_file():
         return file_sum(path)
     return None

@@ -14,7 +14,20 @@ _NONE = -1
 
 @dataclass(slots=True)
 class History:
-    """What the journal says of the runs before this one."""
+    """What the journal says of earlier sessions.
+
+    Attributes:
+        runs: How many there were.
+        elapsed: Their seconds in all.
+        usd: What their answers cost; answers that were taken over from another run are not counted.
+        tokens: The tokens of those answers.
+        requests: The requests for those answers.
+        fingerprints: The parts of the last session's fingerprints.
+        canaries: What the judges made of a right and a wrong answer, in the last session that had judges.
+        damage: Damaged records.
+        fresh: Whether a session started over on purpose.
+        looked_at: The planned ends of those sessions at whose scores a stop rule has looked.
+    """
 
     runs: int = 0
     elapsed: float = 0.0
@@ -22,16 +35,15 @@ class History:
     tokens: int = 0
     requests: int = 0
     fingerprints: JsonDict = field(default_factory=dict)
-    # What the judges of the last run that had any made of a right and a wrong answer.
     canaries: JsonDict = field(default_factory=dict)
     damage: list[Damage] = field(default_factory=list)
     fresh: bool = False
-    # How many problems were planned in those whose scores a stop rule has looked at.
     looked_at: set[int] = field(default_factory=set)
     _started: float | None = None
     _last: float = 0.0
 
     def note(self, record: JsonDict) -> None:
+        """Count a record, in the order of writing."""
         at = record.get("at")
         if record.get("kind") == RUN:
             self.close()
@@ -39,8 +51,10 @@ class History:
             self.fresh = self.fresh or bool(record.get("fresh"))
             self.fingerprints = record.get("fingerprints", {})
             self.canaries = record.get("canaries") or self.canaries
-            self.looked_at |= {record["looked_at"]} if "looked_at" in record else set()
-            self._started = self._last = at or 0.0
+            if "looked_at" in record:
+                self.looked_at.add(record["looked_at"])
+            self._started = at or 0.0
+            self._last = self._started
         elif at is not None:
             self._last = max(self._last, at)
         # What another run has paid for is not spent again by the one that took it over.
@@ -67,21 +81,25 @@ class StepIndex:
         self._outcomes = array("q", [_NONE]) * size
 
     def set_answer(self, step: Step, offset: int) -> None:
+        """Note where the answer of a step is."""
         self._answers[step.problem_idx * self._repeats + step.repeat] = offset
 
     def set_outcome(self, step: Step, offset: int) -> None:
+        """Note where the outcome of a step is."""
         self._outcomes[step.problem_idx * self._repeats + step.repeat] = offset
 
     def answer(self, step: Step) -> int | None:
+        """The offset of a step's answer; None when it has none."""
         offset = self._answers[step.problem_idx * self._repeats + step.repeat]
         return None if offset == _NONE else offset
 
     def outcome(self, step: Step) -> int | None:
+        """The offset of a step's outcome; None when it has none."""
         offset = self._outcomes[step.problem_idx * self._repeats + step.repeat]
         return None if offset == _NONE else offset
 
     def forget(self, step: Step) -> None:
-        """Drop both offsets: the step is done anew."""
+        """Drop both offsets: the step is run again."""
         self.set_answer(step, _NONE)
         self.set_outcome(step, _NONE)
 
@@ -97,7 +115,7 @@ class StepIndex:
         return history
 
     def take(self, records: Iterable[tuple[int, JsonDict]], history: History) -> None:
-        """Take in records with their offsets, in the order of writing."""
+        """Index records with their offsets, in the order of writing, and note them in ``history``."""
         # The checksums of the answers that the index leads to: a verdict counts only beside the answer it is on.
         checksums = array("q", [_NONE]) * len(self._answers)
         for offset, record in records:
@@ -112,10 +130,12 @@ class StepIndex:
                 self._answers[at] = offset
                 self._outcomes[at] = _NONE
                 checksums[at] = int(record.get("crc", "0"), 16)
-            elif "problem_hash" in record or (
-                checksums[at] != _NONE
-                and ("of" not in record or int(record["of"], 16) == checksums[at])
-            ):
+                continue
+            # A record with a problem hash is the outcome of a step without an answer.
+            counts = "problem_hash" in record
+            if not counts and checksums[at] != _NONE:
+                counts = "of" not in record or int(record["of"], 16) == checksums[at]
+            if counts:
                 self._outcomes[at] = offset
         history.close()
 
@@ -124,5 +144,6 @@ class StepIndex:
         repeat = record.get("repeat")
         if not isinstance(problem, int) or not isinstance(repeat, int):
             return None
-        inside = 0 <= problem < self._problems and 0 <= repeat < self._repeats
-        return problem * self._repeats + repeat if inside else None
+        if not 0 <= problem < self._problems or not 0 <= repeat < self._repeats:
+            return None
+        return problem * self._repeats + repeat

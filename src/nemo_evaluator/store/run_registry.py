@@ -37,15 +37,15 @@ class RunMeta:
 
     def place(self, name: str) -> Path | None:
         """A folder that ``details`` names: where it was, or as seen from the run's folder when both were moved."""
-        there = self.details.get(name)
-        from_here = self.details.get(f"{name}_from_here")
-        if there:
-            found = [Path(there)]
-        else:
-            found = []
-        if from_here:
-            found += [Path(self.output_dir, from_here).resolve()]
-        return next((path for path in found if path.is_dir()), None)
+        absolute = self.details.get(name)
+        relative = self.details.get(f"{name}_from_here")
+        if absolute and Path(absolute).is_dir():
+            return Path(absolute)
+        if relative:
+            folder = Path(self.output_dir, relative).resolve()
+            if folder.is_dir():
+                return folder
+        return None
 
     @property
     def remote(self) -> bool:
@@ -75,15 +75,10 @@ class RunMeta:
 
     def save(self) -> None:
         """Write the run to its output folder and to the registry; what is elsewhere or part of a run to one of them."""
-        if self.remote:
-            own: list[Path] = []
-        else:
-            own = [Path(self.output_dir)]
-        for folder in (
-            *own,
-            *([] if "part_of" in self.details else [registry_dir() / self.run_id]),
-        ):
-            write_json(folder / FILE, asdict(self))
+        if not self.remote:
+            write_json(Path(self.output_dir) / FILE, asdict(self))
+        if "part_of" not in self.details:
+            write_json(registry_dir() / self.run_id / FILE, asdict(self))
 
 
 def registry_dir() -> Path:
@@ -105,20 +100,20 @@ def invocation_of(run_id: str) -> str:
 
 def places(output_dir: Path, **folders: Path) -> JsonDict:
     """Folders for ``details``, each as it is and as seen from the run's folder."""
-    found = {name: str(path.resolve()) for name, path in folders.items()}
-    seen: dict[str, str] = {}
-    for name, path in found.items():
-        seen[f"{name}_from_here"] = os.path.relpath(path, output_dir.resolve())
-    return found | seen
+    absolute = {name: str(path.resolve()) for name, path in folders.items()}
+    relative: dict[str, str] = {}
+    for name, path in absolute.items():
+        relative[f"{name}_from_here"] = os.path.relpath(path, output_dir.resolve())
+    return absolute | relative
 
 
 def summary_of(benchmarks: Sequence[str]) -> str:
     """The first benchmark's name, and how many more."""
-    if len(benchmarks) > 1:
-        more = f" (+{len(benchmarks) - 1} more)"
-    else:
-        more = ""
-    return f"{benchmarks[0]}{more}" if benchmarks else ""
+    if not benchmarks:
+        return ""
+    if len(benchmarks) == 1:
+        return benchmarks[0]
+    return f"{benchmarks[0]} (+{len(benchmarks) - 1} more)"
 
 
 @cache
@@ -148,35 +143,47 @@ def run_in(folder: Path) -> RunMeta | None:
 
 def refreshed(run: RunMeta) -> RunMeta:
     """A run as its folder records it now; the folder may be gone or hold another run."""
-    there = run_in(Path(run.output_dir))
-    if there is not None and there.run_id == run.run_id:
-        return there
+    current = run_in(Path(run.output_dir))
+    if current is not None and current.run_id == run.run_id:
+        return current
     return run
 
 
 def list_runs() -> Iterator[RunMeta]:
     """All registered runs, newest first."""
     root = registry_dir()
-    for folder in sorted(root.iterdir(), reverse=True) if root.is_dir() else ():
+    if not root.is_dir():
+        return
+    for folder in sorted(root.iterdir(), reverse=True):
         run = load_run(folder)
         if run is not None and run.run_id == folder.name:
             yield refreshed(run)
 
 
 def known_run(which: str) -> RunMeta:
-    """The registered run with an id, or with the only one that begins (or whose hex digits begin) like this."""
-    listed = list(list_runs())
-    found = [run for run in listed if run.run_id.startswith(which)]
-    found = [run for run in found if run.run_id == which] or found
-    found = found or [run for run in listed if invocation_of(run.run_id).startswith(which.lower())]
-    if not found:
+    """Find a registered run.
+
+    Args:
+        which: Its id, the beginning of its id, or the beginning of the id's hex digits.
+
+    Raises:
+        UsageError: When no run, or more than one, is meant.
+    """
+    runs = list(list_runs())
+    matches = [run for run in runs if run.run_id.startswith(which)]
+    for run in matches:
+        if run.run_id == which:
+            return run
+    if not matches:
+        matches = [run for run in runs if invocation_of(run.run_id).startswith(which.lower())]
+    if not matches:
         raise UsageError(f"no run {which!r} is known", hint="`nel eval runs` lists them")
-    if len(found) > 1:
-        ids = ", ".join(run.run_id for run in found[:5])
+    if len(matches) > 1:
+        ids = ", ".join(run.run_id for run in matches[:5])
         raise UsageError(
-            f"{len(found)} runs begin with {which!r}", hint=f"give more of the id: {ids}"
+            f"{len(matches)} runs begin with {which!r}", hint=f"give more of the id: {ids}"
         )
-    return found[0]
+    return matches[0]
 
 
 def find_run(which: str | None = None, output_dir: str | Path | None = None) -> RunMeta:
@@ -196,9 +203,9 @@ def find_run(which: str | None = None, output_dir: str | Path | None = None) -> 
     if not Path(run.output_dir).is_dir():
         hint = "if it was moved, name it by its folder of today"
         raise UsageError(f"the folder of run {run.run_id}, {run.output_dir}, is gone", hint=hint)
-    there = load_run(Path(run.output_dir))
-    if there is not None and there.run_id != run.run_id:
-        hint = f"that one is run {there.run_id}"
+    present = load_run(Path(run.output_dir))
+    if present is not None and present.run_id != run.run_id:
+        hint = f"that one is run {present.run_id}"
         raise UsageError(
             f"the folder of run {run.run_id}, {run.output_dir}, holds a later run", hint=hint
         )

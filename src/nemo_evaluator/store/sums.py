@@ -23,25 +23,33 @@ MEND: Final = (
 MARK: Final = "checksums"
 _DIFFERS: Final = f"does not match {FILE}: it is damaged, or was changed by hand"
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (\S.*)")
-_known: dict[Path, tuple[int, int, str]] = {}
+# Digests by path, with the time and size of the file for which they hold.
+_digests: dict[Path, tuple[int, int, str]] = {}
 
 
 def record_sums(
     folder: Path, files: Iterable[Path], *, known: dict[Path, str] | None = None
 ) -> None:
-    """Write down what files of a folder hold; entries of files that are gone are dropped, others stay. ``known`` has
-    the digests of files that were hashed while they were written."""
+    """Record the digests of files.
+
+    Entries of files that are gone are dropped, others stay.
+
+    Args:
+        folder: Where the files are.
+        files: The files; those that do not exist are left out.
+        known: Digests of files that were hashed while they were written.
+    """
+    known = known or {}
     sums = {name: digest for name, digest in _read(folder).items() if (folder / name).is_file()}
     for path in files:
         if path.is_file():
-            sums[path.name] = (known or {}).get(path) or file_sum(path)
-    write_atomic(
-        folder / FILE, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
-    )
+            sums[path.name] = known.get(path) or file_sum(path)
+    lines = [f"{digest}  {name}\n" for name, digest in sorted(sums.items())]
+    write_atomic(folder / FILE, "".join(lines))
 
 
 def update_sums(folder: Path, files: Iterable[Path]) -> None:
-    """Write down what files hold that were written anew, in a folder whose files are recorded."""
+    """Record files that were written anew, in a folder that has recorded digests."""
     if (folder / FILE).is_file():
         record_sums(folder, files)
 
@@ -75,36 +83,44 @@ def has_entries(folder: Path, files: Iterable[Path]) -> bool:
 
 
 def damaged_files(root: Path) -> list[str]:
-    """What is wrong with the recorded files at and under a folder, a sentence each; empty when nothing is."""
-    found = []
-    for place in files_under(root, FILE):
-        if PREVIOUS in place.relative_to(root).parts:
+    """The damage to the recorded files at and under a folder, a sentence each; empty when there is none."""
+    damage = []
+    for sums_file in files_under(root, FILE):
+        if PREVIOUS in sums_file.relative_to(root).parts:
             continue
-        text = place.read_bytes().decode("utf-8", "replace")
+        text = sums_file.read_bytes().decode("utf-8", "replace")
         for line in text.splitlines():
             if not _LINE.fullmatch(line):
-                found.append(f"{place} is damaged: {line[:80]!r}")
-        for name, expected in _read(place.parent).items():
-            path = place.parent / name
+                damage.append(f"{sums_file} is damaged: {line[:80]!r}")
+        for name, expected in _read(sums_file.parent).items():
+            path = sums_file.parent / name
             if not path.is_file():
-                found.append(f"{str(path)!r}, which {place} names, is missing")
+                damage.append(f"{str(path)!r}, which {sums_file} names, is missing")
             elif file_sum(path) != expected:
-                found.append(f"{path} {_DIFFERS}")
-    return found
+                damage.append(f"{path} {_DIFFERS}")
+    return damage
 
 
 def _read(folder: Path) -> dict[str, str]:
+    """The recorded digests of a folder, by file name; malformed lines are left out."""
     try:
         text = read_regular(folder / FILE).decode("utf-8", "replace")
     except OSError:
         return {}
-    return {match[2]: match[1] for line in text.splitlines() if (match := _LINE.fullmatch(line))}
+    digests: dict[str, str] = {}
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is not None:
+            digests[match[2]] = match[1]
+    return digests
 
 
 def file_sum(path: Path) -> str:
     """The digest of a file; computed once as long as it does not change."""
     state = path.stat()
-    seen = _known.get(path)
-    if seen is None or seen[:2] != (state.st_mtime_ns, state.st_size):
-        seen = _known[path] = (state.st_mtime_ns, state.st_size, file_sha256(path))
-    return seen[2]
+    version = (state.st_mtime_ns, state.st_size)
+    entry = _digests.get(path)
+    if entry is None or entry[:2] != version:
+        entry = (*version, file_sha256(path))
+        _digests[path] = entry
+    return entry[2]
