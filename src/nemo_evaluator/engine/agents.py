@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def endpoints_of(session: AgentSession | None) -> tuple[OutsideEndpoint, ...]:
-    """The door to the model, as sandboxes are told of it."""
+    """The address at which an agent asks the model, in the form that sandboxes take."""
     if session is None:
         return ()
     # Here: most runs need no sandbox, and starting must stay quick.
@@ -59,7 +59,7 @@ def check_reached(answer: SolveResult, session: AgentSession | None) -> None:
 def with_calls(
     answer: SolveResult, session: AgentSession | None, agent: str = "outside"
 ) -> SolveResult:
-    """The answer with the usage and the trajectory that went through the door, unless the solver brought its own."""
+    """The answer with the usage and the trajectory of the session's calls, unless the solver brought its own."""
     if session is None or not session.calls:
         return answer
     if answer.model_response is None:
@@ -70,7 +70,7 @@ def with_calls(
 
 
 class _Conversation:
-    """An agent's calls as one trajectory: what a call repeats of the conversation before it is not told again.
+    """An agent's calls as one trajectory: each message of the conversation appears once.
 
     Agents close requests with notes that do not stay, and send tool calls back under ids of their own.
     """

@@ -132,7 +132,7 @@ def _task_dir(step_log_dir: str | Path | None, name: str) -> Path:
 
 
 def _service(client: Client | None, recorded_config: JsonDict) -> JsonDict:
-    """What the answers depend on: the client's endpoint, or as much as the config says of it."""
+    """What the answers depend on: the client's endpoint, or as much of it as the config has."""
     if client is not None:
         return client.describe()
     return {key: recorded_config[key] for key in ("model", "base_url") if key in recorded_config}

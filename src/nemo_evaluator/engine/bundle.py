@@ -102,7 +102,7 @@ def kept_calibration(task: TaskPaths, bundle: JsonDict) -> JsonDict:
 def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) -> None:
     """Write the files of a bundle.
 
-    The bundle itself comes last, when everything that it speaks of is there.
+    The bundle itself comes last, when all files that it names exist.
 
     Args:
         task: The files.
@@ -169,7 +169,7 @@ def _coverage(columns: Columns) -> float:
 
 
 def _notes(columns: Columns, facts: BundleFacts, tampering: Tampering | None) -> list[str]:
-    """What must be said wherever the score is shown."""
+    """Warnings that every report shows with the score."""
     notes: list[str] = []
     for how, count in columns.fallbacks.most_common():
         notes.append(

@@ -53,7 +53,7 @@ class Labels:
         self.codes.append(code)
 
     def counts(self) -> Counter[str]:
-        """How often each word stands there."""
+        """How often the column has each word."""
         names = list(self.names)
         return Counter({names[code]: count for code, count in Counter(self.codes).items()})
 
@@ -226,7 +226,7 @@ class Columns:
         return problem[scored], reward[scored]
 
     def written(self) -> WrittenRows:
-        """The rows for the check of the run; what it does not look at is not there."""
+        """The rows for the check of the run, without the columns that it does not read."""
         absent: Any = None
         table = RowTable(
             None,

@@ -186,7 +186,7 @@ async def _run_steps(session: Session, pool: WorkerPool | None) -> None:
 
 
 def _announced(steps: Iterator[Step], environment: EvalEnvironment) -> Iterator[Step]:
-    """The steps; the environment is told of some at a time, beforehand."""
+    """The steps; ``expect`` announces some at a time to the environment, beforehand."""
     while True:
         announced = list(islice(steps, _ANNOUNCED))
         if not announced:

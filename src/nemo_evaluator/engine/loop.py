@@ -18,11 +18,7 @@ _WAITING_PER_SLOT: Final = 3
 
 
 class Loop:
-    """Runs every step, or stops when ``halt`` is set. An exception that is not a step's own outcome ends the run.
-
-    ``room`` is waited for before a step is started. ``waiting`` steps at least may wait at once, besides those at work.
-    ``clear`` takes back what ``work`` itself leaves in the context of its task.
-    """
+    """Runs every step, or stops when ``halt`` is set. An exception that is not a step's own outcome ends the run."""
 
     def __init__(
         self,
@@ -36,6 +32,18 @@ class Loop:
         waiting: int = 0,
         clear: Callable[[], None] = lambda: None,
     ) -> None:
+        """Make a loop.
+
+        Args:
+            steps: The steps, which are taken one by one.
+            work: Runs a step.
+            max_concurrent: How many steps are at work at once at most.
+            halt: The stop of the run.
+            tally: Counts the steps in flight.
+            room: Awaited before a step is started.
+            waiting: How many steps at least may wait at once (back-off, batches), besides those at work.
+            clear: Takes back what ``work`` leaves in the context of its task.
+        """
         self._steps = steps
         self._work = work
         self._room = room
@@ -63,15 +71,12 @@ class Loop:
                 while self._running and time.monotonic() - asked < self._halt.drain:
                     await asyncio.wait(self._running, timeout=0.1)
         finally:
-            tasks = producer, stopper, *self._running
+            tasks = (producer, stopper, *self._running)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        if (
-            producer.done()
-            and not producer.cancelled()
-            and (error := producer.exception()) is not None
-        ):
+        error = None if producer.cancelled() else producer.exception()
+        if error is not None:
             raise error
 
     async def _produce(self) -> None:
@@ -90,7 +95,7 @@ class Loop:
             if step is None:
                 self._slots.release()
                 break
-            task = asyncio.create_task(self._some(step))
+            task = asyncio.create_task(self._run_some(step))
             self._running.add(task)
             task.add_done_callback(self._ended)
             while len(self._running) > self._most:
@@ -99,7 +104,7 @@ class Loop:
         while self._running and not self._halt:
             await asyncio.wait(self._running)
 
-    async def _some(self, first: Step) -> None:
+    async def _run_some(self, first: Step) -> None:
         """A step, and further ones as long as nobody else wants the slot: a task for each would cost more.
 
         What a solver sets in the context ends with its step: the next one then gets a task, and a context, of its own.
@@ -112,13 +117,13 @@ class Loop:
             while step is not None:
                 await self._work(step)
                 self._clear()
-                alone = (
+                only_producer_waits = (
                     self._asking
                     and self._room is None
                     and self._slots.waiting == 1
                     and not self._halt
                 )
-                if alone and _equal(context, copy_context()):
+                if only_producer_waits and _equal(context, copy_context()):
                     step = next(self._steps, None)
                 else:
                     step = None
@@ -138,12 +143,12 @@ class Loop:
         self._running.discard(task)
         self._fewer.set()
         if not task.cancelled():
-            task.exception()  # Marks it as seen; ``_some`` has handed it to ``halt``.
+            task.exception()  # Marks it as seen; ``_run_some`` has handed it to ``halt``.
 
 
-def _equal(one: Context, other: Context) -> bool:
-    """Whether nothing was set: by identity, since values are anybody's."""
-    return len(one) == len(other) and all(map(is_, one.values(), other.values()))
+def _equal(before: Context, after: Context) -> bool:
+    """Whether nothing was set in between: by identity, since values are anybody's."""
+    return len(before) == len(after) and all(map(is_, before.values(), after.values()))
 
 
 T = TypeVar("T")
@@ -162,11 +167,15 @@ class Deadlines:
 
     async def within(self, call: Awaitable[T]) -> T:
         """What ``call`` returns. Raises TimeoutError when the limit is over; a task is here once at a time."""
-        loop = self._loop = self._loop or asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:
+            loop = asyncio.get_running_loop()
+            self._loop = loop
         task = asyncio.current_task(loop)
         assert task is not None
         asked = task.cancelling()
-        end = self._ends[task] = loop.time() + self._limit
+        end = loop.time() + self._limit
+        self._ends[task] = end
         if self._timer is None:
             self._timer = loop.call_at(end, self._ring, loop)
         try:

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.bundle import BundleFacts, build_bundle, kept_calibration, store_bundle
@@ -39,10 +39,10 @@ def merge_shards(root: Path, aggregate: Aggregate | None = None) -> list[JsonDic
     tasks = find_shards(root)
     for shards in tasks.values():
         check_same(shards)
-    results: list[dict[str, Any]] = []
+    bundles: list[JsonDict] = []
     for name, shards in tasks.items():
-        results.append(_merge_task(TaskPaths(root / name), shards, aggregate))
-    return results
+        bundles.append(_merge_task(TaskPaths(root / name), shards, aggregate))
+    return bundles
 
 
 def _merge_task(
@@ -58,34 +58,32 @@ def _merge_task(
     )
     facts = _facts(shards, plan)
     with folder_lock(task.root):
-        made = TaskPaths(_workplace(task))
-        columns = _write_rows(made, shards, plan)
+        staging = TaskPaths(_staging_folder(task))
+        columns = _write_rows(staging, shards, plan)
         if aggregate is not None and columns.scored:
-            facts.extra_scores = aggregate(shards[0].folder, made.results)
-        bundle = build_bundle(columns, facts, task.bundle(facts.name, facts.finished).stem)
-        bundle = kept_calibration(task, bundle)
+            facts.extra_scores = aggregate(shards[0].folder, staging.results)
+        run_id = task.bundle(facts.name, facts.finished).stem
+        bundle = kept_calibration(task, build_bundle(columns, facts, run_id))
         lost = _lost_scores(shards, facts.extra_scores)
         if lost:
             bundle["scores_not_merged"] = lost
-        # From here on there are only renames, and no bundle until everything that it speaks of is in its place.
+        # From here on there are only renames, and no bundle until all files that it names are in place.
         for old in task.bundles():
             old.unlink()
-        for path in (made.journal, made.results, made.trajectories, made.traffic):
+        for path in (staging.journal, staging.results, staging.trajectories, staging.traffic):
             if path.exists():
                 path.replace(task.root / path.name)
             else:
                 (task.root / path.name).unlink(missing_ok=True)
-        store_bundle(
-            task,
-            bundle,
-            {task.root / path.name: digest for path, digest in columns.digests.items()},
-        )
-        shutil.rmtree(made.root)
+        digests = {task.root / path.name: digest for path, digest in columns.digests.items()}
+        store_bundle(task, bundle, digests)
+        shutil.rmtree(staging.root)
     return bundle
 
 
 def _facts(shards: Sequence[ShardResult], plan: Plan) -> BundleFacts:
-    config: dict[str, Any] = {}
+    """What the merged bundle says besides the numbers."""
+    config: JsonDict = {}
     for key, value in shards[0].config.items():
         if key not in ("shard", "shard_range", "resumed"):
             config[key] = value
@@ -102,44 +100,47 @@ def _facts(shards: Sequence[ShardResult], plan: Plan) -> BundleFacts:
     )
 
 
-def _write_rows(made: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -> Columns:
+def _write_rows(staging: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -> Columns:
+    """Write journal, traffic and views of all shards into the staging folder."""
     gathering = Gathering(plan)
     for shard in shards:
         gathering.add(shard.folder)
-    index = gathering.write(made.journal)
-    traffic = [path for shard in shards if (path := TaskPaths(shard.folder).traffic).is_file()]
-    if traffic:
-        with made.traffic.open("wb") as out:
-            for path in traffic:
+    index = gathering.write(staging.journal)
+    traffic_files = [TaskPaths(shard.folder).traffic for shard in shards]
+    traffic_files = [path for path in traffic_files if path.is_file()]
+    if traffic_files:
+        with staging.traffic.open("wb") as out:
+            for path in traffic_files:
                 with path.open("rb") as source:
                     shutil.copyfileobj(source, out)
-    journal = Journal(made.journal)
+    full = shards[0].config.get("rows") == "full"
+    journal = Journal(staging.journal)
     try:
-        return write_views(
-            made, plan, journal, index=index, full=shards[0].config.get("rows") == "full"
-        )
+        return write_views(staging, plan, journal, index=index, full=full)
     finally:
         journal.close()
 
 
-def _workplace(task: TaskPaths) -> Path:
-    """An empty folder in the benchmark's. A run of its own that lies where the merged one goes is kept first, under
-    ``previous/``, as a new run would do, unless an earlier merge was killed here: then what lies around is its."""
-    room = task.root / ".merging"
-    if not room.exists():
+def _staging_folder(task: TaskPaths) -> Path:
+    """Make an empty folder in the benchmark's, where the merged files are written.
+
+    An unsharded run in the benchmark's folder is moved to ``previous/`` first, as a new run would do. If an earlier
+    merge was killed here, the files in the way are its own.
+    """
+    staging = task.root / ".merging"
+    if not staging.exists():
         bundle = newest_bundle(task.root)
         if bundle is None or "n_shards" not in bundle.config:
             archive_previous(task)
-    room.mkdir(parents=True, exist_ok=True)
-    for path in room.iterdir():
+    staging.mkdir(parents=True, exist_ok=True)
+    for path in staging.iterdir():
         path.unlink()
-    return room
+    return staging
 
 
 def _lost_scores(shards: Sequence[ShardResult], found: JsonDict) -> list[str]:
-    """Scores of the shards that are no sums of rows, and that could not be computed over all of them."""
-    names: set[Any] = set()
+    """Scores of the shards that do not follow from the rows, and could not be computed over all of them."""
+    names: set[str] = set()
     for shard in shards:
-        for name in shard.benchmark["scores"]:
-            names.add(name)
+        names.update(shard.benchmark["scores"])
     return sorted(name for name in names if name not in found and not name.startswith(_FROM_ROWS))

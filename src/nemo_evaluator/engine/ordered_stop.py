@@ -87,7 +87,7 @@ class OrderedStop:
 
 
 def unused_answers(plan: Plan, used: int, index: StepIndex, journal: Journal) -> JsonDict:
-    """What was answered beyond the first ``used`` problems: it was under way when the rule stopped the run."""
+    """Count the answers beyond the first ``used`` problems: they were under way when the rule stopped the run."""
     answers = 0
     tokens = 0
     cost_usd = 0.0

@@ -172,37 +172,37 @@ async def chosen_problems(
 ) -> list[int] | None:
     """The indices that ``only`` names, each once, in the order of the dataset.
 
-    A hash is looked for in the whole dataset, which is therefore read once. Raises UsageError for what is not there.
+    A hash is looked for in the whole dataset, which is therefore read once.
+
+    Raises:
+        UsageError: For an index or a hash that matches no problem.
     """
     if only is None:
         return None
     size = await environment.dataset_size()
-    found = {one for one in only if isinstance(one, int)}
-    beyond = sorted(one for one in found if one >= size)
+    indices = {entry for entry in only if isinstance(entry, int)}
+    beyond = sorted(index for index in indices if index >= size)
     if beyond:
-        if size:
-            hint = f"indices go from 0 to {size - 1}"
-        else:
-            hint = "is the dataset empty?"
+        hint = f"indices go from 0 to {size - 1}" if size else "is the dataset empty?"
         raise UsageError(
             f"{environment.name} has {counted(size, 'problem')}: there is no number {beyond[0]}",
             hint=hint,
         )
-    prefixes = [one for one in only if isinstance(one, str)]
+    prefixes = [entry for entry in only if isinstance(entry, str)]
     if prefixes:
         await environment.prepare()
         matched = set()
         for index in range(size):
             digest = problem_hash(await environment.seed(index))
-            fitting = [one for one in prefixes if digest.startswith(one)]
+            fitting = [prefix for prefix in prefixes if digest.startswith(prefix)]
             if fitting:
                 matched.update(fitting)
-                found.add(index)
-        missing = [one for one in prefixes if one not in matched]
+                indices.add(index)
+        missing = [prefix for prefix in prefixes if prefix not in matched]
         if missing:
-            hint = "problem_hash stands in each row of results.jsonl; for one benchmark of several: benchmarks[N].only"
+            hint = "each row of results.jsonl has a problem_hash; for one benchmark of several: benchmarks[N].only"
             raise UsageError(
                 f"no problem of {environment.name} has a hash that begins with {missing[0]}",
                 hint=hint,
             )
-    return sorted(found)
+    return sorted(indices)

@@ -24,7 +24,7 @@ _SPENT: Final = ("usd", "tokens", "requests")
 
 
 class Lease(NamedTuple):
-    """A step for a worker; ``answer`` is the record of one that is there already."""
+    """A step for a worker; ``answer`` is the record of its answer, if it has one."""
 
     step: Step
     answer: JsonDict | None = None

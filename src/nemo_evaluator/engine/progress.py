@@ -173,7 +173,7 @@ def describe(tally: Tally) -> str:
 
 
 def _troubles(tally: Tally) -> Iterator[str]:
-    """What keeps the benchmark from going on as it should, which comes first: a narrow line is cut at its end."""
+    """Outages, retries and failures; they come first, since a narrow terminal cuts the end of the line."""
     outage = tally.health.paused
     if outage is not None:
         now = time.monotonic()

@@ -52,7 +52,7 @@ def command_of(words: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
-    """Become ``nel``: commands lie above this room."""
+    """Replace this process by ``nel``: this package must not import the commands."""
     command = command_of(sys.argv[1:])
     os.execv(sys.executable, [sys.executable, "-m", "nemo_evaluator.cli.main", *command])  # noqa: S606 - no shell
 

@@ -1,4 +1,4 @@
-"""What an earlier run's journal saves us: each step is reused, verified again, or asked again, with the reason."""
+"""Reuse of an earlier run's journal: each step is reused, verified once more, or sent once more, with the reason."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Reuse:
 
     async def decide(self, plan: Plan) -> ReusePlan:
         """Look at every step once. Reused outcomes are counted in the tally, and seen by a stop rule: it may be
-        satisfied by what is there already."""
+        satisfied by earlier results."""
         reuse = self.context.reuse
         index = self.context.index
         damaged = {found.step for found in self.history.damage}

@@ -35,20 +35,21 @@ class Scopes:
         """Make the running task call models on behalf of ``step``."""
         budgets = self.budgets
         if self.limits is not None:
-            own = Budget(
+            minutes = self.limits.seconds / 60 if self.limits.seconds else None
+            step_budget = Budget(
                 f"step {step.problem_idx}.{step.repeat}",
                 usd=self.limits.usd,
                 tokens=self.limits.tokens,
                 requests=self.limits.turns,
-                minutes=self.limits.seconds / 60 if self.limits.seconds else None,
+                minutes=minutes,
                 step=True,
             )
-            budgets = (*budgets, own)
+            budgets = (*budgets, step_budget)
+        # Another attempt of the same step continues to count its turns.
+        turns = {}
         last = call_scope.get()
-        again = last is not None and (last.problem_idx, last.repeat) == (
-            step.problem_idx,
-            step.repeat,
-        )
+        if last is not None and last.problem_idx == step.problem_idx and last.repeat == step.repeat:
+            turns = last.turns
         scope = CallScope(
             session,
             self.benchmark,
@@ -58,14 +59,14 @@ class Scopes:
             traffic=self.traffic,
             interrupted=self.interrupted,
             health=self.health,
-            turns=last.turns if last is not None and again else {},
+            turns=turns,
             keep_turn=self.keep_turn,
         )
         call_scope.set(scope)
         return scope
 
     def leave(self) -> None:
-        """Make the running task, which goes on with other steps, call models on nobody's behalf."""
+        """Make the running task, which continues with other steps, call models on nobody's behalf."""
         call_scope.set(None)
 
     def enter_verify(self) -> None:

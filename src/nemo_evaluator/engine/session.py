@@ -37,7 +37,7 @@ class Session:
         halt: The stop of the run.
         tally: The counts so far.
         context: What the steps share.
-        history: What the journal says of earlier sessions; empty until ``load``.
+        history: Earlier sessions by the journal; empty until ``load``.
         moved_ends: Where earlier sessions, at whose scores a stop rule has looked, were to end, if not where this one
             is; empty until ``load``.
         canaries: What the judges made of a right and a wrong answer.

@@ -47,7 +47,7 @@ class ShardResult(Bundle):
 
     @property
     def part(self) -> JsonDict | None:
-        """``idx``, ``total`` and ``range``; None for a run that was no shard."""
+        """``idx``, ``total`` and ``range``; None for a run that is not a shard."""
         return self.config.get("shard")
 
     def settings(self) -> JsonDict:

@@ -127,7 +127,7 @@ class FailedSteps:
         is_agent = bool(self._ctx.solver.needs)
         if is_agent and self._recorder.crashes < systematic:
             return
-        hint = "set skip_failed: true to record such rows as failed and go on"
+        hint = "set skip_failed: true to record such rows as failed and continue"
         stop = SolverError(f"the solver raised: {error.message}", hint=hint)
         stop.__cause__ = error.__cause__
         self._ctx.halt.set(HaltKind.ERROR, stop.message, error=stop)

@@ -75,8 +75,6 @@ class StepHost:
         plan = make_plan(await job.environment.dataset_size(), repeats=job.repeats)
         if job.traffic is not None:
             job.traffic = lambda entry: self._reply.traffic.append(entry)
-        else:
-            job.traffic = None
         tally = Tally(planned=len(plan), scored=scored, reused=reused)
         self._ctx = StepContext(job, plan, self._outbox, halt=self._halt, tally=tally)
         await open_steps(job)
@@ -89,7 +87,7 @@ class StepHost:
     async def exchange(
         self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict] = ()
     ) -> Reply:
-        """Take steps, and hand over what was done meanwhile; waits a little for something to tell.
+        """Take steps, and hand over the records made meanwhile; waits a little until there are some.
 
         ``elsewhere`` is what each budget was charged by others.
         """
@@ -115,12 +113,10 @@ class StepHost:
         reply = self._fetch()
         if halted is None:
             reply.halted = Halted.of(self._halt)
-        else:
-            reply.halted = None
         return reply
 
     async def close(self) -> Reply:
-        """Give up what is at work; returns what has not been handed over yet."""
+        """Cancel the running steps and await them; returns what has not been handed over yet."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -133,8 +129,8 @@ class StepHost:
         self._reply = Reply()
         reply.records = self._outbox.records
         self._outbox.records = []
-        own = zip(self._job.budgets, self._elsewhere, strict=True)
-        reply.spent = [spent_beyond(budget.spent(), others) for budget, others in own]
+        for budget, spent_by_others in zip(self._job.budgets, self._elsewhere, strict=True):
+            reply.spent.append(spent_beyond(budget.spent(), spent_by_others))
         return reply
 
     async def _run(self, step: Step) -> None:

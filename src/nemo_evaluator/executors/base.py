@@ -72,7 +72,7 @@ class Job:
             raise UsageError(f"the {self.run.executor} cluster has nothing to submit to", hint=hint)
 
     def tell_started(self, what: str, facts: JsonDict, *, event: str = "started") -> None:
-        """Say that the run goes on elsewhere, and how to look after it."""
+        """Print that the run continues elsewhere, and the commands that manage it."""
         told = {
             "event": event,
             "run_id": self.run.run_id,
@@ -85,7 +85,7 @@ class Job:
         print(dumps(told).decode() if self.request.as_json else "\n".join(lines), flush=True)
 
     def refuse_unfinished(self) -> None:
-        """An unfinished run is continued or set aside on purpose, never by the way."""
+        """Raise UsageError for an unfinished run in the folder: it is never overwritten silently."""
         if self.request.resume or self.request.fresh:
             return
         names = [safe_name(bench.key) for bench in self.loaded.config.benchmarks]
@@ -122,8 +122,11 @@ class Executor(ABC):
 
     @abstractmethod
     def start(self, job: Job) -> int | None:
-        """Start what was asked, and wait for it when that was asked; returns the exit code. None: the run is to happen
-        here and now, in the process that asks."""
+        """Start a run, and wait for its end unless the request says otherwise.
+
+        Returns:
+            The exit code. None: the run is to happen here and now, in the process that asks.
+        """
 
     @abstractmethod
     def life(self, run: RunMeta) -> Life | None:
@@ -142,7 +145,7 @@ class Executor(ABC):
         return None
 
     def resume(self, job: Job) -> int | None:
-        """Continue a run: as a rule that is to start it again, since the worker finds what was answered."""
+        """Continue a run. As a rule it is started again, since the worker finds the earlier answers."""
         return self.start(job)
 
     def status(self, run: RunMeta) -> Life:
@@ -175,12 +178,12 @@ class Executor(ABC):
                 time.sleep(_LOOK)
 
     def clean(self, run: RunMeta) -> None:
-        """Let go of what is kept of a run outside its folder."""
+        """Remove the traces of a run outside its folder."""
         forget_run(run.run_id)
 
 
 def not_running(run: RunMeta) -> UsageError:
-    """What ``stop`` says of a run that has ended."""
+    """The error of ``stop`` for a run that has ended."""
     return UsageError(
         f"run {run.run_id} is not running", hint=f"see `nel eval status {run.run_id}`"
     )

@@ -162,7 +162,7 @@ def _wait_gone(container: str) -> None:
 
 
 def _state(container: str) -> str | None:
-    """What the engine says of a container; None when it has none of this name."""
+    """The engine's description of a container; None when it has none of this name."""
     return docker("container", "inspect", "--format", "{{.State.Status}}", container, absent=True)
 
 
@@ -207,7 +207,7 @@ def _options(job: Job, settings: DockerCluster, handle: DockerHandle, variables:
 
 
 def _outermost(folders: list[Path]) -> list[Path]:
-    """Folders that are there and in no other of them."""
+    """Existing folders that are in no other of them."""
     kept: list[Path] = []
     for folder in sorted(set(folders)):
         if folder == Path("/"):

@@ -1,4 +1,4 @@
-"""The head's side of a Ray cluster: workers, and what is done when one of them is lost."""
+"""The head's side of a Ray cluster: it starts workers, feeds them steps, and replaces lost ones."""
 
 import asyncio
 import logging

@@ -25,7 +25,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class WorkerTask:
-    """One benchmark of a run, as a worker is told of it. It goes over the wire only: nothing of it is stored."""
+    """One benchmark of a run, as it is sent to a worker. It is never stored."""
 
     raw: JsonDict
     variables: dict[str, str]
@@ -82,7 +82,7 @@ class StepWorker:
     async def exchange(
         self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict]
     ) -> Reply:
-        """Take steps, and hand over what was done meanwhile."""
+        """Take steps, and hand over the records made meanwhile."""
         assert self._host is not None
         return await self._host.exchange(leases, halted, elsewhere)
 

@@ -1,4 +1,4 @@
-"""What ``nel eval run`` was asked to do, and the file in which a run is told of it.
+"""The request of ``nel eval run``, and the file that brings it to the worker.
 The file holds no secret: what is one travels to the worker in an environment variable."""
 
 import os

@@ -1,4 +1,4 @@
-"""What vendors say of the batches that a run left with them."""
+"""The state of batches that a run left with vendors, asked of the vendors."""
 
 import asyncio
 from dataclasses import replace
@@ -20,26 +20,28 @@ _LONGEST: Final = 15.0
 
 
 def ask_vendors(run: RunMeta, status: RunOverview) -> RunOverview:
-    """The status of a run that is no longer at work, with what vendors say of its batches that nobody has collected."""
+    """The status of a run that has stopped, with the vendors' state of the batches that nobody has collected."""
     return asyncio.run(_with_answers(run, status))
 
 
 async def _with_answers(run: RunMeta, status: RunOverview) -> RunOverview:
     endpoints: dict[str, Endpoint] = {}
-    told = []
-    for one in status.benchmarks:
-        words: list[str] = []
-        for path in sorted(TaskPaths(Path(status.output_dir) / one.name).batches.glob(f"*/{NAME}")):
+    benchmarks = []
+    for benchmark in status.benchmarks:
+        lines: list[str] = []
+        batches = TaskPaths(Path(status.output_dir) / benchmark.name).batches
+        for path in sorted(batches.glob(f"*/{NAME}")):
             waves = [wave for wave in read_waves(path).values() if wave.state.open]
+            if not waves:
+                continue
             try:
-                if waves and not endpoints:
+                if not endpoints:
                     endpoints = _endpoints(run)
-                if waves:
-                    words += await _asked(endpoints[path.parent.name], waves)
+                lines += await _describe_batches(endpoints[path.parent.name], waves)
             except (NelError, TimeoutError) as error:
-                words.append(f"the vendor was not reached: {error or 'no answer in time'}")
-        told.append(replace(one, reasons=(*one.reasons, *words)))
-    return replace(status, benchmarks=told)
+                lines.append(f"could not reach the vendor: {error or 'no answer in time'}")
+        benchmarks.append(replace(benchmark, reasons=(*benchmark.reasons, *lines)))
+    return replace(status, benchmarks=benchmarks)
 
 
 def _endpoints(run: RunMeta) -> dict[str, Endpoint]:
@@ -48,31 +50,32 @@ def _endpoints(run: RunMeta) -> dict[str, Endpoint]:
     if folder is not None:
         use_env_file(Path(folder))
     services = load_config(Path(run.output_dir) / SNAPSHOT, folder=folder).config.services
-    batched = {
-        name: one for name, one in services.items() if getattr(one, "batch", None) is not None
-    }
-    return {safe_name(name): endpoint_of(name, one) for name, one in batched.items()}
+    endpoints: dict[str, Endpoint] = {}
+    for name, service in services.items():
+        if getattr(service, "batch", None) is not None:
+            endpoints[safe_name(name)] = endpoint_of(name, service)
+    return endpoints
 
 
-async def _asked(endpoint: Endpoint, waves: list[Wave]) -> list[str]:
+async def _describe_batches(endpoint: Endpoint, waves: list[Wave]) -> list[str]:
+    """The state of batches, a line each. Raises NelError, or TimeoutError, when the vendor cannot be reached."""
     vendor = vendor_of(endpoint)
-    said = []
+    lines = []
     try:
         async with asyncio.timeout(_LONGEST):
             for wave in waves:
                 if not wave.batch:
-                    said.append("whether the vendor got the batch shows when the run is resumed")
+                    lines.append(
+                        "unknown whether the batch was submitted; resume the run to find out"
+                    )
                     continue
-                found = await vendor.look(wave.batch)
-                if found.end:
-                    how = f"ended ({found.end}): resume the run to collect it"
-                else:
-                    how = "is under way"
-                if found.done is not None:
-                    done = f", {found.done:,} of {len(wave.ids):,} done"
-                else:
-                    done = ""
-                said.append(f"{wave.batch} {how}{done}")
+                batch = await vendor.look(wave.batch)
+                line = f"{wave.batch} is under way"
+                if batch.end:
+                    line = f"{wave.batch} ended ({batch.end}): resume the run to collect it"
+                if batch.done is not None:
+                    line += f", {batch.done:,} of {len(wave.ids):,} done"
+                lines.append(line)
     finally:
         await vendor.close()
-    return said
+    return lines

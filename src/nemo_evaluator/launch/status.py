@@ -24,7 +24,20 @@ from nemo_evaluator.store.run_registry import RunMeta
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkStatus:
-    """How far one benchmark is. ``rate`` is in steps a second since it was last started."""
+    """How far one benchmark is.
+
+    Attributes:
+        name: The benchmark, after its shard if it has one.
+        status: How it is, in a word.
+        total: How many steps are planned.
+        scored: Steps that were scored.
+        failed: Steps that failed.
+        mean_reward: The mean over the scored steps.
+        rate: Steps a second since it was last started.
+        eta_seconds: Seconds to its end at this rate.
+        cost_usd: What its answers cost.
+        reasons: Why the status is what it is; per cause of failure the count and one example.
+    """
 
     name: str
     status: str
@@ -35,7 +48,6 @@ class BenchmarkStatus:
     rate: float | None = None
     eta_seconds: float | None = None
     cost_usd: float | None = None
-    # Why the status is what it is; per cause of failure how many and one example.
     reasons: tuple[str, ...] = ()
 
 
@@ -60,31 +72,43 @@ def read_status(run: RunMeta) -> RunOverview:
     """The status of a run, while it runs and after."""
     life = status_of(run)
     root = Path(run.output_dir)
-    shards = sorted(
-        root.glob("shard_*"),
-        key=lambda path: int(path.name[6:]) if path.name[6:].isdecimal() else 0,
-    )
-    # Until they are merged, the shards are what there is.
-    if not shards or any(folder.parent == root for folder in task_folders(root)):
-        parts = [root]
-    else:
-        parts = shards
     failed: JsonDict = {}
     benchmarks: list[BenchmarkStatus] = []
-    for part in parts:
-        checkpoint = read_checkpoint(part)
-        prefix = "" if part == root else f"{part.name}/"
+    for folder in _result_folders(root):
+        checkpoint = read_checkpoint(folder)
+        prefix = "" if folder == root else f"{folder.name}/"
         for key, entry in as_dict(checkpoint.get("failed_benchmarks")).items():
             failed[prefix + key] = entry
-        planned = as_list(checkpoint.get("planned_benchmarks")) or as_list(
-            run.details.get("benchmarks")
-        )
-        found = _read_part(part, checkpoint, map(str, planned), running=life.alive)
-        benchmarks += [replace(one, name=prefix + one.name) for one in found]
-    facts = life.state, life.alive, life.where, life.facts.get("pid"), life.facts.get("exit_code")
+        planned = as_list(checkpoint.get("planned_benchmarks"))
+        if not planned:
+            planned = as_list(run.details.get("benchmarks"))
+        for benchmark in _read_part(folder, checkpoint, map(str, planned), running=life.alive):
+            benchmarks.append(replace(benchmark, name=prefix + benchmark.name))
     return RunOverview(
-        run.run_id, run.executor, *facts, run.started_at, run.output_dir, benchmarks, failed
+        run_id=run.run_id,
+        executor=run.executor,
+        state=life.state,
+        running=life.alive,
+        where=life.where,
+        pid=life.facts.get("pid"),
+        exit_code=life.facts.get("exit_code"),
+        started_at=run.started_at,
+        output_dir=run.output_dir,
+        benchmarks=benchmarks,
+        failed=failed,
     )
+
+
+def _result_folders(root: Path) -> list[Path]:
+    """Where the results of a run are: in its folder, or before its shards are merged in theirs."""
+    shard_folders = sorted(root.glob("shard_*"), key=_shard_number)
+    is_merged = any(folder.parent == root for folder in task_folders(root))
+    return shard_folders if shard_folders and not is_merged else [root]
+
+
+def _shard_number(folder: Path) -> int:
+    number = folder.name.removeprefix("shard_")
+    return int(number) if number.isdecimal() else 0
 
 
 def _read_part(
@@ -113,12 +137,12 @@ def describe(status: RunOverview) -> str:
         f"State:    {status.state}{where}",
         f"Output:   {status.output_dir}",
     ]
-    for one in (*status.benchmarks, *_together(status.benchmarks)):
-        lines += [f"  {_describe_benchmark(one)}", *(f"    {why}" for why in one.reasons)]
-    errors: dict[str, str] = {}
+    for benchmark in (*status.benchmarks, *_sharded_benchmarks(status.benchmarks)):
+        lines.append(f"  {_describe_benchmark(benchmark)}")
+        lines += [f"    {reason}" for reason in benchmark.reasons]
     for name, entry in status.failed.items():
-        errors[name] = one_line(str(as_dict(entry).get("error")))
-    lines += [f"  {name}: INVALID: {error}" for name, error in errors.items()]
+        error = one_line(str(as_dict(entry).get("error")))
+        lines.append(f"  {name}: INVALID: {error}")
     if status.state == "not started":
         lines.append(f"To see why: nel eval logs {status.run_id}")
     elif status.state in ("failed", "stopped", "killed"):
@@ -126,72 +150,80 @@ def describe(status: RunOverview) -> str:
     return folded("\n".join(lines), terminal_width())
 
 
-def _together(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatus]:
+def _sharded_benchmarks(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatus]:
     """Benchmarks whose shards are listed one by one, as a whole."""
-    names = dict.fromkeys(one.name.partition("/")[2] for one in parts)
-    for name in filter(None, names):
-        shards = [one for one in parts if one.name.partition("/")[2] == name]
-        scored = sum(one.scored for one in shards)
-        failed = sum(one.failed for one in shards)
-        if all(one.total is not None for one in shards):
-            total: int | None = sum(one.total or 0 for one in shards)
-        else:
-            total = None
-        rewards = [(one.mean_reward, one.scored) for one in shards if one.mean_reward is not None]
-        n = sum(n for _, n in rewards)
-        if n:
-            mean: float | None = sum(reward * n for reward, n in rewards) / n
-        else:
-            mean = None
-        rate = sum(one.rate or 0.0 for one in shards) or None
+    shards_by_name: dict[str, list[BenchmarkStatus]] = {}
+    for part in parts:
+        _, is_shard, name = part.name.partition("/")
+        if is_shard:
+            shards_by_name.setdefault(name, []).append(part)
+    for name, shards in shards_by_name.items():
+        totals = [shard.total for shard in shards if shard.total is not None]
         # Shards that have not begun have no time of their own yet.
-        left = max((one.eta_seconds for one in shards if one.eta_seconds is not None), default=None)
-        cost = sum(one.cost_usd or 0.0 for one in shards) or None
+        times_left = [shard.eta_seconds for shard in shards if shard.eta_seconds is not None]
         yield BenchmarkStatus(
             name,
             f"{len(shards)} shards",
-            total,
-            scored=scored,
-            failed=failed,
-            mean_reward=mean,
-            rate=rate,
-            eta_seconds=left,
-            cost_usd=cost,
+            sum(totals) if len(totals) == len(shards) else None,
+            scored=sum(shard.scored for shard in shards),
+            failed=sum(shard.failed for shard in shards),
+            mean_reward=_mean_reward(shards),
+            rate=sum(shard.rate or 0.0 for shard in shards) or None,
+            eta_seconds=max(times_left, default=None),
+            cost_usd=sum(shard.cost_usd or 0.0 for shard in shards) or None,
         )
 
 
-def _failures(folder: Path) -> list[str]:
-    """Per cause how many, one example, and where the rest is; from the index, so while the run goes on, too."""
+def _mean_reward(shards: list[BenchmarkStatus]) -> float | None:
+    """The mean over the scored steps of all shards; None when there are none."""
+    scored = 0
+    reward_sum = 0.0
+    for shard in shards:
+        if shard.mean_reward is not None:
+            scored += shard.scored
+            reward_sum += shard.mean_reward * shard.scored
+    return reward_sum / scored if scored else None
+
+
+def _failure_lines(folder: Path) -> list[str]:
+    """Per cause the count and one example, and where the rest is; from the index, which a running run has, too."""
     with BenchmarkFolder(folder).reading() as (columns, reader):
         lines: list[str] = []
         for cause, (count, first) in columns.causes().items():
-            lines.append(
-                f"{count:,} failed with {cause}, such as: {one_line(reader.row(first).error, 200)}"
-            )
+            example = one_line(reader.row(first).error, 200)
+            lines.append(f"{count:,} failed with {cause}, such as: {example}")
     task = TaskPaths(folder)
-    return [
-        *lines,
-        f"all failed rows: {task.results if task.results.is_file() else task.journal} (status: failed)",
-    ]
+    rows_file = task.results if task.results.is_file() else task.journal
+    return [*lines, f"all failed rows: {rows_file} (status: failed)"]
 
 
-def _describe_benchmark(one: BenchmarkStatus) -> str:
-    if one.total is not None:
-        parts = [f"{one.scored + one.failed}/{one.total} done"]
+def _describe_benchmark(benchmark: BenchmarkStatus) -> str:
+    """One line for people."""
+    if benchmark.total is not None:
+        parts = [f"{benchmark.scored + benchmark.failed}/{benchmark.total} done"]
     else:
-        parts = [f"{one.scored} scored"]
-    parts += [f"{one.failed} failed"] if one.failed else []
-    if one.mean_reward is not None:
-        parts += [f"mean reward {one.mean_reward:.3f}"]
-    parts += [f"{one.rate:.1f} steps/s"] if one.rate is not None else []
-    if one.eta_seconds is not None:
-        parts += [f"ETA {clock(one.eta_seconds)}"]
-    parts += [f"${one.cost_usd:.4f}"] if one.cost_usd else []
-    return f"{one.name}: {', '.join(parts)} [{one.status}]"
+        parts = [f"{benchmark.scored} scored"]
+    if benchmark.failed:
+        parts.append(f"{benchmark.failed} failed")
+    if benchmark.mean_reward is not None:
+        parts.append(f"mean reward {benchmark.mean_reward:.3f}")
+    if benchmark.rate is not None:
+        parts.append(f"{benchmark.rate:.1f} steps/s")
+    if benchmark.eta_seconds is not None:
+        parts.append(f"ETA {clock(benchmark.eta_seconds)}")
+    if benchmark.cost_usd:
+        parts.append(f"${benchmark.cost_usd:.4f}")
+    return f"{benchmark.name}: {', '.join(parts)} [{benchmark.status}]"
 
 
 def benchmark_status(folder: Path, session: JsonDict, *, running: bool) -> BenchmarkStatus:
-    """The numbers of one benchmark; ``session`` is what was noted when it was last started."""
+    """Read the numbers of one benchmark.
+
+    Args:
+        folder: Its folder.
+        session: The checkpoint's note of its last start.
+        running: Whether the run is alive.
+    """
     done = BenchmarkFolder(folder).progress()
     rows = done.scored + done.failed
     total = as_count(session.get("planned"))
@@ -207,21 +239,30 @@ def benchmark_status(folder: Path, session: JsonDict, *, running: bool) -> Bench
     except UsageError as error:
         bundle = None
         status = error.message
-    going = running and bundle is None
+    is_working = running and bundle is None
     task = TaskPaths(folder)
-    journal = task.journal
     rate = None
-    if began is not None and journal.is_file():
-        elapsed = (time.time() if going else journal.stat().st_mtime) - began
-        if elapsed > 0:
-            rate = max(0, rows - (as_count(session.get("done")) or 0)) / elapsed
-        else:
-            rate = None
-    if going and rate and total is not None:
-        left: float | None = (total - rows) / rate
-    else:
-        left = None
-    reasons = (*(bundle.reasons if bundle else ()), *(_failures(folder) if done.failed else ()))
-    reasons += tuple(open_batches(task.batches))
-    numbers = total, done.scored, done.failed, done.mean_reward, rate, left, done.cost_usd
-    return BenchmarkStatus(folder.name, status, *numbers, reasons)
+    if began is not None and task.journal.is_file():
+        last_work = time.time() if is_working else task.journal.stat().st_mtime
+        new_rows = max(0, rows - (as_count(session.get("done")) or 0))
+        if last_work > began:
+            rate = new_rows / (last_work - began)
+    eta_seconds = None
+    if is_working and rate and total is not None:
+        eta_seconds = (total - rows) / rate
+    reasons = list(bundle.reasons) if bundle is not None else []
+    if done.failed:
+        reasons += _failure_lines(folder)
+    reasons += open_batches(task.batches)
+    return BenchmarkStatus(
+        folder.name,
+        status,
+        total,
+        scored=done.scored,
+        failed=done.failed,
+        mean_reward=done.mean_reward,
+        rate=rate,
+        eta_seconds=eta_seconds,
+        cost_usd=done.cost_usd,
+        reasons=tuple(reasons),
+    )

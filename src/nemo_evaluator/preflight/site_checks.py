@@ -37,7 +37,7 @@ def check_site(config: EvalConfig) -> Iterator[Obstacle]:
 
 
 def disk_cautions(config: EvalConfig) -> list[str]:
-    """Warn of a disk that a run of ordinary size would fill; a short run may fit, so it is no error."""
+    """Warn of a disk that a run of ordinary size would fill; a short run may fit, so it is only a warning."""
     if config.cluster.type != "local":
         return []
     folder = Path(config.output.dir).absolute()

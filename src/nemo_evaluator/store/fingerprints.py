@@ -59,7 +59,7 @@ class RunFingerprints:
 
 
 def problem_hash(seed: SeedResult) -> str:
-    """Equal content, equal hash: what is asked, without who is asked and how it is graded."""
+    """The hash of a problem's content; neither the model nor the grading is part of it."""
     # Messages that only repeat prompt and system are no other question.
     plain = seed.messages is None or seed.messages == seed.plain_messages
     asked: list[Any] = [seed.prompt if plain else seed.messages]
@@ -72,7 +72,7 @@ def problem_hash(seed: SeedResult) -> str:
 
 
 def _sandbox_content(spec: SandboxSpec) -> JsonDict:
-    """What a sandbox is and holds; how long it lives is no part of the question."""
+    """What a sandbox is and holds; its life time is left out."""
     fields: JsonDict = {}
     for name, value in asdict(spec).items():
         if value is not None or name not in _NEWER:

@@ -14,7 +14,7 @@ _NONE = -1
 
 @dataclass(slots=True)
 class History:
-    """What the journal says of earlier sessions.
+    """Earlier sessions, by the journal.
 
     Attributes:
         runs: How many there were.

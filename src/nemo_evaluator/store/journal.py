@@ -157,7 +157,7 @@ class Journal:
         self._end = os.fstat(self._fd).st_size
 
     def close(self) -> None:
-        """Write and sync what is left, and let go of the file."""
+        """Write and sync the remaining records, and close the file."""
         if self._fd < 0:
             return
         self.flush()

@@ -60,15 +60,23 @@ class LockedError(UsageError):
 def folder_lock(
     folder: Path, *, run_id: str = "", say: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Hold a folder for the length of the block. Raises LockedError when somebody else does. ``say`` is told when the
-    lock of a host that has fallen silent is taken over."""
+    """Hold a folder for the length of the block.
+
+    Args:
+        folder: The folder, which is made if need be.
+        run_id: The run that writes there.
+        say: Takes a message when the lock of a host without heartbeat is taken over.
+
+    Raises:
+        LockedError: When another process holds it.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = _take(folder, run_id, say)
+        lock_fd = _take(folder, run_id, say)
     except OSError as error:
         raise storage_error(error, folder) from error
     done = threading.Event()
-    beat = threading.Thread(target=_beat, args=(held, done), daemon=True)
+    beat = threading.Thread(target=_beat, args=(lock_fd, done), daemon=True)
     beat.start()
     try:
         yield
@@ -78,7 +86,7 @@ def folder_lock(
         # Removed before it is let go: whoever opened the old file meanwhile sees that it is no longer the lock.
         with suppress(OSError):
             (folder / FILE).unlink()
-        os.close(held)
+        os.close(lock_fd)
 
 
 def ensure_free(folder: Path) -> None:
@@ -117,9 +125,8 @@ def _take(folder: Path, run_id: str, say: Callable[[str], None] | None) -> int:
             continue  # Nobody holds it any more: whoever makes the next file has it.
         fcntl.flock(fd, fcntl.LOCK_EX)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        os.write(
-            fd, dumps(asdict(Holder(socket.gethostname(), os.getpid(), now, run_id=run_id))) + b"\n"
-        )
+        holder = Holder(socket.gethostname(), os.getpid(), now, run_id=run_id)
+        os.write(fd, dumps(asdict(holder)) + b"\n")
         return fd
     raise UsageError(
         f"{path} changes hands all the time", hint="wait for the other runs in this folder"
@@ -138,8 +145,10 @@ def _refuse_living(folder: Path, say: Callable[[str], None] | None) -> None:
         holder = _read(fd)
         if not _claim(fd):
             raise LockedError(folder, holder, _WAIT)
-        here = path.stat()
-        if (here.st_ino, here.st_dev) != (os.fstat(fd).st_ino, os.fstat(fd).st_dev):
+        current = path.stat()
+        opened = os.fstat(fd)
+        if (current.st_ino, current.st_dev) != (opened.st_ino, opened.st_dev):
+            # Another process has replaced it meanwhile.
             return
         if holder.host != socket.gethostname():
             silent = _age(folder, fd)

@@ -31,7 +31,7 @@ def answer_record(
     answer: SolveResult,
     label: Cause | None,
 ) -> JsonDict:
-    """What was asked and what came back."""
+    """The record of a question and its answer."""
     record: JsonDict = {
         "kind": ANSWER,
         "problem_idx": step.problem_idx,
@@ -90,7 +90,7 @@ _optional: Final = attrgetter(*_OPTIONAL_REPLY)
 def outcome_record(
     step: Step, fingerprint: str, outcome: Outcome, timing: JsonDict, of: str | None
 ) -> JsonDict:
-    """What became of a step; ``of`` is the checksum of the answer that it is about."""
+    """The record of a step's outcome; ``of`` is the checksum of the answer that it is about."""
     record: JsonDict = {
         "kind": OUTCOME,
         "problem_idx": step.problem_idx,
@@ -192,7 +192,7 @@ def last_user_text(messages: list[Message]) -> str:
 
 
 def _without_image_data(messages: list[Message]) -> list[Message]:
-    """Messages with long inline image data replaced by its digest: files keep what was asked, not megabytes."""
+    """Messages with long inline image data replaced by its digest: files keep the question, not megabytes."""
 
     def slim(part: JsonDict) -> JsonDict:
         image = part.get("image_url")

@@ -57,7 +57,7 @@ class RunMeta:
         return replace(self, details=self.details | asdict(handle))
 
     def handle(self, kind: type[H]) -> H | None:
-        """What its executor has noted; None when that is not there, or not of this kind."""
+        """What its executor has noted; None when that is missing, or not of this kind."""
         try:
             noted: H = _adapter(cast(Any, kind)).validate_python(self.details)
         except ValidationError:

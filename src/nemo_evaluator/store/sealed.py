@@ -1,11 +1,11 @@
-"""Lines of the journal: one JSON object each, sealed with a checksum of what stands before it.
+"""Lines of the journal: one JSON object each, sealed with a checksum of its own text.
 
 ::
 
     {"kind":"answer","problem_idx":3, ... ,"crc":"9ae0daaf"}
 
 A line whose checksum does not fit is damaged: it is named, never believed. Journals from before checksums have none;
-such lines are believed as long as no sealed one stands before them.
+such lines are believed as long as no sealed one precedes them.
 """
 
 import os
@@ -104,7 +104,7 @@ def read_record(fd: int, offset: int) -> JsonDict:
             if record is not None:
                 return record
         if end or len(data) < size:
-            hint = "run again with --resume: the record is named and its step is done again"
+            hint = "run again with --resume: the record is named and its step is rerun"
             raise JournalError(
                 f"the journal has no whole record at byte {offset}: the file is damaged", hint=hint
             )

@@ -49,7 +49,7 @@ def record_sums(
 
 
 def update_sums(folder: Path, files: Iterable[Path]) -> None:
-    """Record files that were written anew, in a folder that has recorded digests."""
+    """Record rewritten files, in a folder that has recorded digests."""
     if (folder / FILE).is_file():
         record_sums(folder, files)
 
@@ -61,7 +61,7 @@ def altered(path: Path) -> bool:
 
 
 def untouched(folder: Path) -> frozenset[Path]:
-    """The recorded files of a folder, when all of them are there and what was written; none otherwise."""
+    """The recorded files of a folder if all of them exist and are unchanged; none otherwise."""
     recorded = {folder / name: digest for name, digest in _read(folder).items()}
     whole = all(path.is_file() and file_sum(path) == digest for path, digest in recorded.items())
     if whole:
@@ -77,7 +77,7 @@ def verified(path: Path) -> Path:
 
 
 def has_entries(folder: Path, files: Iterable[Path]) -> bool:
-    """True when each of some files that is there was recorded."""
+    """True when each existing file of ``files`` was recorded."""
     recorded = _read(folder)
     return all(path.name in recorded for path in files if path.is_file())
 

@@ -58,7 +58,7 @@ class Console:
 
 
 class _Log:
-    """The log of a run; where it can no longer be written (a full disk), the run goes on without it and says so."""
+    """The log of a run; where it can no longer be written (a full disk), the run continues without it and says so."""
 
     def __init__(self, file: TextIO) -> None:
         self._file, self.name = file, file.name

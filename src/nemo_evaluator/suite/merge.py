@@ -62,7 +62,7 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Su
 
 
 class _Sums:
-    """Computes what is no mean of rows (a benchmark's summary, agreement of judges) with the config of the run."""
+    """Computes scores that are not means of rows (a benchmark's summary, agreement of judges) by the run's config."""
 
     def __init__(self, root: Path, say: Say) -> None:
         self._root = root
@@ -89,7 +89,7 @@ class _Sums:
             self._say(f"the config of the shards cannot be read: {error.message}")
 
     def describe_run(self) -> None:
-        """Make the folder a run like any other, unless it is one already that was no merge."""
+        """List the folder as a run, unless it is already one that was not made by a merge."""
         there = load_run(self._root)
         if (
             self.snapshot is None

@@ -1,4 +1,4 @@
-"""A config tried out: the same problems asked again for the noise floor, and attacks on its judges."""
+"""Probes of a config: repeated answers for the noise floor, and attacks on its judges."""
 
 import tempfile
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NoiseReport:
-    """How far one benchmark differs from itself: asked again as before, and at the other level of concurrency."""
+    """How far one benchmark differs from itself: repeated as before, and at the other level of concurrency."""
 
     benchmark: str
     model: str

@@ -25,7 +25,7 @@ def report_suite(
     """Write the reports of a suite, unless those of an earlier session still hold.
 
     Args:
-        result: What became of its benchmarks.
+        result: The results of its benchmarks.
         config: Which reports are wanted.
         options: The folder, and which of its files have not been touched.
         checkpoint: Notes of which bundles the reports are made.

@@ -30,9 +30,9 @@ _SETTINGS: Final = ("service", "solver", "template")
 async def rescore(
     config: EvalConfig, options: SuiteOptions, source: Path, source_run_id: str = ""
 ) -> SuiteResult:
-    """Verify every answer of ``source`` anew where its scorer's fingerprint differs; one new bundle a benchmark.
+    """Verify every answer of ``source`` whose scorer's fingerprint differs; writes one new bundle per benchmark.
 
-    Raises UsageError when the config asks the model something else than the run did: such answers are not there.
+    Raises UsageError when the config asks the model something else than the run did: no answers to that are stored.
     """
     use_datasets(config.datasets)
     journals = _journals(config, source, options.output_dir)
@@ -99,7 +99,7 @@ class _Silent:
 
 
 def _journals(config: EvalConfig, source: Path, target: Path) -> dict[str, Path]:
-    """The stored answers of every benchmark. Raises UsageError when some are not there, or would be written over."""
+    """The stored answers of every benchmark. Raises UsageError when some are missing, or would be overwritten."""
     journals: dict[str, Path] = {}
     for bench in config.benchmarks:
         journals[bench.key] = TaskPaths(source / safe_name(bench.key)).journal
@@ -124,12 +124,12 @@ def _same_question(job: Evaluation, journal: Path) -> None:
     changed = [part for part in _SETTINGS if old.get(part) != new[part]]
     if changed:
         why = f"the config differs from the run in its {' and '.join(changed)}, so the stored answers do not fit"
-        hint = "rescore changes only `scoring:`; use `nel eval run --resume` to ask anew"
+        hint = "rescore changes only `scoring:`; use `nel eval run --resume` for new answers"
         raise UsageError(f"{job.task_dir.name}: {why}", hint=hint)
 
 
 def _rule_of(stopped: JsonDict) -> JsonDict | None:
-    """The stop rule of the run, without what it said of the scores of that time: what it left out stays out."""
+    """The stop rule of the run, without its remarks on the earlier scores; problems that it left out stay out."""
     if "rule" not in stopped:
         return None
     rule: dict[Any, Any] = {}

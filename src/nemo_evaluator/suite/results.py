@@ -69,7 +69,7 @@ class SuiteOptions:
 
 @dataclass(slots=True)
 class BenchmarkResult:
-    """What became of one benchmark of the suite.
+    """The result of one benchmark of the suite.
 
     Attributes:
         key: The benchmark.
@@ -107,7 +107,7 @@ class BenchmarkResult:
 
 @dataclass(slots=True)
 class SuiteResult:
-    """What became of a suite."""
+    """The result of a suite."""
 
     benchmarks: list[BenchmarkResult] = field(default_factory=list)
     interrupted: bool = False

@@ -104,7 +104,7 @@ async def run_one(
         prepare: Changes its evaluation before it begins.
 
     Returns:
-        What became of it; an error is part of that.
+        Its result; an error is part of that.
     """
     result = BenchmarkResult(key)
     halt = Halt()

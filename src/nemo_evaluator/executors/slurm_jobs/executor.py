@@ -225,7 +225,7 @@ class Slurm(Executor):
                     sys.stderr.write(harmless(line))
         except KeyboardInterrupt:
             print(
-                f"\ndetached; the run goes on. To cancel it: nel eval stop {run.run_id}",
+                f"\ndetached; the run continues. To cancel: nel eval stop {run.run_id}",
                 file=sys.stderr,
             )
             return EXIT_INTERRUPTED

@@ -1,4 +1,4 @@
-"""Where SLURM's commands run (here, or on a login node over one shared ssh connection), and what they say of a run."""
+"""Where SLURM's commands run (here, or on a login node over one shared ssh connection), and how their output is read."""
 
 import io
 import os
@@ -275,7 +275,7 @@ def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> Jo
 
 
 def import_image(image: str, path: str, hostname: str | None, *, dry_run: bool = False) -> str:
-    """Import an image into a file; returns what is said of it. Raises UsageError where there is no enroot."""
+    """Import an image into a file; returns a message about it. Raises UsageError where enroot is missing."""
     # Enroot separates the registry from the rest by #; without one it asks Docker's own.
     first, _, rest = image.partition("/")
     if rest and ("." in first or ":" in first):

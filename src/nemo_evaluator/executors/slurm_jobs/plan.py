@@ -71,7 +71,7 @@ class JobPlan:
 
     @property
     def closing(self) -> int:
-        """Seconds before the time limit at which the run is told to close."""
+        """Seconds before the time limit at which the job asks the run to close."""
         return min(_CLOSING, self.walltime // 4)
 
 
