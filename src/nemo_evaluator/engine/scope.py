@@ -46,7 +46,7 @@ class Scopes:
             )
             budgets = (*budgets, step_budget)
         # Another attempt of the same step continues to count its turns.
-        turns = {}
+        turns: dict[str, int] = {}
         last = call_scope.get()
         if last is not None and last.problem_idx == step.problem_idx and last.repeat == step.repeat:
             turns = last.turns

@@ -58,16 +58,19 @@ class RayPool:
     def of(self, key: str, running: Mapping[str, RunningService]) -> WorkerPool:
         """The pool of one benchmark."""
         folder = config_folder.get()
+        # Objects that only this process can use, and secrets, travel apart.
+        services: dict[str, RunningService] = {}
+        keys: dict[str, str] = {}
+        for name, service in running.items():
+            services[name] = replace(service, api_key=None, lost=None)
+            if service.api_key is not None:
+                keys[name] = service.api_key.reveal()
         task = WorkerTask(
             raw=self._job.loaded.raw,
             variables=needed_variables(self._job.loaded) | self._settings.container_env,
             benchmark=key,
-            running={name: replace(one, api_key=None, lost=None) for name, one in running.items()},
-            keys={
-                name: one.api_key.reveal()
-                for name, one in running.items()
-                if one.api_key is not None
-            },
+            running=services,
+            keys=keys,
             run_id=self._job.run.run_id,
             output_dir=self._job.run.output_dir,
             cwd=str(Path.cwd()),
@@ -98,7 +101,8 @@ class RayPool:
             await asyncio.gather(*workers, return_exceptions=True)
 
     async def _join(self, ledger: StepQueue) -> None:
-        for last in (False, False, True):
+        """Start a Ray cluster, or join the one of the config. Raises UsageError when that fails."""
+        for is_last_attempt in (False, False, True):
             if ray.is_initialized() or ledger.halt:
                 return
             # In a thread: in the main one Ray would take the signals over. A cluster of our own that does not start
@@ -108,7 +112,7 @@ class RayPool:
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
             if error is not None:
                 await asyncio.to_thread(ray.shutdown)
-                if last or self._settings.address is not None:
+                if is_last_attempt or self._settings.address is not None:
                     raise UsageError(
                         f"the Ray cluster could not be joined: {error}", hint=_JOIN
                     ) from error
@@ -119,8 +123,8 @@ class RayPool:
             # Ray itself would go on trying for many minutes, deaf to Ctrl-C.
             socket.create_connection((host, int(port)), _CLOSING).close()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # What Ray says of itself goes to its own logs.
-        words: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        # Ray's own messages go to its own logs.
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self._settings.address is None:
             # Not in the folder for temporary files: the path of a socket may not be long.
             if self._own is None:
@@ -129,13 +133,13 @@ class RayPool:
                 self._watch = subprocess.Popen(
                     watching, stdin=subprocess.PIPE, start_new_session=True
                 )
-            words |= {
+            options |= {
                 "num_cpus": self._settings.shards,
                 "object_store_memory": _STORE,
                 "include_dashboard": False,
             }
-            words["_temp_dir"] = self._own
-        ray.init(address=self._settings.address or "local", **words)
+            options["_temp_dir"] = self._own
+        ray.init(address=self._settings.address or "local", **options)
 
     async def _retire(self, number: int) -> Reply | None:
         """End a worker; returns what it has not handed over, None when it does not say."""
@@ -152,19 +156,20 @@ class RayPool:
 
     async def _serve(self, number: int, task: WorkerTask, ledger: StepQueue) -> None:
         """Keep one worker busy until there is nothing left; a lost one is replaced, as long as steps come to an end."""
-        losses = ended = 0
+        losses = 0
+        ended = 0
         while not ledger.done and not ledger.halt:
             held: set[Step] = set()
             try:
                 await self._feed(number, task, ledger, held=held)
                 return
             except RayActorError as error:
-                said = one_line(str(error), 300)
+                reason = one_line(str(error), 300)
                 _log.warning(
                     "Ray worker %d is lost, its %d samples go to another: %s",
                     number,
                     len(held),
-                    said,
+                    reason,
                 )
                 self._actors.pop(number, None)
                 ledger.give_back(held)
@@ -173,36 +178,36 @@ class RayPool:
                 if losses == _LOSSES:
                     hint = "see the logs of Ray; `nel eval resume` continues where the run stopped"
                     failed = NelError(
-                        f"Ray worker {number} was lost {losses} times in a row: {said}", hint=hint
+                        f"Ray worker {number} was lost {losses} times in a row: {reason}", hint=hint
                     )
                     ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
             except RayError as error:
                 cause = getattr(error, "cause", error)
-                told = f"a Ray worker failed: {type(cause).__name__}: {one_line(str(cause), 500)}"
                 if isinstance(cause, NelError):
                     failed = cause
                 else:
-                    failed = NelError(told, hint=_SAME)
+                    reason = f"{type(cause).__name__}: {one_line(str(cause), 500)}"
+                    failed = NelError(f"a Ray worker failed: {reason}", hint=_SAME)
                 ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
 
     async def _feed(
         self, number: int, task: WorkerTask, ledger: StepQueue, held: set[Step]
     ) -> None:
         if number not in self._actors:
-            made = ray.remote(StepWorker).options(
+            actor_class = ray.remote(StepWorker).options(
                 num_cpus=1, scheduling_strategy="SPREAD", max_restarts=0
             )
-            self._actors[number] = made.remote()
+            self._actors[number] = actor_class.remote()
         worker = self._actors[number]
         prints = await self._opened(number, worker.open.remote(task, *ledger.counts()), ledger)
         if prints is None:
             return
         if prints != ledger.fingerprints:
-            raised = UsageError(
-                "a node of the Ray cluster would ask or score otherwise than this machine",
+            mismatch = UsageError(
+                "a node of the Ray cluster has a different nel version or config (fingerprints differ)",
                 hint=_SAME,
             )
-            ledger.halt.set(HaltKind.ERROR, raised.message, error=raised)
+            ledger.halt.set(HaltKind.ERROR, mismatch.message, error=mismatch)
         charged: list[JsonDict] = []
         while not ledger.over():
             leases = await ledger.lease(_IN_HAND * ledger.max_concurrent - len(held), wait=not held)
@@ -225,14 +230,14 @@ class RayPool:
         """The fingerprints of a worker, once it is ready; None when there is nothing left for it to do."""
         future = asyncio.ensure_future(opening)
         began = time.monotonic()
-        told = False
+        warned = False
         while not (await asyncio.wait([future], timeout=LOOK))[0]:
             if ledger.halt or ledger.done:
                 future.cancel()
                 ray.kill(self._actors.pop(number))
                 return None
-            if not told and time.monotonic() - began > _SLOW:
-                told = True
+            if not warned and time.monotonic() - began > _SLOW:
+                warned = True
                 _log.warning(
                     "Ray worker %d is not ready yet: the cluster has no free CPU, or is slow",
                     number,

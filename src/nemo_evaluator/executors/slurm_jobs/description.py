@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from nemo_evaluator.config import BenchmarkConfig
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
@@ -30,40 +31,55 @@ def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
     config = job.loaded.config
     assert isinstance(config.cluster, SlurmCluster)
     commands: dict[str, list[list[str]]] = {}
-    for name, one in config.services.items():
-        if is_managed(one):
-            commands[name] = _commands(name, one, plan)
-    benchmarks = [
-        {"id": one.key, "name": one.name, "repeats": one.repeats, "max_problems": one.max_problems}
-        | {"solver": one.solver.type, "max_concurrent": one.max_concurrent}
-        for one in config.benchmarks
-    ]
-    words = {name: _service(one, plan) for name, one in config.services.items()}
-    shown_plan = filled(
+    for name, service in config.services.items():
+        if is_managed(service):
+            commands[name] = _commands(name, service, plan)
+    benchmarks = [_benchmark_facts(bench) for bench in config.benchmarks]
+    text = _text(job, plan, commands, benchmarks=benchmarks)
+    # First those that the run starts, then those that it only reaches.
+    services: dict[str, list[str]] = {}
+    for name, argvs in commands.items():
+        services[name] = [shlex.join(argv) for argv in argvs]
+    for name, service in config.services.items():
+        if name not in services:
+            services[name] = [str(getattr(service, "url", ""))]
+    data = asdict(plan)
+    data |= {"root": str(plan.root), "services": services, "benchmarks": benchmarks}
+    data["worker"] = plan.worker
+    return text, data
+
+
+def _benchmark_facts(bench: BenchmarkConfig) -> JsonDict:
+    return {
+        "id": bench.key,
+        "name": bench.name,
+        "repeats": bench.repeats,
+        "max_problems": bench.max_problems,
+        "solver": bench.solver.type,
+        "max_concurrent": bench.max_concurrent,
+    }
+
+
+def _text(
+    job: Job, plan: JobPlan, commands: dict[str, list[list[str]]], *, benchmarks: list[JsonDict]
+) -> str:
+    """The plan for people: a summary, then the main commands and the first one of each service."""
+    config = job.loaded.config
+    summary = filled(
         "plan.txt.j2",
         plan=plan,
         cluster=config.cluster,
-        services=words,
+        services={name: _service(service, plan) for name, service in config.services.items()},
         benchmarks=benchmarks,
         many=counted,
     )
-    text = [folded(shown_plan.removesuffix("\n"), _WIDTH)]
+    lines = [folded(summary.removesuffix("\n"), _WIDTH)]
     array = [f"--array=0-{plan.shards - 1}"] if plan.shards else []
-    shown = [["sbatch", *array, str(plan.root / SCRIPT)], [*plan.container, *plan.worker]]
-    shown += [found[0] for found in commands.values()]
-    for argv in shown:
-        for line in _shell(argv):
-            text.append(line)
-    services: dict[str, list[str]] = {}
-    for name, found in commands.items():
-        services[name] = [shlex.join(argv) for argv in found]
-    services |= {
-        name: [str(getattr(one, "url", ""))]
-        for name, one in config.services.items()
-        if name not in services
-    }
-    data = asdict(plan) | {"root": str(plan.root), "services": services, "benchmarks": benchmarks}
-    return "\n".join(text), data | {"worker": plan.worker}
+    lines += _shell(["sbatch", *array, str(plan.root / SCRIPT)])
+    lines += _shell([*plan.container, *plan.worker])
+    for argvs in commands.values():
+        lines += _shell(argvs[0])
+    return "\n".join(lines)
 
 
 def _service(service: Any, plan: JobPlan) -> str:
@@ -78,14 +94,12 @@ def _service(service: Any, plan: JobPlan) -> str:
     parts = [f"{role} {_servers(part)}" for role, part in roles] or [_servers(service)]
     image = getattr(service, "image", None)
     if image:
-        parts += [
-            f"image {image}"
-            if plan.step.container != "none"
-            else "no image: cluster.container is none"
-        ]
+        uses_image = plan.step.container != "none"
+        parts.append(f"image {image}" if uses_image else "no image: cluster.container is none")
     if service.depends_on:
-        parts += [f"after {', '.join(service.depends_on)}"]
-    return f"{service.type} {getattr(service, 'model', '')}".strip() + f", {', '.join(parts)}"
+        parts.append(f"after {', '.join(service.depends_on)}")
+    kind = f"{service.type} {getattr(service, 'model', '')}".strip()
+    return ", ".join([kind, *parts])
 
 
 def _servers(part: Any) -> str:
@@ -93,17 +107,17 @@ def _servers(part: Any) -> str:
     nodes = getattr(part, "num_nodes", 1)
     pool = pool_of(part)
     count = getattr(part, "num_workers", None)
-    if count:
-        many = counted(count, "worker")
-    else:
-        many = counted(replicas_of(part), "server")
-    sizes: list[str] = []
+    servers = counted(count, "worker") if count else counted(replicas_of(part), "server")
+    if nodes > 1:
+        servers += f" x {nodes} nodes"
+    parts = [servers]
     for short, key in _SIZES.items():
         size = getattr(part, key, None)
         if size:
-            sizes.append(f"{short} {size}")
-    where = [f"pool {pool}"] if pool else []
-    return ", ".join([many + (f" x {nodes} nodes" if nodes > 1 else ""), *sizes, *where])
+            parts.append(f"{short} {size}")
+    if pool:
+        parts.append(f"pool {pool}")
+    return ", ".join(parts)
 
 
 def _commands(name: str, service: Any, plan: JobPlan) -> list[list[str]]:
@@ -111,19 +125,15 @@ def _commands(name: str, service: Any, plan: JobPlan) -> list[list[str]]:
     try:
         launches = plan_service(name, service, step_site(service, plan.step))
     except NelError as error:
-        return [
-            [
-                "#",
-                f"{name}:",
-                *error.message.split(),
-                *(f"({error.hint})".split() if error.hint else ()),
-            ]
-        ]
+        comment = ["#", f"{name}:", *error.message.split()]
+        if error.hint:
+            comment += f"({error.hint})".split()
+        return [comment]
     groups = {pool.name: pool.group for pool in plan.pools}
     commands = []
     for launch in launches:
-        wanted = launch.pools[0][0] if launch.pools else plan.pools[0].name
-        argv = srun_argv(launch, replace(plan.step, het_group=groups.get(wanted)))
+        pool = launch.pools[0][0] if launch.pools else plan.pools[0].name
+        argv = srun_argv(launch, replace(plan.step, het_group=groups.get(pool)))
         commands.append([scrub(word) for word in argv])
     return commands
 
@@ -136,8 +146,6 @@ def _shell(argv: Sequence[str]) -> Iterator[str]:
         word = shlex.quote(f"...; {last}" if before else each)
         if len(word) > _WIDTH - 8 and " " in word:
             word = "'...'"
-        else:
-            word = word
         if len(line) + len(word) > _WIDTH - 3 and line.strip():
             yield f"{line} \\"
             line = "     "

@@ -1,4 +1,4 @@
-"""Where SLURM's commands run (here, or on a login node over one shared ssh connection), and how their output is read."""
+"""Where SLURM's commands run (here, or on a login node over one shared ssh connection); reads their output."""
 
 import io
 import os

@@ -82,18 +82,19 @@ def plan_job(job: Job) -> JobPlan:
     assert isinstance(cluster, SlurmCluster)
     root = PurePosixPath(config.output.dir if cluster.hostname else job.folder)
     names = [safe_name(bench.key) for bench in config.benchmarks]
+    short_name = names[0] if len(names) == 1 else "multi"
     step = JobStep(cluster.container, tuple(cluster.container_mounts), cluster.mount_home)
     elsewhere = cluster.eval_image or cluster.conda_env or cluster.hostname
+    directives: list[Directive] = []
     if cluster.sbatch_comment:
-        comment: list[Directive] = [("comment", cluster.sbatch_comment)]
-    else:
-        comment = []
+        directives.append(("comment", cluster.sbatch_comment))
+    directives += _flags(cluster.sbatch_extra_flags)
     return JobPlan(
-        name=f"nel-eval-{names[0] if len(names) == 1 else 'multi'}",
+        name=f"nel-eval-{short_name}",
         run_id=job.run.run_id,
         root=root,
         pools=tuple(_pools(config, cluster)),
-        directives=(*comment, *_flags(cluster.sbatch_extra_flags)),
+        directives=tuple(directives),
         walltime=seconds_of(cluster.walltime) or 0,
         auto_resume=cluster.auto_resume,
         max_retries=cluster.max_retries,
@@ -123,63 +124,71 @@ def _container(cluster: SlurmCluster, step: JobStep, root: PurePosixPath) -> lis
     launch = Launch(
         [], 1, image=cluster.eval_image, env=dict.fromkeys(cluster.container_env, ""), gpus=0
     )
-    return srun_argv(
-        launch, replace(step, mounts=[*step.mounts, mount(f"{root}:{root}", commas=False)])
-    )
+    run_folder = mount(f"{root}:{root}", commas=False)
+    return srun_argv(launch, replace(step, mounts=[*step.mounts, run_folder]))
 
 
 def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[JobNodes]:
     """The pools that something names, in the order of the config; the first one when nothing does."""
-    sandboxes = [*config.sandboxes.values(), *(bench.sandbox for bench in config.benchmarks)]
-    contained = {name for one in sandboxes if (name := pool_of(one))}
-    used = contained | {name for name, _ in _wanted(config)}
-    names = [name for name in cluster.node_pools if name in used] or [
-        next(iter(cluster.node_pools))
-    ]
+    sandboxes = [*config.sandboxes.values()]
+    sandboxes += [bench.sandbox for bench in config.benchmarks]
+    sandbox_pools = {pool_of(sandbox) for sandbox in sandboxes}
+    service_pools = {name for name, _ in _spanned_nodes(config)}
+    used = sandbox_pools | service_pools
+    names = [name for name in cluster.node_pools if name in used]
+    if not names:
+        names = [next(iter(cluster.node_pools))]
     for number, name in enumerate(names):
-        pool = cluster.node_pools[name]
-        # A pool that leaves their number open has a node for each server of the service that has most.
-        servers = max(
-            (replicas_of(one) for one in config.services.values() if pool_of(one) == name),
-            default=1,
-        )
-        nodes = max(
-            pool.nodes or servers, sum(n for wanted, n in _wanted(config) if wanted == name)
-        )
-        directives: list[Directive] = [("time", cluster.walltime), ("nodes", str(nodes))]
-        directives += [
-            ("ntasks-per-node", str(pool.ntasks_per_node)),
-            ("partition", pool.partition),
-        ]
-        given = {"gres": pool.gres, "gpus-per-node": pool.gpus_per_node, "account": cluster.account}
-        directives += [(flag, str(value)) for flag, value in given.items() if value is not None]
-        directives += _flags(pool.sbatch_extra_flags)
+        nodes = _node_count(config, name, cluster.node_pools[name].nodes)
         yield JobNodes(
             name,
             number if len(names) > 1 else None,
             nodes,
-            directives=tuple(directives),
-            sandboxes=name in contained,
+            directives=tuple(_pool_directives(cluster, name, nodes)),
+            sandboxes=name in sandbox_pools,
         )
 
 
-def _wanted(config: EvalConfig) -> Iterator[tuple[str, int]]:
-    """Pools with the nodes that each service needs there for servers that span several."""
+def _node_count(config: EvalConfig, pool: str, configured: int | None) -> int:
+    """How many nodes a pool needs; where the config leaves that open, one for each server of its largest service."""
+    largest = 1
+    for service in config.services.values():
+        if pool_of(service) == pool:
+            largest = max(largest, replicas_of(service))
+    spanned = sum(nodes for name, nodes in _spanned_nodes(config) if name == pool)
+    return max(configured or largest, spanned)
+
+
+def _pool_directives(cluster: SlurmCluster, name: str, nodes: int) -> Iterator[Directive]:
+    """The flags of ``sbatch`` for the nodes of a pool."""
+    pool = cluster.node_pools[name]
+    yield "time", cluster.walltime
+    yield "nodes", str(nodes)
+    yield "ntasks-per-node", str(pool.ntasks_per_node)
+    yield "partition", pool.partition
+    optional = {"gres": pool.gres, "gpus-per-node": pool.gpus_per_node, "account": cluster.account}
+    for flag, value in optional.items():
+        if value is not None:
+            yield flag, str(value)
+    yield from _flags(pool.sbatch_extra_flags)
+
+
+def _spanned_nodes(config: EvalConfig) -> Iterator[tuple[str, int]]:
+    """Each pool of a service, with the nodes that it needs there for servers that span several; else with 0."""
     for service in config.services.values():
         for part in (service, getattr(service, "prefill", None), getattr(service, "decode", None)):
-            name = pool_of(part)
-            if name is not None:
-                servers = getattr(part, "num_workers", 1) * getattr(part, "replicas", 1)
-                yield (
-                    name,
-                    getattr(part, "num_nodes", 1) * servers
-                    if getattr(part, "num_nodes", 1) > 1
-                    else 0,
-                )
+            pool = pool_of(part)
+            if pool is None:
+                continue
+            servers = getattr(part, "num_workers", 1) * getattr(part, "replicas", 1)
+            nodes_per_server = getattr(part, "num_nodes", 1)
+            yield pool, nodes_per_server * servers if nodes_per_server > 1 else 0
 
 
-def _flags(given: dict[str, str]) -> Iterator[Directive]:
-    """Flags as a config writes them: ``true`` is a flag alone, ``false`` none."""
-    for name, value in given.items():
-        if value.lower() != "false":
-            yield name, None if value.lower() == "true" else value
+def _flags(flags: dict[str, str]) -> Iterator[Directive]:
+    """Flags as a config writes them: ``true`` is a flag without a value, ``false`` is left out."""
+    for name, value in flags.items():
+        if value.lower() == "true":
+            yield name, None
+        elif value.lower() != "false":
+            yield name, value
