@@ -29,42 +29,50 @@ def prompt_of(record: JsonDict) -> str:
 
 
 def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
-    asked = answer or outcome
+    """A line of results.jsonl.
+
+    Args:
+        answer: The record of the step's answer, if it has one.
+        outcome: The record of its outcome.
+    """
+    # An outcome without an answer carries its own question.
+    question = answer or outcome
     details = outcome.get("scoring_details", {})
-    given: JsonDict = answer or {}
-    said = given.get
-    metadata = asked.get("metadata", {})
-    more = outcome.get("scoring_metadata")
+    get_answer = (answer or {}).get
+    metadata = question.get("metadata", {})
+    scoring_metadata = outcome.get("scoring_metadata")
+    if scoring_metadata:
+        metadata = metadata | scoring_metadata
     row: JsonDict = {
         "problem_idx": outcome["problem_idx"],
         "repeat": outcome["repeat"],
         "status": outcome["status"],
         "reward": outcome.get("reward"),
         "scorer_rewards": scorer_rewards(details),
-        "prompt": prompt_of(asked),
-        "model_response": said("response", ""),
+        "prompt": prompt_of(question),
+        "model_response": get_answer("response", ""),
         "extracted_answer": extracted_of(outcome),
-        "expected_answer": asked.get("expected_answer", ""),
+        "expected_answer": question.get("expected_answer", ""),
         "scoring_details": details,
-        "metadata": metadata | more if more else metadata,
+        "metadata": metadata,
         "tokens": total_tokens(answer) if answer else 0,
-        "prompt_tokens": said("prompt_tokens"),
-        "completion_tokens": said("completion_tokens"),
-        "finish_reason": said("finish_reason", ""),
-        "latency_ms": said("latency_ms", 0.0),
-        "queue_ms": said("queue_ms", 0.0),
+        "prompt_tokens": get_answer("prompt_tokens"),
+        "completion_tokens": get_answer("completion_tokens"),
+        "finish_reason": get_answer("finish_reason", ""),
+        "latency_ms": get_answer("latency_ms", 0.0),
+        "queue_ms": get_answer("queue_ms", 0.0),
         "failure": outcome.get("failure"),
-        "attempts": int(outcome.get("attempts") or said("attempts") or 1),
-        "problem_hash": asked.get("problem_hash", ""),
+        "attempts": int(outcome.get("attempts") or get_answer("attempts") or 1),
+        "problem_hash": question.get("problem_hash", ""),
     }
     if details.get("unparsed"):
         row["unparsed"] = True
     if outcome.get("label"):
         row["label"] = outcome["label"]
-    if said("cost_usd"):
-        row["cost_usd"] = said("cost_usd")
-    if said("trajectory"):
-        row["trajectory"] = said("trajectory")
+    if get_answer("cost_usd"):
+        row["cost_usd"] = get_answer("cost_usd")
+    if get_answer("trajectory"):
+        row["trajectory"] = get_answer("trajectory")
     return row
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nemo_evaluator.config import EvalConfig
+from nemo_evaluator.config import BenchmarkConfig, EvalConfig
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, safe_name
 from nemo_evaluator.core.types import JsonDict
@@ -47,14 +47,16 @@ def _about(entry: JsonDict) -> str:
 async def describe_plan(config: EvalConfig, output_dir: Path, shard: Shard | None) -> DryRun:
     """The plan of a config. Datasets are opened, models are not."""
     use_datasets(config.datasets)
-    every = range(len(config.benchmarks))
-    return DryRun(
-        [await _entry(config, number, output_dir, shard=shard) for number in every], output_dir
-    )
+    entries = []
+    for bench in config.benchmarks:
+        entries.append(await _entry(config, bench, output_dir, shard=shard))
+    return DryRun(entries, output_dir)
 
 
-async def _entry(config: EvalConfig, at: int, output_dir: Path, shard: Shard | None) -> JsonDict:
-    bench = config.benchmarks[at]
+async def _entry(
+    config: EvalConfig, bench: BenchmarkConfig, output_dir: Path, shard: Shard | None
+) -> JsonDict:
+    """The plan of one benchmark; the error when it cannot be opened."""
     service = getattr(bench.solver, "service", None)
     entry: JsonDict = {
         "id": bench.key,

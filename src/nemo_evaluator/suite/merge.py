@@ -23,7 +23,7 @@ from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.run_registry import FILE as RUN_FILE
-from nemo_evaluator.store.run_registry import load_run, places, run_in
+from nemo_evaluator.store.run_registry import RunMeta, load_run, places, run_in
 from nemo_evaluator.suite.clients import Clients, not_started
 from nemo_evaluator.suite.export import run_exports
 from nemo_evaluator.suite.reporting import write_all_reports
@@ -39,12 +39,10 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Su
     """
     folder = root.resolve()
     for name, shards in find_shards(folder).items():
-        found = shards[0].config["repeats"]
-        if repeats is not None and found != repeats:
-            hint = "leave --repeats out"
-            raise UsageError(
-                f"{name} was run with {counted(found, 'repeat')}, not {repeats}", hint=hint
-            )
+        actual = shards[0].config["repeats"]
+        if repeats is not None and actual != repeats:
+            message = f"{name} was run with {counted(actual, 'repeat')}, not {repeats}"
+            raise UsageError(message, hint="leave --repeats out")
     merged = SuiteResult()
     with folder_lock(folder, say=say):
         sums = _Sums(folder, say)
@@ -67,35 +65,31 @@ class _Sums:
     def __init__(self, root: Path, say: Say) -> None:
         self._root = root
         self._say = say
-        self.snapshot = min((path for path in root.glob(f"shard_*/{SNAPSHOT}")), default=None)
+        self.snapshot = min(root.glob(f"shard_*/{SNAPSHOT}"), default=None)
         self.config: EvalConfig | None = None
-        if self.snapshot is not None:
-            self.run = run_in(self.snapshot.parent)
-        else:
-            self.run = None
+        self.run: RunMeta | None = None
         # Relative paths in the config mean what they meant then.
-        self._cwd = (self.run.place("cwd") if self.run is not None else None) or Path()
+        self._cwd = Path()
         if self.snapshot is None:
             return
+        config_dir = None
+        self.run = run_in(self.snapshot.parent)
+        if self.run is not None:
+            self._cwd = self.run.place("cwd") or Path()
+            config_dir = self.run.place("config_dir")
         try:
-            if self.run is not None:
-                folder = self.run.place("config_dir")
-            else:
-                folder = None
-            self.config = load_config(
-                self.snapshot, environment=_environment(self.snapshot), folder=folder
-            ).config
+            environment = _environment(self.snapshot)
+            loaded = load_config(self.snapshot, environment=environment, folder=config_dir)
+            self.config = loaded.config
         except NelError as error:
             self._say(f"the config of the shards cannot be read: {error.message}")
 
     def describe_run(self) -> None:
         """List the folder as a run, unless it is already one that was not made by a merge."""
-        there = load_run(self._root)
-        if (
-            self.snapshot is None
-            or self.run is None
-            or (there is not None and not there.details.get("merged"))
-        ):
+        if self.snapshot is None or self.run is None:
+            return
+        present = load_run(self._root)
+        if present is not None and not present.details.get("merged"):
             return
         shutil.copyfile(self.snapshot, self._root / SNAPSHOT)
         details = {key: value for key, value in self.run.details.items() if key != "shard"}
@@ -113,7 +107,7 @@ class _Sums:
             with chdir(self._cwd):
                 return asyncio.run(_aggregate(self.config, bench, results))
         except NelError as error:
-            self._say(f"{bench.key}: scores over all rows are left out: {error.message}")
+            self._say(f"{bench.key}: aggregate scores skipped: {error.message}")
             return {}
 
 

@@ -15,7 +15,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.settings import use_datasets
 from nemo_evaluator.engine.evaluation import evaluate
 from nemo_evaluator.engine.job import fingerprints_of
-from nemo_evaluator.runs.bundle import load_bundle
+from nemo_evaluator.runs.bundle import Bundle, load_bundle
 from nemo_evaluator.runs.calibration import tie
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.scoring.attack import AttackReport, attack_judge
@@ -60,81 +60,107 @@ class NoiseReport:
 async def measure_noise(
     config: EvalConfig, problems: int, levels: tuple[int, int], *, say: Say
 ) -> list[NoiseReport]:
-    """Ask every benchmark three times and keep what changed in ``noise.json`` in its folder of the config's output."""
+    """Run every benchmark three times and write what changed to ``noise.json`` in its folder of the config's output.
+
+    Args:
+        config: The config.
+        problems: How many problems of each benchmark at most.
+        levels: The concurrency of the first two runs, and that of the third.
+        say: Takes messages for the user.
+
+    Raises:
+        NelError: What stopped a benchmark.
+    """
     use_datasets(config.datasets)
-    still = _still(config, problems)
-    found = []
-    with tempfile.TemporaryDirectory(prefix="nel-noise-") as folder:
-        async with start_services(still, Path(folder), say=say) as running:
-            for key in [bench.key for bench in still.benchmarks]:
-                runs = []
+    quiet_config = _without_sampling(config, problems)
+    reports = []
+    with tempfile.TemporaryDirectory(prefix="nel-noise-") as temporary:
+        folder = Path(temporary)
+        async with start_services(quiet_config, folder, say=say) as running:
+            for bench in quiet_config.benchmarks:
+                key = bench.key
                 async with AsyncExitStack() as stack:
-                    plain = Builder(config, running, "noise")
-                    job = await plain.build(
-                        key, Path(folder) / "plain", stack, resume=False, shard=None
+                    builder = Builder(config, running, "noise")
+                    job = await builder.build(
+                        key, folder / "plain", stack, resume=False, shard=None
                     )
-                    bound = tie(fingerprints_of(job).parts)
+                    measured_by = tie(fingerprints_of(job).parts)
+                runs = []
                 for number, level in enumerate((levels[0], levels[0], levels[1])):
                     say(f"{key}: {number + 1} of 3, concurrency {level}")
-                    builder = Builder(_at(still, level), running, f"noise-{number}")
-                    async with AsyncExitStack() as stack:
-                        job = await builder.build(
-                            key, Path(folder) / str(number), stack, resume=False, shard=None
-                        )
-                        finished = await evaluate(job)
-                    if finished.halt.error is not None:
-                        raise finished.halt.error
-                    runs.append(load_bundle(finished.task.bundles()[-1]))
-                rows: list[dict[tuple[int, int], Row]] = []
-                for run in runs:
-                    rows.append({row.key: row for row in run.rows() if row.reward is not None})
-                again, other_level = (_change(rows[0], those) for those in rows[1:])
+                    builder = Builder(_at(quiet_config, level), running, f"noise-{number}")
+                    runs.append(await _run_once(builder, key, folder / str(number)))
+                first, second, third = (_scored_rows(run) for run in runs)
                 report = NoiseReport(
                     runs[0].name,
                     runs[0].model,
                     levels,
-                    again=again,
-                    other_level=other_level,
-                    measured_by=bound,
+                    again=_change(first, second),
+                    other_level=_change(first, third),
+                    measured_by=measured_by,
                 )
                 target = TaskPaths(Path(config.output.dir) / safe_name(key)).noise
                 target.parent.mkdir(parents=True, exist_ok=True)
                 write_json(target, report.to_dict())
-                found.append(report)
-    return found
+                reports.append(report)
+    return reports
+
+
+async def _run_once(builder: Builder, key: str, folder: Path) -> Bundle:
+    """Run one benchmark; raises the error that stopped it."""
+    async with AsyncExitStack() as stack:
+        job = await builder.build(key, folder, stack, resume=False, shard=None)
+        finished = await evaluate(job)
+    if finished.halt.error is not None:
+        raise finished.halt.error
+    return load_bundle(finished.task.bundles()[-1])
+
+
+def _scored_rows(run: Bundle) -> dict[tuple[int, int], Row]:
+    """The scored rows of a run, by problem and repeat."""
+    return {row.key: row for row in run.rows() if row.reward is not None}
 
 
 def _change(left: Mapping[tuple[int, int], Row], right: Mapping[tuple[int, int], Row]) -> Change:
+    """How two runs of the same problems differ. Raises NelError when no problem was scored in both."""
     pairs = [(left[key], right[key]) for key in left if key in right]
     if not pairs:
         hint = "look at one run first: nel eval run CONFIG --limit 5"
         raise NelError("no problem was scored in both runs", hint=hint)
-    rewards = [(one.reward or 0.0, two.reward or 0.0) for one, two in pairs]
+    other_answers = 0
+    other_verdicts = 0
+    difference = 0.0
+    for before, after in pairs:
+        reward_before = before.reward or 0.0
+        reward_after = after.reward or 0.0
+        other_answers += before.response != after.response
+        other_verdicts += reward_before != reward_after
+        difference += reward_after - reward_before
     return Change(
         problems=len(pairs),
-        answers=sum(one.response != two.response for one, two in pairs) / len(pairs),
-        verdicts=sum(one != two for one, two in rewards) / len(pairs),
-        score=abs(sum(two - one for one, two in rewards)) / len(pairs),
+        answers=other_answers / len(pairs),
+        verdicts=other_verdicts / len(pairs),
+        score=abs(difference) / len(pairs),
     )
 
 
-def _still(config: EvalConfig, problems: int) -> EvalConfig:
+def _without_sampling(config: EvalConfig, problems: int) -> EvalConfig:
     """The config at temperature 0, without an answer cache, with few problems and no reports."""
     services = {name: _cold(service) for name, service in config.services.items()}
     benches = []
     for bench in config.benchmarks:
-        own = getattr(bench.solver, "generation", None)
-        if own is not None:
-            cooler = {"generation": own.model_copy(update={"temperature": 0.0})}
-        else:
-            cooler = {}
-        most = min(problems, bench.max_problems or problems)
+        solver = bench.solver
+        generation = getattr(solver, "generation", None)
+        if generation is not None:
+            cold = generation.model_copy(update={"temperature": 0.0})
+            solver = solver.model_copy(update={"generation": cold})
         update = {
-            "solver": bench.solver.model_copy(update=cooler),
-            "max_problems": most,
+            "solver": solver,
+            "max_problems": min(problems, bench.max_problems or problems),
             "repeats": 1,
+            "stop_when": None,
         }
-        benches.append(bench.model_copy(update=update | {"stop_when": None}))
+        benches.append(bench.model_copy(update=update))
     return config.model_copy(update={"services": services, "benchmarks": benches})
 
 
@@ -145,9 +171,9 @@ def _cold(service: ServiceBase) -> ServiceBase:
     update: JsonDict = {"generation": cold, "max_concurrent": None}
     proxy = service.proxy
     if proxy is not None:
-        asked = [one for one in proxy.interceptors if one.name != "caching"]
-        off = proxy.cache.model_copy(update={"mode": "off"})
-        update["proxy"] = proxy.model_copy(update={"cache": off, "interceptors": asked})
+        interceptors = [entry for entry in proxy.interceptors if entry.name != "caching"]
+        cache = proxy.cache.model_copy(update={"mode": "off"})
+        update["proxy"] = proxy.model_copy(update={"cache": cache, "interceptors": interceptors})
     return service.model_copy(update=update)
 
 
@@ -163,32 +189,33 @@ async def attack_config(
     metrics: list[MetricBase] = []
     for bench in config.benchmarks:
         if bench.scoring:
-            for metric in bench.scoring.metrics:
-                metrics.append(metric)
-    judges = (JudgeMetric, EnsembleJudgeMetric, PairwiseJudgeMetric)
-    found = {one.name: one for one in metrics if isinstance(one, judges)}
-    if not found:
+            metrics += bench.scoring.metrics
+    kinds = (JudgeMetric, EnsembleJudgeMetric, PairwiseJudgeMetric)
+    judges = {metric.name: metric for metric in metrics if isinstance(metric, kinds)}
+    if not judges:
         raise UsageError(
             "the config has no judge", hint="add a metric of type judge, or give --judge-url"
         )
-    needed = config.only(name for one in found.values() for name in one.asked(judges=True))
+    services: list[str] = []
+    for judge in judges.values():
+        services += judge.asked(judges=True)
+    needed = config.only(services)
     with tempfile.TemporaryDirectory(prefix="nel-attack-") as folder:
         async with (
             AsyncExitStack() as stack,
             start_services(needed, Path(folder), say=say) as running,
         ):
             clients = Clients(needed.services, running, 8, stack=stack, logged=False)
-            results: list[AttackReport] = []
-            for name, one in found.items():
-                results.append(
-                    await attack_judge(
-                        name, _built(one, clients), high=float(one.max_score), problems=problems
-                    )
-                )
-            return results
+            reports: list[AttackReport] = []
+            for name, judge in judges.items():
+                metric = _built(judge, clients)
+                high = float(judge.max_score)
+                reports.append(await attack_judge(name, metric, high=high, problems=problems))
+            return reports
 
 
 def _built(judge: MetricBase, clients: Clients) -> Metric:
+    """The metric of a judge's settings."""
     if isinstance(judge, PairwiseJudgeMetric):
         # The battery brings both answers along: the baseline is never asked.
         return PairwiseJudge(judge, dict.fromkeys(judge.asked(), clients[judge.judge_service]))
