@@ -58,6 +58,7 @@ class Reuse:
             return None
 
     def _decide(self, step: Step, seed: SeedResult | None) -> tuple[int, str]:
+        """What to do with one step, and why."""
         if seed is None:
             return ASK, "the problem could not be read"
         problem = problem_hash(seed)
@@ -66,46 +67,44 @@ class Reuse:
         outcome = self._read(self.context.index.outcome(step))
         if answer is not None and answer["fp"] != fingerprint:
             return ASK, self._why_changed(answer)
-        alone = self._stands_alone(step, answer)
+        verifiable = self._is_verifiable(step, answer)
         if outcome is None:
-            if alone:
-                return (VERIFY, "answered, not yet verified")
-            return (ASK, "sandbox lost")
+            if verifiable:
+                return VERIFY, "answered, not yet verified"
+            return ASK, "sandbox lost"
         if outcome["status"] == "failed":
             cause = Cause(outcome["failure"]["cause"])
             if POLICY[cause].redo is not Redo.NOTHING:
-                return VERIFY if alone else ASK, f"failed before ({cause})"
+                return VERIFY if verifiable else ASK, f"failed before ({cause})"
         elif outcome["fp"][:VERDICT_DIGITS] != self.context.prints.verdict(fingerprint, seed):
             if answer is None:
                 return ASK, self._why_changed(outcome)
-            if alone:
-                return (VERIFY, "scorer changed")
-            return (ASK, "scorer changed, sandbox gone")
+            if verifiable:
+                return VERIFY, "scorer changed"
+            return ASK, "scorer changed, sandbox gone"
         else:
             self.context.ended(step, problem, outcome["reward"], fresh=False)
         self.context.tally.add(outcome)
         self.context.tally.reused += 1
         return REUSE, "unchanged"
 
-    def _stands_alone(self, step: Step, answer: JsonDict | None) -> bool:
-        """True when a stored answer can be verified: without the sandbox it came from, or with the work kept of it."""
-        if answer is None or not answer.get("sandbox_used"):
-            return answer is not None
-        return (
-            TaskPaths(self.context.journal.path.parent)
-            .workspace(step, answer.get("crc", ""))
-            .is_file()
-        )
+    def _is_verifiable(self, step: Step, answer: JsonDict | None) -> bool:
+        """True when a stored answer can be verified: without the sandbox it came from, or with its workspace."""
+        if answer is None:
+            return False
+        if not answer.get("sandbox_used"):
+            return True
+        task = TaskPaths(self.context.journal.path.parent)
+        return task.workspace(step, answer.get("crc", "")).is_file()
 
     def _why_changed(self, record: JsonDict) -> str:
+        """Which setting differs from the one under which a record was written."""
         old = self.history.fingerprints
         new = self.context.prints.parts
-        for part, word in (
-            ("service", "service changed"),
-            ("solver", "solver or generation settings changed"),
-        ):
-            if old.get(part) and old[part] != new.get(part):
-                return word
+        if old.get("service") and old["service"] != new.get("service"):
+            return "service changed"
+        if old.get("solver") and old["solver"] != new.get("solver"):
+            return "solver or generation settings changed"
         if old.get("template") != new.get("template"):
             return "instruction template changed"
         if record.get("problem_hash"):
@@ -134,10 +133,10 @@ def adopt_answers(context: StepContext, journals: Sequence[Path], plan: Plan) ->
             for step in plan.steps():
                 answer_at = past.answer(step)
                 outcome_at = past.outcome(step)
-                own = index.answer(step)
-                if answer_at is None or (
-                    own is not None and _fits(journal.read_at(own), step, prints)
-                ):
+                if answer_at is None:
+                    continue
+                own_at = index.answer(step)
+                if own_at is not None and _fits(journal.read_at(own_at), step, prints):
                     continue
                 answer = read_record(file.fileno(), answer_at)
                 if not _fits(answer, step, prints):
@@ -152,8 +151,10 @@ def adopt_answers(context: StepContext, journals: Sequence[Path], plan: Plan) ->
 
 
 def _fits(answer: JsonDict, step: Step, prints: RunFingerprints) -> bool:
+    """Whether an answer was given under the settings of this run."""
     return bool(answer.get("fp") == prints.answer(answer.get("problem_hash", ""), step))
 
 
 def _unsealed(record: JsonDict) -> JsonDict:
+    """A record without its checksums: it gets new ones in this journal."""
     return {key: value for key, value in record.items() if key not in ("crc", "of")}

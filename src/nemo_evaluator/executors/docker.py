@@ -168,13 +168,6 @@ def _state(container: str) -> str | None:
 
 def _options(job: Job, settings: DockerCluster, handle: DockerHandle, variables: Path) -> list[str]:
     """The words of ``docker run`` before those of the request."""
-    home = Path.home()
-    folders = [job.folder, Path.cwd(), *filter(None, [job.run.place("config_dir")])]
-    folders += [Path(os.environ[name]).resolve() for name in _FOLDERS if os.environ.get(name)]
-    folders += [home] if settings.mount_home else []
-    mirror = job.loaded.config.datasets.mirror
-    if mirror:
-        folders += [Path(mirror).resolve()]
     words = [
         "--rm",
         "--init",
@@ -195,8 +188,9 @@ def _options(job: Job, settings: DockerCluster, handle: DockerHandle, variables:
     # The kernel's lock tells whether its holder lives: it is the same kernel, and to be seen as such.
     if settings.network != "host":
         words += ["--hostname", socket.gethostname()]
-    words += ["--shm-size", settings.shm_size] if settings.shm_size else []
-    mounts = [f"{folder}:{folder}" for folder in _outermost(folders)]
+    if settings.shm_size:
+        words += ["--shm-size", settings.shm_size]
+    mounts = [f"{folder}:{folder}" for folder in _outermost(_needed_folders(job, settings))]
     for volume in [*mounts, *settings.container_mounts]:
         words += ["--volume", mount(volume)]
     if job.request.background:
@@ -206,17 +200,34 @@ def _options(job: Job, settings: DockerCluster, handle: DockerHandle, variables:
     return [*words, "--entrypoint", "sh", handle.image, "-c", script, "nel", str(variables)]
 
 
+def _needed_folders(job: Job, settings: DockerCluster) -> list[Path]:
+    """The folders that the run reads or writes, which the container sees under their own paths."""
+    folders = [job.folder, Path.cwd()]
+    config_dir = job.run.place("config_dir")
+    if config_dir is not None:
+        folders.append(config_dir)
+    for name in _FOLDERS:
+        if os.environ.get(name):
+            folders.append(Path(os.environ[name]).resolve())
+    if settings.mount_home:
+        folders.append(Path.home())
+    mirror = job.loaded.config.datasets.mirror
+    if mirror:
+        folders.append(Path(mirror).resolve())
+    return folders
+
+
 def _outermost(folders: list[Path]) -> list[Path]:
     """Existing folders that are in no other of them."""
-    kept: list[Path] = []
+    outermost: list[Path] = []
     for folder in sorted(set(folders)):
         if folder == Path("/"):
             raise UsageError(
                 "/ cannot be mounted in a container", hint="start the run in a folder of its own"
             )
-        if folder.is_dir() and not any(folder.is_relative_to(one) for one in kept):
-            kept.append(folder)
-    return kept
+        if folder.is_dir() and not any(folder.is_relative_to(outer) for outer in outermost):
+            outermost.append(folder)
+    return outermost
 
 
 @contextmanager
@@ -255,7 +266,7 @@ def _attached(words: list[str], handle: DockerHandle) -> int:
             signal.signal(number, handler)
     if code in _NOT_RUN:
         raise UsageError(
-            f"the image {handle.image} could not run nel", hint="what the engine says is above"
+            f"the image {handle.image} could not run nel", hint="see Docker's error above"
         )
     return code
 

@@ -3,7 +3,7 @@
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.errors import TransportError, UsageError
@@ -38,8 +38,11 @@ async def rescore(
     journals = _journals(config, source, options.output_dir)
     result = SuiteResult()
     interrupts = Interrupts(options.say)
-    metrics = [metric for bench in config.benchmarks for metric in bench.scoring.metrics]
-    needed = config.only(name for metric in metrics for name in metric.asked())
+    service_names: list[str] = []
+    for bench in config.benchmarks:
+        for metric in bench.scoring.metrics:
+            service_names += metric.asked()
+    needed = config.only(service_names)
     async with start_services(needed, options.output_dir, say=options.say) as running:
         idle = {name: not_started(name, service) for name, service in config.services.items()}
         builder = Builder(config, {**idle, **running}, options.run_id)
@@ -47,7 +50,7 @@ async def rescore(
             take = partial(
                 _take_answers, journal=journal, source=source, source_run_id=source_run_id
             )
-            one = await run_one(
+            benchmark = await run_one(
                 key,
                 builder,
                 options,
@@ -55,11 +58,11 @@ async def rescore(
                 progress=options.progress(),
                 prepare=take,
             )
-            if one.error is not None:
-                fix = f"\n  fix: {one.error.hint}" if one.error.hint else ""
-                options.say(f"{key}: failed: {one.error.message}{fix}")
-            result.benchmarks.append(one)
-    if any(one.bundle is not None for one in result.benchmarks):
+            if benchmark.error is not None:
+                fix = f"\n  fix: {benchmark.error.hint}" if benchmark.error.hint else ""
+                options.say(f"{key}: failed: {benchmark.error.message}{fix}")
+            result.benchmarks.append(benchmark)
+    if any(benchmark.bundle is not None for benchmark in result.benchmarks):
         result.reports = write_reports(options.output_dir, config.output.report)
     return result
 
@@ -75,15 +78,11 @@ def _take_answers(job: Evaluation, journal: Path, source: Path, source_run_id: s
     bundle = newest_bundle(journal.parent)
     job.solver = _Silent()
     job.stop_rule = None
-    if bundle:
-        job.stopped_before = _rule_of(bundle.stopped)
-    else:
-        job.stopped_before = None
-    named = bundle.path.name if bundle else None
+    job.stopped_before = _rule_of(bundle.stopped) if bundle is not None else None
     job.config["rescored_from"] = {
         "run_id": source_run_id,
         "output_dir": str(source),
-        "bundle": named,
+        "bundle": bundle.path.name if bundle is not None else None,
     }
 
 
@@ -115,11 +114,8 @@ def _journals(config: EvalConfig, source: Path, target: Path) -> dict[str, Path]
 
 def _same_question(job: Evaluation, journal: Path) -> None:
     """Refuse a config that would ask something else: its answers would not be those that are stored."""
-    begun = sessions(journal)
-    if begun:
-        old = as_dict(begun[-1].get("fingerprints"))
-    else:
-        old = {}
+    earlier_sessions = sessions(journal)
+    old = as_dict(earlier_sessions[-1].get("fingerprints")) if earlier_sessions else {}
     new = fingerprints_of(job).parts
     changed = [part for part in _SETTINGS if old.get(part) != new[part]]
     if changed:
@@ -132,7 +128,7 @@ def _rule_of(stopped: JsonDict) -> JsonDict | None:
     """The stop rule of the run, without its remarks on the earlier scores; problems that it left out stay out."""
     if "rule" not in stopped:
         return None
-    rule: dict[Any, Any] = {}
+    rule: JsonDict = {}
     for key, value in stopped["rule"].items():
         if key not in ("score", "difference", "decision"):
             rule[key] = value
