@@ -236,14 +236,10 @@ def _node_pools(data: dict[str, Any]) -> Iterator[WrongReference]:
                 (*path, "node_pool"), f"no node pool is called {name!r}", did_you_mean(name, pools)
             )
             continue
-        yield from _fits(
-            path, owner, name, pool=pools[name] if isinstance(pools[name], dict) else {}
-        )
-        if (
-            path[0] == "services"
-            and len(path) == 2
-            and _count(owner, "num_nodes", "num_nodes_per_instance") > 1
-        ):
+        pool = pools[name] if isinstance(pools[name], dict) else {}
+        yield from _fits(path, owner, name, pool=pool)
+        is_service = path[0] == "services" and len(path) == 2
+        if is_service and _count(owner, "num_nodes", "num_nodes_per_instance") > 1:
             if name in multi_node:
                 message = f"{multi_node[name]!r} already spans the nodes of pool {name!r}"
                 yield WrongReference(
@@ -257,9 +253,9 @@ def _fits(
 ) -> Iterator[WrongReference]:
     nodes = _count(owner, "num_nodes", "num_nodes_per_instance")
     servers = _count(owner, "replicas", "num_instances")
-    given = _count(pool, "nodes", default=0)
-    if given and nodes > given:
-        message = f"{nodes} nodes are asked for, but pool {name!r} has {given}"
+    pool_nodes = _count(pool, "nodes", default=0)
+    if pool_nodes and nodes > pool_nodes:
+        message = f"{nodes} nodes are asked for, but pool {name!r} has {pool_nodes}"
         yield WrongReference((*path, "num_nodes"), message, f"raise nodes of the pool to {nodes}")
         return
     gpus = _gpus(pool.get("gres"), _count(pool, "gpus_per_node", default=0))
@@ -268,10 +264,9 @@ def _fits(
     if not gpus or not any(owner.get(key) for key in _SIZES):
         return
     # Every server of a node would take the same GPUs, the first ones.
-    if given:
-        shared = math.ceil(servers / max(1, given // nodes))
-    else:
-        shared = 1
+    shared = 1
+    if pool_nodes:
+        shared = math.ceil(servers / max(1, pool_nodes // nodes))
     place = f"pool {name!r} has {gpus} per node"
     change = "or change the pool"
     if size > gpus:
@@ -291,33 +286,36 @@ def _fits(
 
 
 def _gpus(gres: object, counted: int | None) -> int | None:
+    """The GPUs of a node, by its generic resources or else by their count."""
     if isinstance(gres, str):
         match = re.search(r"gpu(?::[A-Za-z0-9_.-]+)?:(\d+)", gres)
-    else:
-        match = None
-    if match:
-        return int(match.group(1))
+        if match is not None:
+            return int(match.group(1))
     return counted
 
 
 def _count(owner: dict[str, Any], *keys: str, default: int = 1) -> int:
-    """A whole number under the first of these names that is given."""
-    return next(
-        (number_of(owner[key], default) for key in keys[::-1] if owner.get(key) is not None),
-        default,
-    )
+    """A whole number under the last of these names that is set."""
+    for key in reversed(keys):
+        if owner.get(key) is not None:
+            return number_of(owner[key], default)
+    return default
 
 
 def _pool_users(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Services, their roles, and sandboxes, which may name a node pool, with their paths."""
     for group in ("services", "sandboxes"):
         members = data.get(group)
-        for name, member in members.items() if isinstance(members, dict) else ():
-            if isinstance(member, dict):
-                yield (group, name), member
-                parts = ((role, member.get(role)) for role in ("prefill", "decode"))
-                yield from (
-                    ((group, name, role), part) for role, part in parts if isinstance(part, dict)
-                )
+        if not isinstance(members, dict):
+            continue
+        for name, member in members.items():
+            if not isinstance(member, dict):
+                continue
+            yield (group, name), member
+            for role in ("prefill", "decode"):
+                part = member.get(role)
+                if isinstance(part, dict):
+                    yield (group, name, role), part
     for path, benchmark in benchmarks_of(data):
         if isinstance(benchmark.get("sandbox"), dict):
             yield (*path, "sandbox"), benchmark["sandbox"]

@@ -47,7 +47,7 @@ _RESULTS: Final = (0, 3, 4)
 
 
 class LogReader:
-    """Gives what is new each time it is asked."""
+    """Reads the lines that the logs of a run have gained since the last time."""
 
     def __init__(self, host: Host, folder: str, shards: int) -> None:
         self._host = host
@@ -63,23 +63,22 @@ class LogReader:
 
     def lines(self, *, tail: int | None = None, last: bool = False) -> Iterator[str]:
         """New lines, or the last ``tail`` of each file. An unfinished one is kept back until there is no more."""
-        job_log = (
-            max((size for name, size in self._read.items() if name not in self._names), default=0)
-            + 1
-        )
-        words = [self._folder, "" if tail is None else str(tail), str(job_log)]
+        job_logs = [size for name, size in self._read.items() if name not in self._names]
+        arguments = [
+            self._folder,
+            "" if tail is None else str(tail),
+            str(max(job_logs, default=0) + 1),
+        ]
         for name in self._names:
-            for word in (name, str(self._read.get(name, 0) + 1)):
-                words.append(word)
-        parts = self._host.run(script("read_log.sh", *words)).split("\0")[1:]
-        for name, size, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            arguments += [name, str(self._read.get(name, 0) + 1)]
+        parts = self._host.run(script("read_log.sh", *arguments)).split("\0")[1:]
+        for name, size, new_text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             self._read[name] = int(size)
+            prefix = ""
             if name.startswith("shard_"):
                 prefix = f"{name.removesuffix(f'/{LOG}')}: "
-            else:
-                prefix = ""
-            whole = self._partial.pop(name, "") + text
-            for line in whole.splitlines(keepends=True):
+            text = self._partial.pop(name, "") + new_text
+            for line in text.splitlines(keepends=True):
                 if line.endswith("\n") or last:
                     yield prefix + line
                 else:
@@ -93,26 +92,29 @@ class Slurm(Executor):
         """Submit; with ``--background`` or ``--submit`` that is all, else follow the log until the run ends."""
         plan = plan_job(job)
         earlier = self._earlier(job)
+        shards = None
         if earlier and job.request.resume and plan.shards:
-            left: list[int] | None = self._shards_left(job, earlier, plan.shards)
-        else:
-            left = None
-        # Noted before anything is submitted: whoever looks later finds the jobs, whatever becomes of us. With the jobs
-        # of other shards, which may be running.
+            shards = self._shards_left(job, earlier, plan.shards)
+        # Jobs of other shards may be running: they stay part of the run.
+        earlier_handle = None
         if earlier is not None and job.request.only_shard is not None:
-            known = earlier.handle(SlurmHandle)
-        else:
-            known = None
+            earlier_handle = earlier.handle(SlurmHandle)
         cluster = cast(SlurmCluster, job.loaded.config.cluster)
-        where = cluster.hostname, cluster.username, str(plan.root)
         handle = SlurmHandle(
-            "", known.job_ids if known else [], *where, bool(plan.shards), plan.shards
+            job_id="",
+            job_ids=earlier_handle.job_ids if earlier_handle is not None else [],
+            hostname=cluster.hostname,
+            username=cluster.username,
+            remote_dir=str(plan.root),
+            is_sharded=bool(plan.shards),
+            num_shards=plan.shards,
         )
+        # Noted before anything is submitted: `nel eval status` finds the jobs even if this process is killed.
         run = job.run.noting(handle)
         files = files_of(replace(job, run=run), plan)
         run.save()
         try:
-            handle = submit(plan, handle, files, request=job.request, shards=left)
+            handle = submit(plan, handle, files, request=job.request, shards=shards)
         except NelError:
             if earlier is None:
                 forget_run(run.run_id)

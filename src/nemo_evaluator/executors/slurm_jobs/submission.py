@@ -63,31 +63,46 @@ def submit(
     request: RunRequest,
     shards: Sequence[int] | None,
 ) -> SlurmHandle:
-    """Bring the files and submit the job, or an array of the given shards. The job's number is written down beside the
-    run before we hear of it, so a run whose submitter was killed is known. Raises TransportError as sbatch says."""
+    """Bring the files and submit the job, or an array of shards.
+
+    The job's number is written down beside the run before this process reads it, so a run whose submitter was killed is
+    known.
+
+    Args:
+        plan: The job.
+        handle: What is noted of the run so far; its jobs are those of other shards, which may be running.
+        uploads: The files.
+        request: Whether to resume, or to start over.
+        shards: The shards to submit; None for all.
+
+    Returns:
+        The handle with the new job.
+
+    Raises:
+        TransportError: When ``sbatch`` fails.
+    """
     chosen = list(range(plan.shards) if shards is None else shards)
-    if plan.shards:
-        array = ",".join(map(str, chosen))
-    else:
-        array = ""
+    array = ",".join(map(str, chosen)) if plan.shards else ""
     folders = [f"shard_{number}/" for number in chosen] or [""]
-    old: list[str] = []
+    old_files: list[str] = []
     for folder in folders:
         for mark in (*_MARKS, *_COUNTS):
-            old.append(folder + mark)
-    old += [".nel_stop", ".merge_lock"] if plan.shards else []
-    # Other shards may be running.
-    old += [] if handle.job_ids else [_SUBMITTED]
-    commands = script("submit.sh", SCRIPT, array, "" if handle.job_ids else SECRETS, *old)
+            old_files.append(folder + mark)
+    if plan.shards:
+        old_files += [".nel_stop", ".merge_lock"]
+    secrets = ""
+    if not handle.job_ids:
+        # No other shard is running.
+        old_files.append(_SUBMITTED)
+        secrets = SECRETS
+    commands = script("submit.sh", SCRIPT, array, secrets, *old_files)
     if plan.shards and not request.resume:
-        commands = (
-            script("aside.sh", str(plan.shards), "fresh" if request.fresh else "", OWN.pattern)
-            + commands
-        )
-    said = handle.host.put_and_run(str(plan.root), uploads, commands).strip()
-    job_id = said.rpartition("\n")[2]
+        fresh = "fresh" if request.fresh else ""
+        commands = script("aside.sh", str(plan.shards), fresh, OWN.pattern) + commands
+    output = handle.host.put_and_run(str(plan.root), uploads, commands).strip()
+    job_id = output.rpartition("\n")[2]
     if not job_id.isdecimal():
-        raise TransportError(f"sbatch answered {said!r}, which holds no job id")
+        raise TransportError(f"sbatch answered {output!r}, which holds no job id")
     return replace(handle, job_id=job_id, job_ids=[*handle.job_ids, job_id])
 
 
@@ -116,13 +131,14 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
         run_id=job.run.run_id,
     )
     # The variables that the config refers to, those that libraries read by themselves, and ``container_env``.
-    named = set(_VARIABLE.findall(snapshot))
+    names = set(_VARIABLE.findall(snapshot))
     if not cluster.hostname:
-        named |= {name for name in os.environ if looks_secret(name)}
-    named = {name for name in named if is_env_name(name)}
-    values = {
-        name: os.environ[name] for name in sorted(named) if name in os.environ
-    } | cluster.container_env
+        names |= {name for name in os.environ if looks_secret(name)}
+    values: dict[str, str] = {}
+    for name in sorted(names):
+        if name in os.environ and is_env_name(name):
+            values[name] = os.environ[name]
+    values |= cluster.container_env
     run = replace(job.run, output_dir=str(plan.root))
     return {
         SCRIPT: Upload(render(plan).encode(), 0o755),
