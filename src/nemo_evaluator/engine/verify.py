@@ -63,12 +63,10 @@ class Verifier:
         self._metrics: list[Metric] = []
         self._primary: str | None = None
         self._judge: str | None = None
-        if scoring is not None:
-            self._defaults = scoring.include_defaults
-        else:
-            self._defaults = True
+        self._defaults = scoring is None or scoring.include_defaults
+        # A judge for verdicts that the benchmark leaves to one, where the config names none.
         self._stand_by: Metric | None = None
-        if elsewhere:
+        if elsewhere is not None:
             self.fingerprint = elsewhere.fingerprint
         else:
             self.fingerprint = environment.scorer_fingerprint()
@@ -78,28 +76,28 @@ class Verifier:
             from nemo_evaluator.scoring.metrics.judge import default_judge  # noqa: PLC0415 - few have one
 
             self._stand_by = default_judge(clients[_JUDGE_CLIENT], environment)
-        unjudged = self._judge is None and self._stand_by is None and self._primary is None
-        if (
-            unjudged
-            and elsewhere is None
-            and lacks_judge(environment.facts(), allow_fallback=self._fallback)
-        ):
-            raise UsageError(NEEDS_JUDGE, hint=judge_hint(environment.facts()))
+        has_judge = self._judge is not None or self._stand_by is not None
+        if has_judge or self._primary is not None or elsewhere is not None:
+            return
+        facts = environment.facts()
+        if lacks_judge(facts, allow_fallback=self._fallback):
+            raise UsageError(NEEDS_JUDGE, hint=judge_hint(facts))
 
     def _compose(self, scoring: ScoringConfig, clients: Mapping[str, Client]) -> None:
+        """Build the metrics of a config and choose the headline. Raises UsageError when nothing is left to score."""
         if not scoring.metrics:
             raise UsageError(
                 "include_defaults: false leaves nothing to score with",
                 hint="add a metric to `scoring:`",
             )
-        metrics: list[Metric] = []
-        for one in scoring.metrics:
-            metrics.append(METRICS.build(one.type, one, clients, self._environment))
-        self._metrics = metrics
-        self._primary = scoring.primary or (None if self._defaults else self._metrics[0].name)
-        self._judge = next(
-            (metric.name for metric in scoring.metrics if metric.type in JUDGES), None
-        )
+        for settings in scoring.metrics:
+            metric = METRICS.build(settings.type, settings, clients, self._environment)
+            self._metrics.append(metric)
+        self._primary = scoring.primary or None
+        if not self._primary and not self._defaults:
+            self._primary = self._metrics[0].name
+        judges = [metric.name for metric in scoring.metrics if metric.type in JUDGES]
+        self._judge = judges[0] if judges else None
         prints = [metric.fingerprint for metric in self._metrics]
         self.fingerprint = digest([self.fingerprint, self._defaults, self._primary, prints])
 
@@ -110,7 +108,7 @@ class Verifier:
 
     @property
     def beside(self) -> list[str]:
-        """Metrics that are measured and are not the reward, although nobody said so."""
+        """Metrics that are reported with a reward that is not theirs, without the config having said so."""
         if self.reward_from == "benchmark":
             return [f"scorer:{metric.name}" for metric in self._metrics]
         return []
@@ -122,9 +120,16 @@ class Verifier:
         sandbox: Sandbox | None = None,
         given: VerifyResult | None = None,
     ) -> VerifyResult:
-        """The verdict; ``given`` is that of a solver that grades its own work, and stands for the environment's.
+        """Verify an answer.
 
-        Raises a BoundaryError when the harness, not the answer, failed.
+        Args:
+            response: The text of the answer.
+            seed: The problem.
+            sandbox: Where the answer was made, if it was made in one.
+            given: The verdict of a solver that grades its own work; replaces the environment's.
+
+        Raises:
+            BoundaryError: When the harness, not the answer, failed.
         """
         if given is not None and self._defaults:
             verdict = given
@@ -146,11 +151,9 @@ class Verifier:
                 return verdict
             sample = MetricInput(response, seed, sandbox, found=verdict.scoring_details)
             result = await self._one(self._stand_by, sample)
-            scoring_details: dict[str, Any] = {}
-            for k, v in verdict.scoring_details.items():
-                if k != "needs_judge":
-                    scoring_details[k] = v
-            verdict.scoring_details = scoring_details
+            details = dict(verdict.scoring_details)
+            del details["needs_judge"]
+            verdict.scoring_details = details
             _lead_with(result, verdict)
         return verdict
 
