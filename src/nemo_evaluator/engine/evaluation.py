@@ -178,7 +178,7 @@ async def _run_steps(session: Session, pool: WorkerPool | None) -> None:
         max_concurrent=job.max_concurrent,
         halt=session.halt,
         tally=session.tally,
-        room=context.stop.room if context.stop is not None else None,
+        before_step=context.stop.room if context.stop is not None else None,
         waiting=job.waiting,
         clear=context.scopes.leave,
     )

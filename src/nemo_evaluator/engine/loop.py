@@ -28,7 +28,7 @@ class Loop:
         max_concurrent: int,
         halt: Halt,
         tally: Tally,
-        room: Callable[[], Awaitable[None]] | None = None,
+        before_step: Callable[[], Awaitable[None]] | None = None,
         waiting: int = 0,
         clear: Callable[[], None] = lambda: None,
     ) -> None:
@@ -40,13 +40,13 @@ class Loop:
             max_concurrent: How many steps are at work at once at most.
             halt: The stop of the run.
             tally: Counts the steps in flight.
-            room: Awaited before a step is started.
+            before_step: Awaited before a step is started.
             waiting: How many steps at least may wait at once (back-off, batches), besides those at work.
             clear: Takes back what ``work`` leaves in the context of its task.
         """
         self._steps = steps
         self._work = work
-        self._room = room
+        self._before_step = before_step
         self._clear = clear
         self._halt = halt
         self._tally = tally
@@ -83,8 +83,8 @@ class Loop:
         """A task for each step that finds a slot, as long as not too many wait."""
         current_slots.set(self._slots)
         while True:
-            if self._room is not None:
-                await self._room()
+            if self._before_step is not None:
+                await self._before_step()
             self._asking = True
             await self._slots.acquire()
             self._asking = False
@@ -119,7 +119,7 @@ class Loop:
                 self._clear()
                 only_producer_waits = (
                     self._asking
-                    and self._room is None
+                    and self._before_step is None
                     and self._slots.waiting == 1
                     and not self._halt
                 )

@@ -48,7 +48,9 @@ def command_of(words: Sequence[str]) -> list[str]:
         value = getattr(flags, name)
         if value is not None:
             command += [f"--{name.replace('_', '-')}", str(value)]
-    return [*command, *(word for override in overrides for word in ("-O", override))]
+    for override in overrides:
+        command += ["-O", override]
+    return command
 
 
 def main() -> None:

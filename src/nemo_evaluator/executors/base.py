@@ -90,17 +90,25 @@ class Job:
             return
         names = [safe_name(bench.key) for bench in self.loaded.config.benchmarks]
         folders = [self.folder, *sorted(self.folder.glob("shard_*"))]
-        for task in (TaskPaths(folder / name) for folder in folders for name in names):
-            answers = unfinished_answers(task)
-            batches = open_batches(task.batches)
-            if answers or batches:
-                again = shlex.join(["nel", *self.request.command])
-                what = "; ".join([*([counted(answers, "answer")] if answers else []), *batches])
-                raise UsageError(
-                    f"{task.root} holds an unfinished run with {what}",
-                    hint=f"choose what to do with it:\n    {again} --resume   # continue; finished answers are reused\n"
-                    f"    {again} --fresh    # start over; the earlier run is moved to {task.root / PREVIOUS}/",
-                )
+        for folder in folders:
+            for name in names:
+                self._refuse_unfinished_task(TaskPaths(folder / name))
+
+    def _refuse_unfinished_task(self, task: TaskPaths) -> None:
+        unfinished = open_batches(task.batches)
+        answers = unfinished_answers(task)
+        if answers:
+            unfinished = [counted(answers, "answer"), *unfinished]
+        if not unfinished:
+            return
+        command = shlex.join(["nel", *self.request.command])
+        hint = (
+            f"choose what to do with it:\n    {command} --resume   # continue; finished answers are reused\n"
+            f"    {command} --fresh    # start over; the earlier run is moved to {task.root / PREVIOUS}/"
+        )
+        raise UsageError(
+            f"{task.root} holds an unfinished run with {'; '.join(unfinished)}", hint=hint
+        )
 
 
 @dataclass(frozen=True, slots=True)

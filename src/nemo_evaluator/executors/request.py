@@ -112,10 +112,9 @@ def read_request(path: Path) -> RunRequest:
         raise UsageError(
             f"{path} cannot be read as a request", hint="start the run again"
         ) from error
-    if any(
-        MASK in word
-        for word in (*request.override, *(getattr(request, name) or "" for name in _URLS))
-    ):
+    texts = list(request.override)
+    texts += [getattr(request, name) or "" for name in _URLS]
+    if any(MASK in text for text in texts):
         raise UsageError(
             f"{path} lacks its secrets", hint=f"they travel in the environment, as {_CARRIED}"
         )
@@ -139,10 +138,14 @@ def _file(folder: Path, run_id: str) -> Path:
 
 
 def _masked(request: RunRequest) -> RunRequest:
-    words = masked_arguments([word for override in request.override for word in ("-O", override)])
+    """The request without its secrets."""
+    arguments: list[str] = []
+    for override in request.override:
+        arguments += ["-O", override]
+    masked = masked_arguments(arguments)
     urls: JsonDict = {}
     for name in _URLS:
         url = getattr(request, name)
         if url:
             urls[name] = masked_arguments([url])[0]
-    return replace(request, override=tuple(words[1::2]), **urls)
+    return replace(request, override=tuple(masked[1::2]), **urls)

@@ -118,7 +118,9 @@ class Journal:
             self.flush()
         begin, data = self._block
         if not begin <= offset < begin + len(data):
-            begin, data = self._block = offset, os.pread(self._fd, _BLOCK, offset)
+            begin = offset
+            data = os.pread(self._fd, _BLOCK, offset)
+            self._block = (begin, data)
         end = data.find(b"\n", offset - begin) + 1
         if end:
             record = open_line(data[offset - begin : end])

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,11 +40,9 @@ def convert_legacy(root: Path) -> list[Path]:
     """Give every harness result under ``root`` a bundle and rows; what is there is kept. Returns the new bundles."""
     if not root.is_dir():
         return []
-    found = sorted(
-        {path for name in ("results.yml", "results.json") for path in root.rglob(f"results/{name}")}
-    )
+    result_files = {*root.rglob("results/results.yml"), *root.rglob("results/results.json")}
     written = []
-    for path in found:
+    for path in sorted(result_files):
         if PREVIOUS in path.relative_to(root).parts:
             continue
         task = TaskPaths(path.parent.parent)
@@ -111,7 +110,8 @@ def _fill_rows(task: TaskPaths, results: Path) -> int:
         return 0
     seen: Counter[int] = Counter()
     with task.results.open("wb") as out:
-        for number, raw in enumerate(row for source in sources for row in iter_jsonl(source)):
+        raw_rows = chain.from_iterable(map(iter_jsonl, sources))
+        for number, raw in enumerate(raw_rows):
             problem = raw.get("problem_idx", number)
             out.write(dumps(_row(raw, problem, seen[problem])) + b"\n")
             seen[problem] += 1

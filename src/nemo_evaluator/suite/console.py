@@ -61,7 +61,8 @@ class _Log:
     """The log of a run; where it can no longer be written (a full disk), the run continues without it and says so."""
 
     def __init__(self, file: TextIO) -> None:
-        self._file, self.name = file, file.name
+        self._file = file
+        self.name = file.name
         self._broken = False
 
     def write(self, text: str) -> None:
