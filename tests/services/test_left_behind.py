@@ -190,7 +190,7 @@ def guards(marker: str) -> list[int]:
             words = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             continue
-        found += [pid] if b"services._guard" in words else []
+        found += [pid] if b"servers._guard" in words else []
     return found
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +18,7 @@ import pytest
 
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.secrets import Secret
+from nemo_evaluator.servers import process
 from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.servers.process import ManagedServer
 
@@ -149,3 +153,30 @@ async def test_a_server_is_asked_and_used_at_its_host(stand_in: Plan, tmp_path: 
     assert server.launch.url.startswith("http://localhost:")
     assert await status(server.launch.url) == 200
     await server.stop()
+
+
+@pytest.mark.parametrize(
+    "module", ["nemo_evaluator.servers._guard", "nemo_evaluator.services._guard"]
+)
+async def test_a_sweep_spares_servers_whose_guard_lives_and_ends_the_others(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second name is that of guards which an earlier version started."""
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    guard = subprocess.Popen([*sleep, module], start_new_session=True)
+    server = subprocess.Popen(sleep, start_new_session=True)
+    # Other runs on this machine sweep too: the server is marked for this test alone.
+    monkeypatch.setattr(process, "marked_processes", lambda _variable: {server.pid: guard.pid})
+    lines: list[str] = []
+    try:
+        await process.sweep_leftovers(lines.append, containers=False)
+        assert server.poll() is None and lines == []
+        guard.kill()
+        guard.wait()
+        await process.sweep_leftovers(lines.append, containers=False)
+        assert server.wait(timeout=30) == -signal.SIGKILL
+        assert lines == ["Ended 1 server process(es) that a killed run had left behind"]
+    finally:
+        for started in (guard, server):
+            started.kill()
+            started.wait()
