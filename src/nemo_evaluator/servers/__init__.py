@@ -1,1 +1,1 @@
-"""One server process of ours: how it is started, watched, asked whether it is up, and surely ended."""
+"""Server processes that nel starts: the launch plan, the health check, the watch for crashes, and the end."""

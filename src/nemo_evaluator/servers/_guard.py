@@ -1,8 +1,8 @@
-"""Runs one server and takes it down, with all it started, when told to or when the evaluator is gone.
+"""Runs one server, and ends it with all its descendants on a signal or when the evaluator is gone.
 
 Started as ``python -m nemo_evaluator.servers._guard LIFELINE_FD GRACE_SECONDS COMMAND...``. The evaluator holds the
-other end of the lifeline, a pipe; the kernel closes it however the evaluator ends, SIGKILL included. A server that
-is a container has a client here; ``NEL_GUARD_CONTAINER`` names the container, which is removed with it.
+other end of the lifeline, a pipe; the kernel closes it however the evaluator ends, SIGKILL included. For a server in
+a container, the command is the engine's client; ``NEL_GUARD_CONTAINER`` names the container, which the guard removes.
 """
 
 import ctypes
@@ -15,12 +15,29 @@ import time
 
 from nemo_evaluator.core.processes import descendants
 
-# In the environment of everything that a guard starts: the number of the guard.
+# In the environment of everything that a guard starts: the process id of the guard.
 MARK = "NEL_GUARDED_BY"
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-# Seconds in which an engine makes a container.
+# Seconds that an engine may take to create a container.
 _CREATION_S = 8
+
+
+class Wakeups:
+    """Signals as bytes on a pipe, so that ``select`` waits for them together with the lifeline."""
+
+    _WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+
+    def __init__(self) -> None:
+        self.reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number in self._WATCHED:
+            signal.signal(number, lambda *_: None)
+
+    def take(self) -> set[int]:
+        """The numbers of the signals that have arrived."""
+        return set(os.read(self.reader, 1024))
 
 
 def _prctl(option: int, value: int) -> None:
@@ -37,7 +54,11 @@ def _signal_all(number: signal.Signals) -> None:
 
 
 def _reap() -> dict[int, int]:
-    """Exit codes of the children that have ended."""
+    """Collect the children that have ended.
+
+    Returns:
+        Their exit codes by process id; negative for a child that a signal ended.
+    """
     ended: dict[int, int] = {}
     while True:
         try:
@@ -49,7 +70,8 @@ def _reap() -> dict[int, int]:
         ended[pid] = os.waitstatus_to_exitcode(status)
 
 
-def _take_down(grace: float) -> None:
+def _end_descendants(grace: float) -> None:
+    """Send SIGTERM to all descendants, and SIGKILL to those that still run after ``grace`` seconds."""
     _signal_all(signal.SIGTERM)
     deadline = time.monotonic() + grace
     while time.monotonic() < deadline and descendants(os.getpid()):
@@ -61,72 +83,90 @@ def _take_down(grace: float) -> None:
         time.sleep(0.01)
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     try:
         print(text, file=sys.stderr)
     except OSError:
-        # The evaluator, who kept the log, is gone; taking down comes first.
+        # The evaluator, which wrote the log, is gone; ending the server comes first.
         return
 
 
 def _docker(*words: str) -> bool:
-    """Whether the engine did it, and did it to something."""
+    """Run a docker command; True when it succeeded and its container existed."""
     try:
-        done = subprocess.run(["docker", *words], capture_output=True, timeout=60)
+        ended = subprocess.run(["docker", *words], capture_output=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        _say(f"docker {' '.join(words)}: {error}; the container may be left behind")
+        _log(f"docker {' '.join(words)}: {error}; the container may be left behind")
         return False
-    return done.returncode == 0 and b"No such container" not in done.stderr
+    return ended.returncode == 0 and b"No such container" not in ended.stderr
 
 
-def _end(container: str, grace: float) -> None:
-    """Take everything down, and remove the container; one that is being created appears after its client is gone."""
-    made = not container or _docker("container", "inspect", container)
-    _take_down(grace)
-    for _ in range(1 if made else _CREATION_S):
-        if not container or _docker("rm", "--force", container) or made:
+def _remove_container(container: str) -> bool:
+    return _docker("rm", "--force", container)
+
+
+def _end_server(container: str, grace: float) -> None:
+    """End the server and, if it is a container, remove the container."""
+    if not container:
+        _end_descendants(grace)
+        return
+    exists = _docker("container", "inspect", container)
+    _end_descendants(grace)
+    if exists:
+        _remove_container(container)
+        return
+    # The engine may still be creating it: then the container appears after its client is gone.
+    for _ in range(_CREATION_S):
+        if _remove_container(container):
             return
         time.sleep(1.0)
 
 
+def _start(command: list[str], pass_fds: list[int]) -> subprocess.Popen[bytes]:
+    """Start the server. The kernel kills it when the guard itself is killed."""
+    # This process has one thread, so running Python code between fork and exec is safe.
+    return subprocess.Popen(
+        command, pass_fds=pass_fds, preexec_fn=lambda: _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    )
+
+
 def main(arguments: list[str]) -> int:
-    """Run the command until it ends or the lifeline breaks; the exit code is the command's own."""
+    """Run a server until it ends or the lifeline breaks.
+
+    Args:
+        arguments: The number of the lifeline's descriptor, the seconds between SIGTERM and SIGKILL, and the command.
+
+    Returns:
+        The exit code of the server, or 0 when the guard ended it.
+    """
     lifeline = int(arguments[0])
     grace = float(arguments[1])
     command = arguments[2:]
     container = os.environ.pop("NEL_GUARD_CONTAINER", "")
     os.environ[MARK] = str(os.getpid())
-    kept = [int(word) for word in os.environ.pop("NEL_GUARD_FDS", "").split(",") if word]
-    woken, waker = os.pipe()
-    os.set_blocking(waker, False)
-    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
-        signal.signal(number, lambda *_: None)
+    fd_words = os.environ.pop("NEL_GUARD_FDS", "").split(",")
+    server_fds = [int(word) for word in fd_words if word]
+    wakeups = Wakeups()
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
-        # This process has one thread, so the hook is safe; it covers the death of the guard itself.
-        server = subprocess.Popen(
-            command, pass_fds=kept, preexec_fn=lambda: _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        )
+        server = _start(command, server_fds)
     except OSError as error:
         print(f"cannot start {command[0]}: {error.strerror}", file=sys.stderr)
         return 127
-    for fd in kept:
+    for fd in server_fds:
         os.close(fd)
     while True:
-        ready, _, _ = select.select([lifeline, woken], [], [])
-        if woken in ready:
-            numbers = os.read(woken, 1024)
-        else:
-            numbers = b""
+        ready, _, _ = select.select([lifeline, wakeups.reader], [], [])
+        signals = wakeups.take() if wakeups.reader in ready else set()
         code = _reap().get(server.pid)
         if code is not None:
-            _take_down(grace)
+            _end_descendants(grace)
             if container:
-                _docker("rm", "--force", container)
+                _remove_container(container)
             return code if code >= 0 else 128 - code
-        if lifeline in ready or set(numbers) - {signal.SIGCHLD}:
-            _end(container, grace)
+        asked_to_end = bool(signals - {signal.SIGCHLD})
+        if asked_to_end or lifeline in ready:
+            _end_server(container, grace)
             return 0
 
 

@@ -1,4 +1,4 @@
-"""The life of one server, however it is started: wait until it answers, notice when it crashes, start it again."""
+"""The life of one server, however it is started: wait until it answers, notice a crash, restart it."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from nemo_evaluator.servers.launch import Launch, Say
 if TYPE_CHECKING:
     import aiohttp
 else:
-    # Most runs have no server to ask.
+    # Most runs start no server.
     aiohttp = Lazy("aiohttp")
 
 E = TypeVar("E", bound=TransportError)
 _POLL_FIRST = 0.05
 _POLL_LAST = 1.0
-# Seconds for a question about health.
-_ASK: Final = 5.0
-_SAY_EVERY: Final = 10.0
+# Timeout of one request of the health check, in seconds.
+_HEALTH_TIMEOUT: Final = 5.0
+# The first progress message appears after so many seconds, the later ones at growing intervals.
+_PROGRESS_EVERY: Final = 10.0
 _TAIL_LINES: Final = 15
 _TAIL_BYTES: Final = 64 << 10
 _TAIL_WIDTH: Final = 500
-
-# Somebody else's server is up or it is not: this only bridges a restart.
+# Seconds to wait for a server that nel does not start: long enough for a restart of that server.
 _EXTERNAL_WAIT: Final = 20.0
-# The shortest question of each protocol.
+# The shortest request of each protocol.
 _ONE_TOKEN: Final[dict[str, JsonDict]] = {
     "chat_completions": {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1},
     "completions": {"prompt": "Hi", "max_tokens": 1},
@@ -46,16 +46,22 @@ _ONE_TOKEN: Final[dict[str, JsonDict]] = {
 
 
 def log_file(folder: Path, name: str) -> Path:
-    """Where a server of that name writes."""
+    """The path of the log of a server with that name."""
     return folder / f"server-{safe_name(name)}.log"
 
 
 class CrashError(TransportError):
-    """A server ended by itself. It may be started again."""
+    """A server ended by itself. It may be restarted."""
 
 
 class Server(ABC):
-    """One server of a service."""
+    """One server of a service.
+
+    Attributes:
+        name: The name of the service, with the number of the replica where there are several.
+        launch: How the server is started and reached.
+        log_path: The server's log.
+    """
 
     def __init__(self, name: str, launch: Launch, log_path: Path) -> None:
         self.name = name
@@ -65,22 +71,29 @@ class Server(ABC):
 
     @abstractmethod
     async def _begin(self) -> None:
-        """Start it, if that is ours to do."""
+        """Start the server, if nel starts servers of this kind."""
 
     @abstractmethod
     def _exit_code(self) -> int | None:
-        """How it ended; None while it runs."""
+        """The exit code of the server; None while it runs."""
 
     @abstractmethod
     async def _ended(self) -> None:
-        """Return when it has ended by itself."""
+        """Return when the server has ended by itself."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Stop it with everything it started, if that is ours to do; safe to call twice."""
+        """Stop the server with everything it started, if nel started it; safe to call twice."""
 
     async def start(self, say: Say) -> None:
-        """Start and wait until ready. Raises TransportError with the last log lines when it does not come up."""
+        """Start the server and wait until it is ready; restart it after a crash as often as its plan allows.
+
+        Args:
+            say: Prints the progress.
+
+        Raises:
+            TransportError: The server did not become ready; the message holds the last lines of its log.
+        """
         while True:
             started = time.monotonic()
             try:
@@ -88,7 +101,7 @@ class Server(ABC):
                 await self._wait_ready(say, started)
             except CrashError as error:
                 await self.stop()
-                self._again(error, say)
+                self._count_crash(error, say)
             except BaseException:
                 await self.stop()
                 raise
@@ -97,76 +110,84 @@ class Server(ABC):
                 return
 
     async def keep(self, say: Say) -> None:
-        """Start it again whenever it crashes. Raises CrashError when that has happened too often."""
+        """Restart the server whenever it crashes.
+
+        Raises:
+            CrashError: It has crashed more often than its plan allows.
+        """
         while True:
             await self._ended()
             await self.stop()
-            self._again(self._crashed(), say)
+            self._count_crash(self._crashed(), say)
             await self.start(say)
 
-    def _again(self, error: CrashError, say: Say) -> None:
+    def _count_crash(self, error: CrashError, say: Say) -> None:
+        """Announce the restart. Raises the error when no restarts are left."""
         self._crashes += 1
-        if self._crashes > self.launch.restarts:
+        allowed = self.launch.restarts
+        if self._crashes > allowed:
             raise error
-        say(
-            f"{error.message}\nStarting {self.name} again ({self._crashes} of {self.launch.restarts})"
-        )
+        say(f"{error.message}\nStarting {self.name} again ({self._crashes} of {allowed})")
 
     async def _wait_ready(self, say: Say, started: float) -> None:
         launch = self.launch
         pause = _POLL_FIRST
         deadline = started + launch.startup_timeout
-        next_word = started + _SAY_EVERY
+        next_message = started + _PROGRESS_EVERY
         healthy = False
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ASK)) as session:
+        timeout = aiohttp.ClientTimeout(total=_HEALTH_TIMEOUT)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
             while True:
                 if self._exit_code() is not None:
                     raise self._crashed()
                 now = time.monotonic()
                 healthy = healthy or await answers(session, launch.health_urls, launch.api_key)
-                # The first token of a big model takes its time, and that time is part of the start.
+                # The first token of a big model takes long, and that time is part of the start.
                 if healthy and await answers_a_token(session, launch, max(1.0, deadline - now)):
                     return
                 now = time.monotonic()
                 if now >= deadline:
-                    if healthy:
-                        what = "was healthy, but answered no token,"
-                    else:
-                        what = "was not ready"
-                    raise self._failed(
-                        f"{what} after {launch.startup_timeout:g} s (startup_timeout)",
-                        TransportError,
-                    )
-                if now >= next_word:
-                    say(
-                        f"{self.name}: still starting after {now - started:.0f} s; log: {self.log_path}"
-                    )
-                    next_word = now + max(_SAY_EVERY, now - started)
+                    raise self._late(healthy=healthy)
+                if now >= next_message:
+                    elapsed = now - started
+                    say(f"{self.name}: still starting after {elapsed:.0f} s; log: {self.log_path}")
+                    next_message = now + max(_PROGRESS_EVERY, elapsed)
                 await asyncio.sleep(min(pause, deadline - now))
                 pause = min(pause * 1.5, _POLL_LAST)
 
     def crash(self) -> CrashError | None:
-        """How it ended by itself; None while it runs."""
-        if self._exit_code() is not None:
-            return self._crashed()
-        return None
+        """The error of a server that ended by itself; None while it runs."""
+        if self._exit_code() is None:
+            return None
+        return self._crashed()
 
     def _crashed(self) -> CrashError:
         return self._failed(f"exited with code {self._exit_code()}", CrashError)
 
-    def _failed(self, what: str, kind: type[E]) -> E:
+    def _late(self, *, healthy: bool) -> TransportError:
+        """The error of a server that was not ready in time."""
+        problem = "was healthy, but answered no token," if healthy else "was not ready"
+        limit = self.launch.startup_timeout
+        return self._failed(f"{problem} after {limit:g} s (startup_timeout)", TransportError)
+
+    def _failed(self, problem: str, error_class: type[E]) -> E:
+        """An error that names the service and shows the end of its log."""
+        return error_class(
+            f"service {self.name!r} {problem}; last lines:\n{self._log_tail()}",
+            hint=f"full log: {self.log_path}",
+        )
+
+    def _log_tail(self) -> str:
+        """The last lines of the log, without secrets."""
         lines: list[str] = []
         if self.log_path.is_file():
             with self.log_path.open("rb") as log:
                 log.seek(max(0, self.log_path.stat().st_size - _TAIL_BYTES))
-                lines = log.read().decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
-        tail = (
-            "\n".join(f"  | {scrub(line.rstrip())[-_TAIL_WIDTH:]}" for line in lines)
-            or "  (the log is empty)"
-        )
-        return kind(
-            f"service {self.name!r} {what}; last lines:\n{tail}", hint=f"full log: {self.log_path}"
-        )
+                text = log.read().decode("utf-8", "replace")
+            lines = text.splitlines()[-_TAIL_LINES:]
+        if not lines:
+            return "  (the log is empty)"
+        return "\n".join(f"  | {scrub(line.rstrip())[-_TAIL_WIDTH:]}" for line in lines)
 
 
 def _headers(key: Secret | None) -> dict[str, str]:
@@ -176,7 +197,13 @@ def _headers(key: Secret | None) -> dict[str, str]:
 
 
 async def answers(session: aiohttp.ClientSession, urls: Sequence[str], key: Secret | None) -> bool:
-    """Whether one of the URLs answers 200."""
+    """Whether one of the URLs answers 200.
+
+    Args:
+        session: The HTTP session.
+        urls: The URLs, tried in order until one cannot be reached.
+        key: The API key of the server, if it has one.
+    """
     for url in urls:
         try:
             async with session.get(url, headers=_headers(key), proxy=proxy_url(url)) as response:
@@ -188,7 +215,7 @@ async def answers(session: aiohttp.ClientSession, urls: Sequence[str], key: Secr
 
 
 async def answers_a_token(session: aiohttp.ClientSession, launch: Launch, bound: float) -> bool:
-    """Whether the model gives one token; True at once for a server that is no model."""
+    """Whether the model generates one token within ``bound`` seconds; always True for a server without a model."""
     if launch.model is None:
         return True
     body = {"model": launch.model, **_ONE_TOKEN[launch.protocol]}
@@ -198,18 +225,31 @@ async def answers_a_token(session: aiohttp.ClientSession, launch: Launch, bound:
         async with session.post(
             url, json=body, headers=_headers(launch.api_key), proxy=proxy_url(url), timeout=timeout
         ) as response:
-            # Anything but "not ready" and "broken" is the server's word on the request: the run will say it better.
-            return response.status < 500 and response.status not in (404, 408, 425, 429)
+            # Any other status is about the request itself; the run reports such errors better.
+            is_broken = response.status >= 500
+            is_not_ready = response.status in (404, 408, 425, 429)
+            return not is_broken and not is_not_ready
     except (aiohttp.ClientError, TimeoutError, OSError):
         return False
 
 
 async def expect_external(name: str, url: str, health_path: str, key: Secret | None) -> None:
-    """Wait a little for a server that somebody else runs. Raises TransportError when it stays down."""
+    """Wait a few seconds for a server that nel does not start.
+
+    Args:
+        name: The name of the service.
+        url: The base URL of its API.
+        health_path: The path of the health check, from the root of the host.
+        key: The API key of the server, if it has one.
+
+    Raises:
+        TransportError: The server stays down.
+    """
     parts = urlsplit(url)
     health_url = f"{parts.scheme}://{parts.netloc}/{health_path.lstrip('/')}"
     deadline = time.monotonic() + _EXTERNAL_WAIT
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ASK)) as session:
+    timeout = aiohttp.ClientTimeout(total=_HEALTH_TIMEOUT)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
         while not await answers(session, [health_url], key):
             if time.monotonic() >= deadline:
                 raise TransportError(

@@ -8,46 +8,54 @@ from typing import Final
 from nemo_evaluator.core.secrets import scrub_bytes
 
 _CHUNK: Final = 1 << 16
-# Of a line without an end so much is held back: a secret may be cut in two.
+# Bytes of a very long line that wait for more: a secret may be cut in two.
 _HELD_BACK: Final = 1 << 14
 
 
 class ServerLog:
-    """Copies what comes out of a pipe into a log, in a thread of its own, until nobody holds the pipe any more.
+    """Copies the data of a pipe to a log file, without secrets, in a thread, until every writer has closed the pipe.
 
     Args:
-        path: The log; it is continued.
+        path: The log file; new lines are appended.
+
+    Attributes:
+        pipe: The writing end, for the server's stdout and stderr.
     """
 
     def __init__(self, path: Path) -> None:
-        # Opened here, so that a folder that cannot be written to is an error before a server starts.
+        # Opened here, so that an unwritable folder is an error before the server starts.
         self._log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._source, self.pipe = os.pipe()
         self._thread = Thread(target=self._copy, name=f"log {path.name}", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Give up this process's own end of the pipe, once the server has it."""
+        """Close this process's copy of the writing end, once the server has its own."""
         os.close(self.pipe)
 
     def wait(self, seconds: float) -> None:
-        """Wait until all that an ended server printed is in the log."""
+        """Wait until the log holds all output of an ended server, at most ``seconds``."""
         self._thread.join(seconds)
 
     def _copy(self) -> None:
-        held = b""
+        pending = b""
         try:
             while data := os.read(self._source, _CHUNK):
-                held = self._written(held + data)
-            self._write(scrub_bytes(held))
+                pending = self._write_lines(pending + data)
+            self._write(scrub_bytes(pending))
         finally:
             os.close(self._source)
             os.close(self._log)
 
-    def _written(self, data: bytes) -> bytes:
-        """Write the whole lines of some bytes; returns what is held back."""
+    def _write_lines(self, data: bytes) -> bytes:
+        """Write the complete lines of some bytes.
+
+        Returns:
+            The rest, which waits for its line to end.
+        """
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if len(data) - end > _CHUNK:
+            # Too long to wait for its end: only its last bytes wait.
             data = scrub_bytes(data)
             end = len(data) - _HELD_BACK
         self._write(scrub_bytes(data[:end]))
@@ -56,7 +64,8 @@ class ServerLog:
     def _write(self, data: bytes) -> None:
         try:
             while data:
-                data = data[os.write(self._log, data) :]
+                written = os.write(self._log, data)
+                data = data[written:]
         except OSError:
-            # A full disk: the server goes on without its log rather than waiting for a reader.
+            # The disk is full: the server continues without its log rather than waiting for a reader.
             return

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
+        "JobStep": "nemo_evaluator.servers.forms",
         "Launch": "nemo_evaluator.servers.launch",
         "RunningService": "nemo_evaluator.services.base",
         "ServiceKind": "nemo_evaluator.services.base",
         "Site": "nemo_evaluator.services.base",
-        "JobStep": "nemo_evaluator.servers.forms",
         "docker_argv": "nemo_evaluator.servers.forms",
         "is_managed": "nemo_evaluator.services.base",
         "plan_service": "nemo_evaluator.services.base",
