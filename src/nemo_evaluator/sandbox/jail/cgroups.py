@@ -1,4 +1,4 @@
-"""Limits by control groups, in the v1, v2 and hybrid layouts. Where nothing can be written, there is no group."""
+"""Limits by control groups, in the v1, v2 and hybrid layouts. Without write access there are none."""
 
 import contextlib
 import os
@@ -10,14 +10,17 @@ from typing import Final
 
 CONTROLLERS: Final = ("memory", "pids", "cpu")
 _PERIOD: Final = 100_000
+_SMALLEST_QUOTA: Final = 1000
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A control group of one hierarchy, with the controllers that limit it; or where such groups can be made."""
+    """The folder of a control group in one hierarchy, or a folder in which such groups can be created."""
 
     path: Path
+    #: Of the interface: 1 or 2.
     version: int
+    #: The controllers that limit the group in this hierarchy.
     controllers: tuple[str, ...] = ()
 
 
@@ -28,26 +31,23 @@ class ControlGroups:
     folders: list[Folder] = field(default_factory=list)
 
     def limit(self, *, memory: int = 0, pids: int = 0, cpus: float = 0.0) -> None:
-        """Set the limits; 0 means: none. One that cannot be set is an OSError."""
-        quota = max(1000, int(cpus * _PERIOD))
-        for group in self.folders:
-            folder = group.path
-            one = group.version == 1
-            used = group.controllers
-            if "memory" in used and memory:
-                (folder / ("memory.limit_in_bytes" if one else "memory.max")).write_text(
-                    str(memory)
-                )
-                swap = folder / ("memory.memsw.limit_in_bytes" if one else "memory.swap.max")
-                if swap.exists():
-                    swap.write_text(str(memory) if one else "0")
-            if "pids" in used and pids:
-                (folder / "pids.max").write_text(str(pids))
-            if "cpu" in used and cpus and one:
-                (folder / "cpu.cfs_period_us").write_text(str(_PERIOD))
-                (folder / "cpu.cfs_quota_us").write_text(str(quota))
-            elif "cpu" in used and cpus:
-                (folder / "cpu.max").write_text(f"{quota} {_PERIOD}")
+        """Set the limits; 0 means no limit.
+
+        Args:
+            memory: Bytes.
+            pids: Processes and threads.
+            cpus: Processors, also parts of one.
+
+        Raises:
+            OSError: A limit cannot be set.
+        """
+        for folder in self.folders:
+            if "memory" in folder.controllers and memory:
+                _limit_memory(folder, memory)
+            if "pids" in folder.controllers and pids:
+                (folder.path / "pids.max").write_text(str(pids))
+            if "cpu" in folder.controllers and cpus:
+                _limit_cpus(folder, cpus)
 
     def join(self) -> None:
         """Put this process into the group."""
@@ -55,14 +55,13 @@ class ControlGroups:
             (folder.path / "cgroup.procs").write_text("0")
 
     def members(self) -> set[int]:
-        """The processes inside."""
-        found: set[int] = set()
+        """The ids of the processes inside."""
+        pids: set[int] = set()
         for folder in self.folders:
             with contextlib.suppress(OSError):
-                found.update(
-                    int(line) for line in (folder.path / "cgroup.procs").read_text().split()
-                )
-        return found
+                text = (folder.path / "cgroup.procs").read_text()
+                pids.update(map(int, text.split()))
+        return pids
 
     def kill(self) -> None:
         """SIGKILL everything inside."""
@@ -75,7 +74,14 @@ class ControlGroups:
                 os.kill(pid, signal.SIGKILL)
 
     def remove(self, patience: float = 2.0) -> bool:
-        """Remove the folders, waiting for the last processes to go; False when some folder is left."""
+        """Remove the folders.
+
+        Args:
+            patience: Seconds to wait for the last processes to end.
+
+        Returns:
+            Whether all folders are gone.
+        """
         until = time.monotonic() + patience
         while True:
             for folder in list(self.folders):
@@ -91,36 +97,85 @@ class ControlGroups:
             time.sleep(0.01)
 
 
+def _limit_memory(folder: Folder, memory: int) -> None:
+    """Limit memory, and swap where the kernel counts it. In v1 the swap limit includes memory; in v2 it does not."""
+    if folder.version == 1:
+        limit_file = folder.path / "memory.limit_in_bytes"
+        swap_file = folder.path / "memory.memsw.limit_in_bytes"
+        swap_limit = memory
+    else:
+        limit_file = folder.path / "memory.max"
+        swap_file = folder.path / "memory.swap.max"
+        swap_limit = 0
+    limit_file.write_text(str(memory))
+    if swap_file.exists():
+        swap_file.write_text(str(swap_limit))
+
+
+def _limit_cpus(folder: Folder, cpus: float) -> None:
+    quota = max(_SMALLEST_QUOTA, int(cpus * _PERIOD))
+    if folder.version == 1:
+        (folder.path / "cpu.cfs_period_us").write_text(str(_PERIOD))
+        (folder.path / "cpu.cfs_quota_us").write_text(str(quota))
+    else:
+        (folder.path / "cpu.max").write_text(f"{quota} {_PERIOD}")
+
+
 def parents(proc: Path = Path("/proc")) -> list[Folder]:
-    """Where groups for memory, pids and cpu can be made by this process."""
-    mounts: dict[str, list[tuple[Path, set[str]]]] = {"cgroup": [], "cgroup2": []}
+    """The folders in which this process can create groups for memory, pids and cpu; v1 hierarchies come first."""
+    hierarchies, unified = _mounted_hierarchies(proc)
+    own_paths = _own_paths(proc)
+    missing = set(CONTROLLERS)
+    folders = list[Folder]()
+    for mount_point, options in hierarchies:
+        controllers = tuple(name for name in CONTROLLERS if name in options and name in missing)
+        if not controllers:
+            continue
+        folder = _inside(mount_point, own_paths.get(controllers[0], "/"))
+        if _can_make_groups(folder):
+            folders.append(Folder(folder, 1, controllers))
+            missing -= set(controllers)
+    for mount_point in unified:
+        if missing:
+            folder = _inside(mount_point, own_paths.get("", "/"))
+            folders += _unified(folder, mount_point, missing)
+    return folders
+
+
+def _mounted_hierarchies(proc: Path) -> tuple[list[tuple[Path, set[str]]], list[Path]]:
+    """The mount points of the v1 hierarchies, each with its options, and those of v2."""
+    hierarchies: list[tuple[Path, set[str]]] = []
+    unified: list[Path] = []
     for line in (proc / "mounts").read_text().splitlines():
-        _device, at, kind, options, *_rest = line.split(" ")
-        if kind in mounts:
-            mounts[kind].append((Path(at.replace("\\040", " ")), set(options.split(","))))
-    own: dict[str, str] = {}
+        _device, escaped, kind, options, *_rest = line.split(" ")
+        mount_point = Path(escaped.replace("\\040", " "))
+        if kind == "cgroup":
+            hierarchies.append((mount_point, set(options.split(","))))
+        elif kind == "cgroup2":
+            unified.append(mount_point)
+    return hierarchies, unified
+
+
+def _own_paths(proc: Path) -> dict[str, str]:
+    """The path of our own group by controller; that of the v2 group under an empty name."""
+    paths: dict[str, str] = {}
     for line in (proc / "self/cgroup").read_text().splitlines():
-        _number, listed, path = line.split(":", 2)
-        own |= dict.fromkeys(listed.split(","), path)
-    found = list[Folder]()
-    left = set(CONTROLLERS)
-    for point, names in mounts["cgroup"]:
-        wanted = tuple(name for name in CONTROLLERS if name in names and name in left)
-        if wanted:
-            folder = _inside(point, own.get(wanted[0], "/"))
-        else:
-            folder = point
-        if wanted and _can_make_groups(folder):
-            found.append(Folder(folder, 1, wanted))
-            left -= set(wanted)
-    for point, _names in mounts["cgroup2"]:
-        if left:
-            found += _unified(_inside(point, own.get("", "/")), point, left)
-    return found
+        _number, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            paths[controller] = path
+    return paths
 
 
 def create(name: str, where: list[Folder]) -> ControlGroups:
-    """Make the group ``name`` in every hierarchy, as yet without limits."""
+    """Create a group without limits in every hierarchy.
+
+    Args:
+        name: Its name.
+        where: The folders in which to create it, from ``parents``.
+
+    Raises:
+        OSError: It cannot be created in one of them; then it is in none.
+    """
     group = ControlGroups()
     try:
         for parent in where:
@@ -134,20 +189,26 @@ def create(name: str, where: list[Folder]) -> ControlGroups:
 
 
 def oom_kills(folders: list[str]) -> int:
-    """How many processes of the group the kernel has killed for want of memory."""
+    """How many processes of the group the kernel has killed because memory ran out."""
     total = 0
     for folder in folders:
         for name in ("memory.oom_control", "memory.events"):
-            with contextlib.suppress(OSError), Path(folder, name).open() as file:
-                for line in file:
-                    key, _, value = line.partition(" ")
-                    if key == "oom_kill":
-                        total += int(value)
+            total += _oom_kills_in(Path(folder, name))
     return total
 
 
+def _oom_kills_in(path: Path) -> int:
+    kills = 0
+    with contextlib.suppress(OSError), path.open() as file:
+        for line in file:
+            key, _, value = line.partition(" ")
+            if key == "oom_kill":
+                kills += int(value)
+    return kills
+
+
 def processes(folders: list[str]) -> int:
-    """How many processes and threads the group holds, as far as it counts them."""
+    """How many processes and threads the group holds; 0 when its hierarchies do not count them."""
     for folder in folders:
         with contextlib.suppress(OSError):
             return int(Path(folder, "pids.current").read_text())
@@ -155,7 +216,8 @@ def processes(folders: list[str]) -> int:
 
 
 def _inside(point: Path, path: str) -> Path:
-    # Inside a container the path may be the host's, of which only the last part is mounted.
+    """The folder of our own group below a mount point. In a container the path may be the host's; then the mount point
+    itself is our group."""
     folder = point / path.lstrip("/")
     if folder.is_dir():
         return folder
@@ -163,6 +225,7 @@ def _inside(point: Path, path: str) -> Path:
 
 
 def _can_make_groups(folder: Path) -> bool:
+    """Whether this process can create a group in a folder, and move a process into it."""
     if not os.access(folder, os.W_OK):
         return False
     probe = folder / f"nel-probe-{os.getpid()}"
@@ -171,20 +234,22 @@ def _can_make_groups(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        # Making a group is one right, moving a process into it another.
+        # Creating a group needs one right, moving a process into it another.
         if not (probe / "cgroup.procs").exists():
             return True
         shell = ["sh", "-c", 'echo $$ > "$1"', "sh", str(probe / "cgroup.procs")]
         quiet = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
         pid = os.posix_spawn("/bin/sh", shell, {}, file_actions=quiet)
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        _pid, status = os.waitpid(pid, 0)
+        return os.waitstatus_to_exitcode(status) == 0
     finally:
-        # Its one member may take a moment to be gone.
+        # Its one member may take a moment to end.
         ControlGroups([Folder(probe, 1)]).remove(1.0)
 
 
 def _unified(folder: Path, top: Path, wanted: set[str]) -> list[Folder]:
-    # A v2 group that holds processes cannot hand out controllers: the nearest ancestor that does is the place.
+    """The nearest ancestor of our v2 group in which groups can be created: a group that holds processes passes on no
+    controllers. Empty when there is none up to ``top``."""
     while True:
         with contextlib.suppress(OSError):
             enabled = set((folder / "cgroup.subtree_control").read_text().split())

@@ -1,4 +1,4 @@
-"""A listening socket of a network without a way out, handed over to whoever will accept on it outside."""
+"""A listening socket in a network without a way out, handed over to the process outside that accepts on it."""
 
 import contextlib
 import os
@@ -9,13 +9,17 @@ from . import syscalls, wire
 
 
 def hand_over(sock: socket.socket, number: int = 0, *, network_of: int | None = None) -> None:
-    """Listen on the loopback of our network, or of another process's, and answer with the socket and its port."""
+    """Listen on loopback and send the socket and its port, or an error.
+
+    Args:
+        sock: Where to send them.
+        number: The number of the request that this answers.
+        network_of: Listen in the network namespace of this process; None: in our own.
+    """
     try:
         if network_of is not None:
-            syscalls.setns(
-                os.open(f"/proc/{network_of}/ns/net", os.O_RDONLY | os.O_CLOEXEC),
-                syscalls.CLONE_NEWNET,
-            )
+            namespace = os.open(f"/proc/{network_of}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            syscalls.setns(namespace, syscalls.CLONE_NEWNET)
         with socket.create_server(("127.0.0.1", 0), backlog=128) as server:
             wire.send(sock, {"id": number, "port": server.getsockname()[1]}, [server.fileno()])
     except OSError as error:
@@ -24,5 +28,5 @@ def hand_over(sock: socket.socket, number: int = 0, *, network_of: int | None = 
 
 
 def main() -> None:
-    """``listen.py FD PID``: a process of a moment."""
+    """``listen.py FD PID``: send a socket in the network of process PID over descriptor FD."""
     hand_over(socket.socket(fileno=int(sys.argv[1])), network_of=int(sys.argv[2]))

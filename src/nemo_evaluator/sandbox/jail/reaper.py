@@ -1,4 +1,4 @@
-"""The reaper process: lines on stdin say what exists; when stdin ends, all of it is removed."""
+"""The reaper process: lines on stdin name the sandboxes that exist; when stdin ends, it removes them."""
 
 import contextlib
 import http.client
@@ -18,13 +18,13 @@ _TIMEOUT: Final = 30.0
 
 
 def main() -> None:
-    """Read until the end of stdin, then clean up."""
+    """Read until the end of stdin, then remove the sandboxes that are left."""
     syscalls.set_name("nel-reaper")
     for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(kind, signal.SIG_IGN)
     known: dict[str, dict[str, Any]] = {}
     for line in sys.stdin.buffer:
-        # A torn last line is what a kill leaves.
+        # A kill of the evaluator may cut the last line.
         with contextlib.suppress(ValueError):
             message = json.loads(line)
             if "add" in message:
@@ -39,6 +39,7 @@ def main() -> None:
 
 
 def _remove(message: dict[str, Any]) -> None:
+    """Remove one sandbox, by its command or by requests to the engine. Nobody is left to read an error."""
     with contextlib.suppress(OSError, http.client.HTTPException, subprocess.SubprocessError):
         if "argv" in message:
             quiet = subprocess.DEVNULL

@@ -7,7 +7,6 @@ import platform
 import signal
 import struct
 from collections.abc import Iterator
-from functools import partial
 from typing import Final
 
 CLONE_NEWNS: Final = 0x00020000
@@ -36,6 +35,9 @@ _PR_SET_NO_NEW_PRIVS: Final = 38
 _SECCOMP_MODE_FILTER: Final = 2
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _LAST_CAP: Final = 63
+# Fields of /proc/PID/stat after the name of the command.
+_ARG_START: Final = 45
+_ARG_END: Final = 46
 
 _SIGCHLD: Final = 17
 _CLONE_NR: Final = {"x86_64": 56, "aarch64": 220}
@@ -44,16 +46,16 @@ _CAPSET_NR: Final = {"x86_64": 126, "aarch64": 91}
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _must(result: int, what: str) -> int:
-    """The result of a system call. Raises OSError when it failed."""
+def _must(result: int, call: str) -> int:
+    """The result of a system call. Raises OSError, with the name of the call, when it failed."""
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{call}: {os.strerror(number)}")
     return int(result)
 
 
 def child_bell() -> int:
-    """A descriptor that can be read when a child has ended, or a signal came."""
+    """A descriptor that is readable when a child has ended, or a signal arrived."""
     wake, bell = os.pipe()
     os.set_blocking(bell, False)
     os.set_blocking(wake, False)
@@ -70,7 +72,14 @@ def ended_children() -> Iterator[tuple[int, int]]:
 
 
 def clone(flags: int) -> tuple[int, int]:
-    """Fork into new namespaces: (pid, pidfd) in the parent, (0, -1) in the child. For a process with one thread."""
+    """Fork into new namespaces, in a process with one thread.
+
+    Args:
+        flags: The ``CLONE_NEW...`` flags of the new namespaces.
+
+    Returns:
+        The process id and pidfd of the child in the parent; (0, -1) in the child.
+    """
     pidfd = ctypes.c_int(-1)
     pid = _libc.syscall(
         ctypes.c_long(_CLONE_NR[platform.machine()]),
@@ -86,7 +95,7 @@ def clone(flags: int) -> tuple[int, int]:
 
 
 def setns(fd: int, kind: int) -> None:
-    """Enter the namespace that ``fd`` stands for."""
+    """Enter the namespace that ``fd`` refers to, of the kind of a ``CLONE_NEW...`` flag."""
     _must(_libc.setns(ctypes.c_int(fd), ctypes.c_int(kind)), "setns")
 
 
@@ -96,31 +105,40 @@ def own_ipc() -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    """Mount a file system."""
-    words = source.encode(), target.encode(), kind.encode()
-    _must(_libc.mount(*words, ctypes.c_ulong(flags), data.encode()), f"mount {kind} on {target}")
+    """Mount a file system of a kind at ``target``, with ``MS_...`` flags and the options of that kind."""
+    result = _libc.mount(
+        source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()
+    )
+    _must(result, f"mount {kind} on {target}")
 
 
-def _prctl(option: int, value: int, what: str) -> None:
+def _prctl(option: int, value: int, name: str) -> None:
     zero = ctypes.c_ulong(0)
-    _must(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero), what)
+    _must(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero), name)
 
 
-# Ask for SIGKILL when the parent dies. Call it after changes of credentials: they clear it.
-die_with_parent = partial(_prctl, _PR_SET_PDEATHSIG, signal.SIGKILL, "PR_SET_PDEATHSIG")
-# Become the parent of descendants whose own parent died, so that they can be reaped at once.
-adopt_orphans = partial(_prctl, _PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
-# Keep processes of the same user from looking into this one.
-hide_memory = partial(_prctl, _PR_SET_DUMPABLE, 0, "PR_SET_DUMPABLE")
+def die_with_parent() -> None:
+    """Get SIGKILL when the parent dies. Call it after changes of credentials, which clear it."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, "PR_SET_PDEATHSIG")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent died, so that they can be reaped at once."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
+
+
+def hide_memory() -> None:
+    """Keep processes of the same user from reading this one."""
+    _prctl(_PR_SET_DUMPABLE, 0, "PR_SET_DUMPABLE")
 
 
 def set_name(name: str) -> None:
-    """The name that ``ps`` shows."""
+    """Set the name that ``ps`` shows."""
     _libc.prctl(ctypes.c_int(_PR_SET_NAME), ctypes.c_char_p(name.encode()[:15]), 0, 0, 0)
 
 
 def drop_bounding_set() -> None:
-    """No program that is started from here on can gain a capability."""
+    """Keep every program that is started from here on from gaining a capability."""
     zero = ctypes.c_ulong(0)
     for capability in range(_LAST_CAP + 1):
         if _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), zero, zero, zero) != 0:
@@ -131,7 +149,9 @@ def drop_capabilities() -> None:
     """Give up every capability, for this process and all that it will start."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1, "PR_SET_NO_NEW_PRIVS")
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
-    _must(_libc.syscall(ctypes.c_long(_CAPSET_NR[platform.machine()]), header, bytes(24)), "capset")
+    no_capabilities = bytes(24)
+    number = ctypes.c_long(_CAPSET_NR[platform.machine()])
+    _must(_libc.syscall(number, header, no_capabilities), "capset")
 
 
 class _Program(ctypes.Structure):
@@ -148,8 +168,9 @@ def install_seccomp(program: bytes) -> None:
 def blank_arguments() -> None:
     """Wipe the command line that ``ps`` shows: a sandbox sees it on its process 1, and it holds paths of the host."""
     with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-        fields = file.read().rpartition(")")[2].split()
-    start = int(fields[45])
-    end = int(fields[46])
+        text = file.read()
+    fields = text.rpartition(")")[2].split()
+    start = int(fields[_ARG_START])
+    end = int(fields[_ARG_END])
     if 0 < start < end:
         ctypes.memset(start, 0, end - start)

@@ -1,4 +1,4 @@
-"""One per sandbox: it builds the namespaces with bubblewrap, stays in them, and starts commands there on request.
+"""The warden, one per sandbox: it builds the namespaces with bubblewrap, stays in them, and starts commands there.
 
 It runs as the unprivileged user, in the sandbox's control group, but outside its process namespaces: no command can
 see it. When its socket closes (the evaluator is gone) it ends, and every command ends with it.
@@ -22,6 +22,8 @@ _NAMESPACES: Final = (
     ("uts", syscalls.CLONE_NEWUTS),
     ("net", syscalls.CLONE_NEWNET),
 )
+# How long to wait for the error message of bubblewrap, in seconds.
+_ERROR_TIME: Final = 1.0
 
 
 class Spare(NamedTuple):
@@ -32,7 +34,13 @@ class Spare(NamedTuple):
 
 
 def serve(line: socket.socket, groups: list[str], shape: dict[str, Any] | None) -> None:
-    """Build the sandbox (now, if its shape is known), hear whom it is for, run commands for them; never returns."""
+    """Build the sandbox, receive the connection of its evaluator, and run commands until it closes; never returns.
+
+    Args:
+        line: The socket to the keeper, over which the request for the sandbox comes.
+        groups: The folders of the sandbox's control groups.
+        shape: How to build the sandbox; None: the request says it.
+    """
     syscalls.set_name("nel-warden")
     program = seccomp.build_filter()
     spare = None
@@ -56,6 +64,7 @@ def serve(line: socket.socket, groups: list[str], shape: dict[str, Any] | None) 
 
 
 def _serve(sock: socket.socket, spare: Spare | None, program: bytes | None) -> None:
+    """Hand requests to inits. Background commands share one init, their home; any other command gets its own."""
     home: Spare | None = None
     while True:
         message = wire.receive(sock)
@@ -66,17 +75,19 @@ def _serve(sock: socket.socket, spare: Spare | None, program: bytes | None) -> N
             # A socket made here belongs to the sandbox's network; whoever accepts on it outside is its only way out.
             listen.hand_over(sock, body["id"])
             continue
-        chosen = home if body["background"] and home is not None else spare
-        taken = _exec(sock, body, fds, chosen=chosen, program=program)
         if body["background"]:
-            home, old = taken, home
-            spare = spare if old is chosen and old is not None else None
+            previous_home = home
+            home = _exec(sock, body, fds, chosen=home or spare, program=program)
+            # A previous home is replaced only when it is gone: then the spare was not used.
+            if previous_home is None:
+                spare = None
         else:
+            init_process = _exec(sock, body, fds, chosen=spare, program=program)
             spare = None
-            if taken is not None:
-                # Let go of our ends; the init goes on by itself.
-                taken.sock.close()
-                os.close(taken.pidfd)
+            if init_process is not None:
+                # The init needs no more from us: close our ends.
+                init_process.sock.close()
+                os.close(init_process.pidfd)
         spare = spare or _try_spare(program)
 
 
@@ -86,7 +97,7 @@ def _answer(sock: socket.socket, message: dict[str, Any], fds: Sequence[int] = (
 
 
 def _spare(program: bytes | None) -> Spare:
-    """Clone an init that waits for its command."""
+    """Clone an init that waits for its command, in new process and mount namespaces."""
     ours, theirs = wire.pair()
     with theirs:
         try:
@@ -114,64 +125,116 @@ def _exec(
     chosen: Spare | None,
     program: bytes | None,
 ) -> Spare | None:
-    """Hand the command to the chosen init, or to a new one; the one that took it, if any did."""
+    """Hand a command to the chosen init, or to a new one, and answer with the init's pidfd.
+
+    Returns:
+        The init that received the command; None when none could be started.
+    """
     try:
         try:
-            taken = chosen or _spare(program)
-            wire.send(taken.sock, body, fds)
+            receiver = chosen or _spare(program)
+            wire.send(receiver.sock, body, fds)
         except BrokenPipeError:
-            # That init is gone (killed for want of memory, say); what it held is lost, the sandbox is not.
-            taken = _spare(program)
-            wire.send(taken.sock, body, fds)
-        _answer(sock, {"id": body["id"]}, [taken.pidfd])
+            # That init is gone (killed for lack of memory, say); its processes are lost, the sandbox is not.
+            receiver = _spare(program)
+            wire.send(receiver.sock, body, fds)
+        _answer(sock, {"id": body["id"]}, [receiver.pidfd])
     except OSError as error:
         _answer(sock, {"id": body["id"], "error": str(error)})
         return None
     finally:
         for fd in fds:
             os.close(fd)
-    return taken
+    return receiver
 
 
 def _enter(shape: dict[str, Any]) -> None:
-    """Give up root, start bubblewrap with a command that waits, enter its namespaces, and let it go."""
+    """Give up root, start bubblewrap with a command that waits, enter its namespaces, and let it end.
+
+    Raises:
+        ValueError: Bubblewrap could not build the sandbox; the message is its own.
+        OSError: A namespace could not be entered.
+    """
     if shape["uid"] is not None:
-        os.setgroups([])
-        os.setresgid(shape["uid"], shape["uid"], shape["uid"])
-        os.setresuid(shape["uid"], shape["uid"], shape["uid"])
+        _become_user(shape["uid"])
+    # After the change of user, which would clear it.
     syscalls.die_with_parent()
-    hold_in = os.pipe()
-    hold_out = os.pipe()
-    info = os.pipe()
-    errors = os.pipe()
-    os.set_inheritable(info[1], True)
-    argv = [arg.replace("{info}", str(info[1])) for arg in shape["bwrap"]]
-    actions: list[tuple[int, int, int]] = []
-    for number, fd in enumerate((hold_in[0], hold_out[1], errors[1])):
-        actions.append((os.POSIX_SPAWN_DUP2, fd, number))
-    pid = os.posix_spawn(argv[0], argv, {}, file_actions=actions)
-    for fd in (hold_in[0], hold_out[1], info[1], errors[1]):
-        os.close(fd)
-    os.write(hold_in[1], b"x\n")
-    if os.read(hold_out[0], 1) != b"x":
-        text = b""
-        until = time.monotonic() + 1
-        while time.monotonic() < until and (part := os.read(errors[0], 4096)):
-            text += part
-        raise ValueError(text.decode(errors="replace").strip() or "bubblewrap ended without a word")
-    child = json.loads(os.read(info[0], 4096))["child-pid"]
-    # Opened before any is entered: afterwards this /proc is out of sight.
-    kinds = [(name, kind) for name, kind in _NAMESPACES if name != "net" or not shape["share_net"]]
-    doors: list[tuple[int, int]] = []
-    for name, kind in kinds:
-        doors.append((os.open(f"/proc/{child}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind))
-    for fd, kind in doors:
-        syscalls.setns(fd, kind)
-        os.close(fd)
+    builder = _start_bubblewrap(shape["bwrap"])
+    _enter_namespaces(builder.wait_until_built(), share_net=shape["share_net"])
     os.chdir("/")
-    for fd in (hold_in[1], hold_out[0], info[0], errors[0]):
-        os.close(fd)
-    os.waitpid(pid, 0)
+    builder.end()
     # Children are reaped by the kernel; their reports come through a pipe of their own.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     syscalls.drop_bounding_set()
+
+
+def _become_user(uid: int) -> None:
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+class Bubblewrap(NamedTuple):
+    """A bubblewrap whose command (``cat``) keeps the namespaces alive, and our ends of its pipes."""
+
+    pid: int
+    stdin: int
+    stdout: int
+    stderr: int
+    # Bubblewrap writes the process id of its command here.
+    info: int
+
+    def wait_until_built(self) -> int:
+        """Wait until the command runs: its process id. Raises ValueError with bubblewrap's message."""
+        os.write(self.stdin, b"x\n")
+        if os.read(self.stdout, 1) != b"x":
+            raise ValueError(self._error_text() or "bubblewrap ended without a message")
+        child_pid: int = json.loads(os.read(self.info, 4096))["child-pid"]
+        return child_pid
+
+    def end(self) -> None:
+        """Close the pipes, which ends the command and bubblewrap."""
+        for fd in (self.stdin, self.stdout, self.info, self.stderr):
+            os.close(fd)
+        os.waitpid(self.pid, 0)
+
+    def _error_text(self) -> str:
+        text = b""
+        deadline = time.monotonic() + _ERROR_TIME
+        while time.monotonic() < deadline:
+            part = os.read(self.stderr, 4096)
+            if not part:
+                break
+            text += part
+        return text.decode(errors="replace").strip()
+
+
+def _start_bubblewrap(command: list[str]) -> Bubblewrap:
+    """Start bubblewrap; ``{info}`` in its command becomes the number of the info pipe."""
+    child_stdin, stdin = os.pipe()
+    stdout, child_stdout = os.pipe()
+    info, child_info = os.pipe()
+    stderr, child_stderr = os.pipe()
+    os.set_inheritable(child_info, True)
+    argv = [arg.replace("{info}", str(child_info)) for arg in command]
+    actions: list[tuple[int, int, int]] = []
+    for number, fd in enumerate((child_stdin, child_stdout, child_stderr)):
+        actions.append((os.POSIX_SPAWN_DUP2, fd, number))
+    pid = os.posix_spawn(argv[0], argv, {}, file_actions=actions)
+    for fd in (child_stdin, child_stdout, child_info, child_stderr):
+        os.close(fd)
+    return Bubblewrap(pid, stdin, stdout, stderr=stderr, info=info)
+
+
+def _enter_namespaces(pid: int, *, share_net: bool) -> None:
+    """Enter the namespaces of a process."""
+    # All are opened before the first is entered: afterwards this /proc is out of sight.
+    opened: list[tuple[int, int]] = []
+    for name, kind in _NAMESPACES:
+        if name == "net" and share_net:
+            continue
+        fd = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        opened.append((fd, kind))
+    for fd, kind in opened:
+        syscalls.setns(fd, kind)
+        os.close(fd)
