@@ -18,7 +18,7 @@ from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import BackendCommand, parse_size
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, state_root
 from nemo_evaluator.sandbox._pump import Capped
-from nemo_evaluator.sandbox._wrapper import Command, killer
+from nemo_evaluator.sandbox._wrapper import Command, WrapperReport, killer
 from nemo_evaluator.sandbox.jail import cgroups, init, seccomp, wire
 from nemo_evaluator.sandbox.local import LocalSandbox
 
@@ -223,7 +223,8 @@ def test_the_last_words_of_a_command_are_taken_out_of_its_output() -> None:
     trailer.take("stderr", end[6:])
     assert not trailer.complete
     trailer.take("stdout", b"late" + end)
-    assert (trailer.complete, trailer.code, trailer.oom_kills) == (True, 3, 1)
+    assert trailer.complete
+    assert trailer.report == WrapperReport(code=3, oom_kills=1, left_behind=0)
     assert b"".join(data for stream, data in seen if stream == "stderr") == b"warn"
     assert b"".join(data for stream, data in seen if stream == "stdout") == b"a\0blate"
 
@@ -241,7 +242,7 @@ def test_last_words_that_the_wrapper_did_not_say_are_output() -> None:
         for at in range(0, len(one), 7):
             trailer.take("stdout", one[at : at + 7])
     trailer.take("stdout", true)
-    assert trailer.code == 3
+    assert trailer.report == WrapperReport(code=3, oom_kills=0, left_behind=0)
     assert b"".join(said) == b"".join(forged) + mark + b"9" * 1000
 
 

@@ -1,4 +1,4 @@
-"""The pipes of one command: output handed over as it comes and kept within a cap, its end reported on a pipe."""
+"""The pipes of one command: its output is passed on as it arrives; its init reports its end on a pipe of its own."""
 
 import asyncio
 import contextlib
@@ -9,12 +9,12 @@ from typing import IO, Final
 import uvloop
 
 _CHUNK: Final = 1 << 16
-# Reads in one turn of the loop: a command that floods us must not hold up the others.
+# Reads in one turn of the loop: a command with endless output must not block the others.
 _TURNS: Final = 16
 
 
 class Capped:
-    """Keeps the first and the last half of a stream, in at most ``cap`` bytes."""
+    """Keeps the beginning and the end of a stream, in at most ``cap`` bytes."""
 
     def __init__(self, cap: int) -> None:
         self._head_cap = cap - cap // 2
@@ -24,29 +24,38 @@ class Capped:
         self._total = 0
 
     def add(self, data: bytes) -> None:
-        """Take in more of the stream."""
+        """Add more of the stream."""
         self._total += len(data)
-        room = self._head_cap - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
-        del self._tail[: max(0, len(self._tail) - self._tail_cap)]
+        free = self._head_cap - len(self._head)
+        self._head += data[:free]
+        self._tail += data[free:]
+        excess = max(0, len(self._tail) - self._tail_cap)
+        del self._tail[:excess]
 
     @property
     def truncated(self) -> bool:
-        """True when something was left out."""
+        """Whether a part of the stream was left out."""
         return self._total > self._head_cap + self._tail_cap
 
     def text(self) -> str:
-        """What was kept, as text; bytes that are not UTF-8 become U+FFFD."""
+        """The beginning and the end as text; bytes that are not UTF-8 become U+FFFD."""
         if not self.truncated:
             return (self._head + self._tail).decode("utf-8", "replace")
         left_out = self._total - len(self._head) - len(self._tail)
-        head, tail = (part.decode("utf-8", "replace") for part in (self._head, self._tail))
+        head = self._head.decode("utf-8", "replace")
+        tail = self._tail.decode("utf-8", "replace")
         return f"{head}\n[... {left_out} bytes left out ...]\n{tail}"
 
 
 class Pump(contextlib.AbstractContextManager["Pump"]):
-    """Makes the pipes of a command and reads our ends of them; these are closed on leaving."""
+    """Creates the pipes of a command and reads from our ends, which are closed on leaving the context.
+
+    Args:
+        emit: Called with "stdout" or "stderr" and bytes as they arrive.
+
+    Attributes:
+        report: What the command's init reported at its end; empty when it was killed.
+    """
 
     def __init__(self, emit: Callable[[str, bytes], None]) -> None:
         self._emit = emit
@@ -54,7 +63,6 @@ class Pump(contextlib.AbstractContextManager["Pump"]):
         self._near: dict[int, str] = {}
         self._reported: asyncio.Future[None] = self._loop.create_future()
         self._drained: asyncio.Future[None] = self._loop.create_future()
-        # What the command's init said at its end; empty when it was killed.
         self.report = b""
 
     def __exit__(self, *_error: object) -> None:
@@ -65,8 +73,16 @@ class Pump(contextlib.AbstractContextManager["Pump"]):
     def far_ends(
         self, stdin: bytes | IO[bytes] | int | None, owner: int | None = None
     ) -> Iterator[list[int]]:
-        """The command's ends (stdin, stdout, stderr, report) to start it with. They are closed on our side afterwards,
-        so that we see when it has closed its own. ``stdin`` may be a descriptor, which becomes ours."""
+        """The command's ends, to start it with. Our copies are closed afterwards, so that we notice when the command
+        has closed its own.
+
+        Args:
+            stdin: The command's input; a descriptor is closed as well.
+            owner: The user id that the command runs as, if that is not our own.
+
+        Yields:
+            The descriptors of stdin, stdout, stderr and the report.
+        """
         far = [_input(stdin, owner)]
         try:
             for name in ("stdout", "stderr", "report"):
@@ -84,7 +100,7 @@ class Pump(contextlib.AbstractContextManager["Pump"]):
                 os.close(fd)
 
     async def reported(self) -> None:
-        """Wait until the command's init has said how it ended, or is gone."""
+        """Wait until the command's init has reported its end, or is gone."""
         await asyncio.shield(self._reported)
 
     async def drained(self) -> None:
@@ -92,7 +108,7 @@ class Pump(contextlib.AbstractContextManager["Pump"]):
         await asyncio.shield(self._drained)
 
     def drain_now(self) -> None:
-        """Take what lies in the pipes without waiting for more."""
+        """Read what the pipes hold, without waiting for more."""
         for fd in list(self._near):
             self._ready(fd)
 
@@ -108,10 +124,9 @@ class Pump(contextlib.AbstractContextManager["Pump"]):
             if not data:
                 return self._forget(fd)
             if name == "report":
-                # One short write: it is here as a whole, and its writer may take a while to be gone.
+                # One short write arrives as a whole; its writer may take a while to end.
                 self.report += data
-                if not self._reported.done():
-                    self._reported.set_result(None)
+                _resolve(self._reported)
             else:
                 self._emit(name, data)
 
@@ -119,16 +134,23 @@ class Pump(contextlib.AbstractContextManager["Pump"]):
         name = self._near.pop(fd)
         self._loop.remove_reader(fd)
         os.close(fd)
-        if name == "report" and not self._reported.done():
-            self._reported.set_result(None)
-        if not any(name != "report" for name in self._near.values()) and not self._drained.done():
-            self._drained.set_result(None)
+        if name == "report":
+            _resolve(self._reported)
+        open_streams = set(self._near.values()) - {"report"}
+        if not open_streams:
+            _resolve(self._drained)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _input(stdin: bytes | IO[bytes] | int | None, owner: int | None) -> int:
-    if stdin is None or isinstance(stdin, int):
-        if stdin is None:
-            return os.open(os.devnull, os.O_RDONLY)
+    """A descriptor from which a command reads its input."""
+    if stdin is None:
+        return os.open(os.devnull, os.O_RDONLY)
+    if isinstance(stdin, int):
         return stdin
     if not isinstance(stdin, bytes):
         return os.dup(stdin.fileno())
@@ -136,22 +158,26 @@ def _input(stdin: bytes | IO[bytes] | int | None, owner: int | None) -> int:
     if owner is not None:
         with contextlib.suppress(PermissionError):
             os.fchown(fd, owner, owner)
-    left = memoryview(stdin)
-    while left:
-        left = left[os.write(fd, left) :]
+    rest = memoryview(stdin)
+    while rest:
+        written = os.write(fd, rest)
+        rest = rest[written:]
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
 
 async def stdin_pipe() -> tuple[int, asyncio.StreamWriter]:
-    """(descriptor for the command, writer): never a file, which the command could read again from its beginning."""
+    """A pipe for the input of a command: a file could be read again from its beginning.
+
+    Returns:
+        The reading end, for the command, and a writer.
+    """
     far, near = os.pipe()
     loop = asyncio.get_running_loop()
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
-    # uvloop closes the descriptor and then the file: a file that owned it would close what another thread has opened
-    # meanwhile under its number. asyncio's own loop closes the file alone.
-    owned = not isinstance(loop, uvloop.Loop)
-    transport, _ = await loop.connect_write_pipe(
-        lambda: protocol, os.fdopen(near, "wb", 0, closefd=owned)
-    )
+    # uvloop closes the descriptor and then the file: a file that owned it could close another file, which a thread has
+    # opened meanwhile under the same number. asyncio's own loop closes the file alone.
+    file_owns_fd = not isinstance(loop, uvloop.Loop)
+    file = os.fdopen(near, "wb", 0, closefd=file_owns_fd)
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, file)
     return far, asyncio.StreamWriter(transport, protocol, None, loop)

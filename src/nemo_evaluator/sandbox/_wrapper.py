@@ -1,5 +1,5 @@
-"""Commands under our shell wrapper, as in docker, gVisor, Apptainer and Pyxis: their end is told in words, and nothing
-that they started is left."""
+"""Commands under our shell wrapper, as in docker, gVisor, Apptainer and Pyxis: the wrapper reports how they end, and
+kills what they leave running."""
 
 import asyncio
 import contextlib
@@ -16,23 +16,37 @@ from nemo_evaluator.sandbox.base import Exit
 from nemo_evaluator.sandbox.workspace import script
 
 _PRIME: Final = 2**31 - 1
+# Each count in a report is below this number.
 _ROOM: Final = 1024
-# The longest last words that can be true.
+# The longest report, in bytes, and how many numbers it has: exit code, OOM kills, processes left, tag.
 _LONGEST: Final = 64
-# What becomes of processes that a command leaves: killed, left alone, or kept alive by a wrapper that does not end.
+_REPORT_NUMBERS: Final = 4
+# The fate of processes that a command leaves: killed, left alone, or kept alive by a wrapper that does not end.
 Rest: TypeAlias = Literal["kill", "leave", "hold"]
 _WRAP: Final = script("wrap")
 _KILL: Final = f'token=$1 keep=" $2 "\n{script("reap")}exit 0'
 _UNPACK: Final = script("unpack_env")
 
 SIGKILL: Final = 137
-# How long after its deadline a command may take to give back its output; the kill goes on behind it.
+# Seconds after its deadline that a command may take to return its output; the kill continues in the background.
 _GRACE: Final = 0.2
 
 
 def carried(argv: list[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """``argv`` so that it finds ``env`` inside, and the variables that the client must carry there for it, under names
-    that nobody else sets: an image's own value, or a runtime's, would win over ours."""
+    """Prepare a command and its environment for a client that passes on its own environment.
+
+    The variables travel under names that nobody else sets: an image's own value, or a runtime's, would override ours.
+
+    Args:
+        argv: The command.
+        env: Its environment.
+
+    Returns:
+        The command with a prefix that restores its variables inside, and the variables that the client must carry.
+
+    Raises:
+        SandboxError: A name cannot be a variable of a shell.
+    """
     bad = [name for name in env if not (name.isidentifier() and name.isascii())]
     if bad:
         raise SandboxError(
@@ -43,52 +57,72 @@ def carried(argv: list[str], env: Mapping[str, str]) -> tuple[list[str], dict[st
 
 
 def killer(token: str, keep: str) -> list[str]:
-    """The argument list that kills a command and, in a process space of our own, everything that is not in ``keep``."""
+    """The command that kills the processes of a command.
+
+    Args:
+        token: The token of the command to kill.
+        keep: The tokens of the commands that stay; where the process space is the sandbox's own, everything else is
+            killed too.
+    """
     return ["/bin/sh", "-c", _KILL, "sh", token, keep]
 
 
-class Command:
-    """A job on its way under our wrapper: the argument list to launch, and a filter that takes the wrapper's first and
-    last words out of its output. What comes before the first is the client's own (a runtime that greets or warns). The
-    last stand at the end of both streams, because an engine carries each at its own pace: the end is here only when
-    both have said so. ``own`` is how many processes there are where a command left none: the container's (a shell and
-    its sleep) and the wrapper. With more than those, what the command left is looked for.
+@dataclass(frozen=True, slots=True)
+class WrapperReport:
+    """What the wrapper reports at the end of a command."""
 
-    The token of a command stands in its environment, so anything inside can print last words with it. They count only
-    with the tag ``factor * words + offset`` (modulo a prime) of two secret numbers, which the wrapper reads before the
-    command's own stdin; a tag that was read from the output fits no other end."""
+    code: int
+    #: Processes that the kernel killed because memory ran out.
+    oom_kills: int
+    #: Processes besides the container's own and the wrapper.
+    left_behind: int
+
+
+class Command:
+    """A job under our wrapper: the argument list to launch, and a filter for its output.
+
+    The filter removes the wrapper's begin and end markers. Output before the begin marker is the client's own (a
+    runtime that greets or warns). The end marker comes at the end of both streams, because an engine delivers them at
+    different speeds: the command has ended when both have it.
+
+    The command's token is in its environment, so anything inside can print an end marker. It counts only with the tag
+    ``factor * report + offset`` (modulo a prime) of two secret numbers, which the wrapper reads before the command's
+    own stdin; a tag that was read from the output fits no other report.
+
+    Args:
+        job: The command.
+        emit: Receives the command's output.
+        rest: What happens to the processes that the command leaves.
+        own: How many processes exist where a command left none: the container's (a shell and its sleep) and the
+            wrapper. With more than those, the wrapper looks for left processes.
+
+    Attributes:
+        token: Marks the command's processes, in their environment.
+        until: The deadline, by the monotonic clock.
+        argv: The command under the wrapper.
+        secret: The line for the wrapper, at the beginning of its stdin.
+        report: What the wrapper reported; None until it has.
+    """
 
     def __init__(self, job: BackendCommand, emit: Emit, rest: Rest = "kill", own: int = 3) -> None:
         self.job = job
         self.token = secrets.token_hex(8)
         self.until = time.monotonic() + job.timeout
-        # The wrapper's own exit code says nothing: a client that sees another than 0 would add remarks to the output.
-        given = "no" if job.stdin is None else "yes"
-        self.argv = [
-            "/bin/sh",
-            "-c",
-            _WRAP,
-            "sh",
-            self.token,
-            rest,
-            str(own),
-            job.cwd,
-            given,
-            *job.argv,
-        ]
+        has_stdin = "no" if job.stdin is None else "yes"
+        options = [self.token, rest, str(own), job.cwd, has_stdin]
+        # The wrapper's own exit code is always 0: a client that sees another adds remarks to the output.
+        self.argv = ["/bin/sh", "-c", _WRAP, "sh", *options, *job.argv]
         self._factor = 1 + secrets.randbelow(_PRIME - 1)
         self._offset = secrets.randbelow(_PRIME)
         self.secret = f"{self._factor} {self._offset}\n".encode()
-        self._first = b"\0NEL-BEGIN " + self.token.encode() + b"\0\n"
-        self._mark = b"\0NEL-END " + self.token.encode() + b" "
+        self._begin_marker = b"\0NEL-BEGIN " + self.token.encode() + b"\0\n"
+        self._end_marker = b"\0NEL-END " + self.token.encode() + b" "
         self._emit = emit
+        # By stream: output before the begin marker, and output that may be the beginning of an end marker.
         self._before = {"stdout": b"", "stderr": b""}
         self._held = {"stdout": b"", "stderr": b""}
         self._ended: set[str] = set()
-        self.code: int | None = None
-        self.oom_kills = 0
-        # How many processes there are besides the container's own and the wrapper.
-        self.left_behind = 0
+        self.report: WrapperReport | None = None
 
     @property
     def left(self) -> float:
@@ -97,21 +131,21 @@ class Command:
 
     @property
     def begun(self) -> bool:
-        """True when the command was run."""
+        """Whether the command was started."""
         return len(self._before) < len(self._held)
 
     @property
     def greeting(self) -> str:
-        """What the client said of its own before the command, or instead of it."""
+        """What the client printed before the command, or instead of it."""
         return b"".join(self._before.values()).decode("utf-8", "replace").strip()
 
     @property
     def complete(self) -> bool:
-        """True when both streams have come to their end."""
+        """Whether both streams have ended."""
         return len(self._ended) == len(self._held)
 
     async def feed(self, writer: asyncio.StreamWriter) -> None:
-        """Write its stdin and close; a command that ends without reading it is none of our business."""
+        """Write the secret and the command's stdin, and close. A command may end without reading its input."""
         stdin = self.job.stdin
         with contextlib.suppress(ConnectionError):
             writer.write(self.secret)
@@ -125,67 +159,63 @@ class Command:
             writer.write_eof()
 
     def take(self, stream: str, data: bytes) -> None:
-        """More output."""
+        """Filter more output."""
         if stream in self._ended:
-            # Something that was left running still writes; it is not the command's.
+            # A process that was left running still writes; it is not the command's output.
             return
         if stream in self._before:
-            said = self._before[stream] + data
-            at = said.find(self._first)
-            if at < 0:
-                self._before[stream] = said
+            before = self._before[stream] + data
+            _, marker, rest = before.partition(self._begin_marker)
+            if not marker:
+                self._before[stream] = before
                 return
             del self._before[stream]
-            data = said[at + len(self._first) :]
+            data = rest
         held = self._held[stream] + data
-        at = held.find(self._mark)
-        while at >= 0:
-            begin = at + len(self._mark)
-            end = held.find(b"\0", begin, begin + _LONGEST)
-            if end < 0 and len(held) < begin + _LONGEST:
+        marker_at = held.find(self._end_marker)
+        while marker_at >= 0:
+            report_at = marker_at + len(self._end_marker)
+            report_end = held.find(b"\0", report_at, report_at + _LONGEST)
+            if report_end < 0 and len(held) < report_at + _LONGEST:
+                # The rest of the marker may still come.
                 break
-            if end > 0:
-                ended = self._opened(held[begin:end])
-            else:
-                ended = None
-            if ended is not None:
-                self.code, self.oom_kills, self.left_behind = ended
-                self._ended.add(stream)
-                self._pass(stream, held[:at])
-                self._held[stream] = b""
-                return
-            # Somebody else's words: output like any other.
-            at = held.find(self._mark, begin)
-        # The words may come in two pieces: hold back what could be their beginning.
-        if at >= 0:
-            size = at
-        else:
-            size = self._safe(held)
+            if report_end > 0:
+                report = self._verified(held[report_at:report_end])
+                if report is not None:
+                    self.report = report
+                    self._ended.add(stream)
+                    self._pass(stream, held[:marker_at])
+                    self._held[stream] = b""
+                    return
+            # A marker with a wrong tag is output like any other.
+            marker_at = held.find(self._end_marker, report_at)
+        size = marker_at if marker_at >= 0 else self._safe_size(held)
         self._pass(stream, held[:size])
         self._held[stream] = held[size:]
 
     def flush(self) -> None:
-        """No more is coming: pass on what was held back."""
-        for stream, said in self._before.items():
-            self._pass(stream, said)
+        """Pass on what was held back, when no more output comes."""
+        for stream, before in self._before.items():
+            self._pass(stream, before)
         for stream, held in self._held.items():
             self._pass(stream, held)
             self._held[stream] = b""
 
-    def _opened(self, words: bytes) -> tuple[int, int, int] | None:
-        """(exit code, kills for want of memory, processes left), if the wrapper said so."""
-        numbers = words.split()
-        if len(numbers) != 4 or not all(number.isdigit() for number in numbers):
+    def _verified(self, text: bytes) -> WrapperReport | None:
+        """The report in an end marker; None when the wrapper did not write it."""
+        numbers = text.split()
+        if len(numbers) != _REPORT_NUMBERS or not all(number.isdigit() for number in numbers):
             return None
-        code, kills, left, tag = map(int, numbers)
-        value = (code * _ROOM + kills) * _ROOM + left
-        if (self._factor * value + self._offset) % _PRIME == tag:
-            return (code, kills, left)
-        return None
+        code, oom_kills, left_behind, tag = map(int, numbers)
+        value = (code * _ROOM + oom_kills) * _ROOM + left_behind
+        if (self._factor * value + self._offset) % _PRIME != tag:
+            return None
+        return WrapperReport(code, oom_kills, left_behind)
 
-    def _safe(self, held: bytes) -> int:
+    def _safe_size(self, held: bytes) -> int:
+        """How many bytes cannot be part of an end marker that comes in two pieces."""
         at = held.rfind(b"\0")
-        if at >= 0 and self._mark.startswith(held[at : at + len(self._mark)]):
+        if at >= 0 and self._end_marker.startswith(held[at : at + len(self._end_marker)]):
             return at
         return len(held)
 
@@ -196,7 +226,7 @@ class Command:
 
 @dataclass(eq=False)
 class WrappedSandbox(Backend):
-    """Runs wrapped commands; a backend says how one is launched, and how what it left is killed."""
+    """Runs commands under the wrapper; a backend defines how to launch one, and how to kill what it left."""
 
     # Processes of a container in which one command runs.
     _own: ClassVar[int] = 3
@@ -205,29 +235,35 @@ class WrappedSandbox(Backend):
 
     @abstractmethod
     async def _launch(self, command: Command) -> Any:
-        """Run a command to its end and hand its output over. Raises TimeoutError at its deadline. What it gives back is
-        asked for again when the command did not live to say how it ended."""
+        """Run a command to its end and pass its output to ``command.take``.
+
+        Returns:
+            What ``_lost`` and ``_check_begun`` need to know about the launch.
+
+        Raises:
+            TimeoutError: The deadline has passed.
+        """
 
     @abstractmethod
     async def _lost(self, launched: Any, token: str) -> Exit:
-        """How a command ended that did not say so. Raises SandboxError when it was the sandbox that ended."""
+        """How a command without a report ended. Raises SandboxError when the sandbox itself ended."""
 
     @abstractmethod
     async def _kill(self, token: str, keep: str) -> None:
-        """Kill what a command left."""
+        """Kill the processes of a command, but not those of the commands whose tokens are in ``keep``."""
 
     def _rest(self, job: BackendCommand) -> Rest:
-        """What becomes of processes that the command leaves."""
+        """What happens to processes that the command leaves."""
         return "leave" if job.background else "kill"
 
     def _check_usable(self) -> None:
         """Raise SandboxError when no further command can run."""
 
     def _check_begun(self, command: Command, launched: Any) -> None:
-        """Raise SandboxError for a command that was never run."""
+        """Raise SandboxError for a command that was never started."""
 
-    def _over(self, command: Command) -> None:
-        """A command has said how it ended."""
+    def _finished(self, report: WrapperReport, command: Command) -> None:
+        """Called when a command has ended with a report."""
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         if self._killing is not None:
@@ -254,13 +290,14 @@ class WrappedSandbox(Backend):
         command.flush()
         if timed_out:
             return Exit(SIGKILL, timed_out=True)
-        if command.code is None:
+        report = command.report
+        if report is None:
             return await self._lost(launched, command.token)
-        self._over(command)
-        return Exit(command.code, out_of_memory=command.code != 0 and command.oom_kills > 0)
+        self._finished(report, command)
+        return Exit(report.code, out_of_memory=report.code != 0 and report.oom_kills > 0)
 
     def _kill_later(self, token: str) -> asyncio.Task[None]:
-        """Kill what a command left, behind the caller's back; the next command waits for it."""
+        """Kill the processes of a command in the background; the next command waits for it."""
         before = self._killing
         keep = " ".join(sorted(self._kept - {token}))
 

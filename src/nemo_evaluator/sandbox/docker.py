@@ -20,7 +20,7 @@ from nemo_evaluator.sandbox._backend import BackendCommand, Emit, Limits, keepal
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
 from nemo_evaluator.sandbox._docker_network import can_guard, create_network, guard, remove_network
 from nemo_evaluator.sandbox._forward import Forwards, listen_in
-from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, WrappedSandbox, killer
+from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, WrappedSandbox, WrapperReport, killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 
 _SIGNALLED: Final = 128
@@ -283,11 +283,13 @@ class DockerSandbox(WrappedSandbox):
                 await asyncio.gather(feeding, return_exceptions=True)
         return str(made["Id"])
 
-    def _over(self, command: Command) -> None:
-        if command.job.private and command.left_behind > 0:
+    def _finished(self, report: WrapperReport, command: Command) -> None:
+        if report.left_behind == 0:
+            return
+        if command.job.private:
             self.is_clean = False
-        if command.left_behind > 0 and self._kept == {"main"}:
-            # Somebody changed its mark to outlive its command; nobody else is here who could be hurt.
+        if self._kept == {"main"}:
+            # A process changed its mark to outlive its command; no other command runs that the kill could hit.
             self._kill_later(command.token)
 
     async def _lost(self, launched: str, token: str) -> Exit:

@@ -1,4 +1,4 @@
-"""Dockerfiles as far as we read them ourselves: their instructions, and those that only copy files."""
+"""The instructions of Dockerfiles, and sandboxes for those Dockerfiles that only copy files."""
 
 import posixpath
 import re
@@ -16,7 +16,7 @@ _INSTEAD: Final = "use a docker sandbox for this task"
 
 
 def instructions(dockerfile: Path) -> Iterator[tuple[str, str]]:
-    """The instructions of a Dockerfile, continued lines joined."""
+    """The instructions of a Dockerfile, each as its name and its text; continued lines are joined."""
     text = re.sub(r"\\[ \t]*\n", " ", dockerfile.read_text(encoding="utf-8", errors="replace"))
     for line in text.splitlines():
         word, _, rest = line.strip().partition(" ")
@@ -25,39 +25,68 @@ def instructions(dockerfile: Path) -> Iterator[tuple[str, str]]:
 
 
 def without_build(spec: SandboxSpec, folder: Path) -> SandboxSpec:
-    """The sandbox that a Dockerfile describes, without building an image: its base, and what it copies into the working
-    directory. Raises SandboxError when it does more than that."""
+    """The sandbox that a Dockerfile describes, without building an image: its base, and the files that it copies.
+
+    Args:
+        spec: The sandbox as the problem asks for it.
+        folder: The folder of the Dockerfile and of the files that it copies.
+
+    Returns:
+        The spec with the image, files and environment of the Dockerfile; variables of ``spec`` take precedence.
+
+    Raises:
+        SandboxError: The Dockerfile does more than copy files into the working directory.
+    """
     image = ""
     workdir = "/"
     files = dict(spec.files)
     env = dict[str, str]()
     for word, text in instructions(folder / "Dockerfile"):
-        parts = shlex.split(text)
-        if (
-            word not in _HARMLESS
-            or (word == "FROM" and (image or len(parts) != 1))
-            or text.startswith(("[", "--"))
-        ):
-            told = f"a local sandbox cannot build images, and {folder / 'Dockerfile'} has {word} {text[:60]}"
-            raise SandboxError(told, hint=_INSTEAD)
+        words = shlex.split(text)
+        is_second_stage = word == "FROM" and (image or len(words) != 1)
+        has_options = text.startswith(("[", "--"))
+        if word not in _HARMLESS or is_second_stage or has_options:
+            raise SandboxError(
+                f"a local sandbox cannot build images, and {folder / 'Dockerfile'} has {word} {text[:60]}",
+                hint=_INSTEAD,
+            )
         if word == "FROM":
-            image = parts[0]
+            image = words[0]
         elif word == "WORKDIR":
-            workdir = posixpath.join(workdir, parts[0])
+            workdir = posixpath.join(workdir, words[0])
         elif word == "ENV":
-            if "=" in parts[0]:
-                env |= dict(one.split("=", 1) for one in parts)
-            else:
-                env |= {parts[0]: " ".join(parts[1:])}
+            env |= _variables(words)
         elif word == "COPY":
-            *sources, target = parts
-            into = target.endswith("/") or target == "." or len(sources) > 1
-            for source in sources:
-                place = posixpath.normpath(posixpath.join(workdir, target))
-                if into and not (folder / source).is_dir():
-                    place = f"{place}/{Path(source).name}"
-                if not f"{place}/".startswith(f"{spec.workdir}/"):
-                    told = f"a local sandbox has only {spec.workdir} to write to, and the Dockerfile copies to {place}"
-                    raise SandboxError(told, hint=_INSTEAD)
-                files[str(folder / source)] = place
+            for source, target in _copied(words, folder, workdir):
+                _check_writable(target, spec.workdir)
+                files[str(source)] = target
     return replace(spec, image=image, files=files, env={**env, **spec.env})
+
+
+def _variables(words: list[str]) -> dict[str, str]:
+    """The variables of an ENV instruction: ``NAME=VALUE ...`` or ``NAME VALUE``."""
+    if "=" not in words[0]:
+        return {words[0]: " ".join(words[1:])}
+    return dict(word.split("=", 1) for word in words)
+
+
+def _copied(words: list[str], folder: Path, workdir: str) -> Iterator[tuple[Path, str]]:
+    """The files of a COPY instruction, each with its place inside."""
+    *sources, target = words
+    is_folder = target.endswith("/") or target == "." or len(sources) > 1
+    for name in sources:
+        source = folder / name
+        place = posixpath.normpath(posixpath.join(workdir, target))
+        # A folder is copied by its content, a file under its name.
+        if is_folder and not source.is_dir():
+            place = f"{place}/{source.name}"
+        yield source, place
+
+
+def _check_writable(place: str, workdir: str) -> None:
+    """Raise SandboxError for a place outside the working directory."""
+    if not f"{place}/".startswith(f"{workdir}/"):
+        raise SandboxError(
+            f"a local sandbox has only {workdir} to write to, and the Dockerfile copies to {place}",
+            hint=_INSTEAD,
+        )

@@ -1,15 +1,16 @@
-# Runs a command and says its begin and its end on both streams.
+# Runs a command and marks its begin and its end on both streams.
 #
-# Both words end their line, because some clients carry nothing but whole lines.
-# Until the command has run, only names that nobody else uses: assigning to an exported one would change it for it.
-# The seal comes as the first line of stdin and is nowhere but in this shell's memory: not in its arguments, not in an
-# environment, not in a file or pipe that the command could open. 1024 and 2147483647 are those of the class Seal.
+# Both markers end their line, because some clients pass on whole lines only.
+# Until the command has run, only names that nobody else uses: assigning to an exported one would change it for the
+# command. The secret comes as the first line of stdin and is only in this shell's memory: not in its arguments, not in
+# an environment, not in a file or pipe that the command could open. 1024 and 2147483647 are _ROOM and _PRIME of
+# _wrapper.py.
 nel_token=$1 nel_rest=$2 nel_own=$3 nel_cwd=$4 nel_stdin=$5 nel_kills=0
 shift 5
 read -r nel_factor nel_offset
 [ "$nel_stdin" = yes ] || exec < /dev/null
 for nel_stream in 1 2; do printf '\000NEL-BEGIN %s\000\n' "$nel_token" >&$nel_stream; done
-# What the kernel killed for want of memory: in the command's own group where the host's tree is visible, else in the
+# How many processes the kernel killed because memory ran out: in the command's own group where the host's tree is visible, else in the
 # container's, which is the root of the tree that it sees.
 nel_oom() {
   [ -r /proc/self/cgroup ] || return 0
