@@ -1,4 +1,4 @@
-"""What all backends share: commands, output, environment and transfers on top of one primitive, ``_run``."""
+"""The base of all backends: commands, output, environment and transfers on top of one primitive, ``_run``."""
 
 import contextlib
 import re
@@ -23,7 +23,7 @@ _FACTOR: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "512m", "4g", "4GiB" or a plain number."""
+    """The bytes of a size such as "512m", "4g", "4GiB" or a plain number. Raises ValueError for another text."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a size")
@@ -32,40 +32,48 @@ def parse_size(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a sandbox may use and reach; a backend reads what it knows."""
+    """What a sandbox may use and reach; a backend applies the limits that it supports."""
 
     memory: int = 4 * 2**30
     cpus: float = 2.0
     pids: int = 512
-    # Nothing is reached unless asked for. The model proxy can be let in without a network: ``_let_in``.
+    # No network unless the config or the problem asks for one. The model proxy needs none: see ``_let_in``.
     network: str = "none"
     # Private networks that a container with a network may reach.
     private_networks: Sequence[str] | None = None
     read_only: bool = False
     runtime: str | None = None
     disk: int = 20 * 2**30
-    # One program after another runs in it, and none may leave anything for the next.
+    # Whether one program after another runs in it; none may leave anything for the next.
     shared: bool = False
 
     @classmethod
     def of(cls, config: Any) -> Self:
-        """Those that a config sets."""
-        given: dict[str, Any] = config.model_dump(include={one.name for one in fields(cls)})
-        given |= {name: parse_size(given[name]) for name in ("memory", "disk") if name in given}
-        return cls(**given)
+        """The limits that a sandbox config sets."""
+        names = {limit.name for limit in fields(cls)}
+        values: dict[str, Any] = config.model_dump(include=names)
+        for name in ("memory", "disk"):
+            if name in values:
+                values[name] = parse_size(values[name])
+        return cls(**values)
 
     def of_problem(self, spec: SandboxSpec, config: Any, *, online: str = "none") -> Self:
-        """These, with what a problem asks for wherever the config says nothing itself; ``online`` is the network of one
-        that may reach the internet. A problem that may not never does."""
-        asked: dict[str, Any] = {"memory": spec.memory, "cpus": spec.cpus, "disk": spec.disk}
-        asked["network"] = online if spec.network else None
-        wanted: dict[str, Any] = {}
-        for k, v in asked.items():
-            if v is not None and k not in config.model_fields_set:
-                wanted[k] = v
+        """These limits, with those of a problem wherever the config sets none itself.
+
+        Args:
+            spec: The sandbox that the problem asks for.
+            config: The sandbox config.
+            online: The network of a problem that may reach the internet. One that may not never has a network.
+        """
+        wishes: dict[str, Any] = {"memory": spec.memory, "cpus": spec.cpus, "disk": spec.disk}
+        wishes["network"] = online if spec.network else None
+        changes: dict[str, Any] = {}
+        for name, value in wishes.items():
+            if value is not None and name not in config.model_fields_set:
+                changes[name] = value
         if spec.network is False:
-            wanted["network"] = "none"
-        return replace(self, **wanted)
+            changes["network"] = "none"
+        return replace(self, **changes)
 
 
 @dataclass(slots=True)
@@ -79,24 +87,25 @@ class BackendCommand:
     stdin: bytes | IO[bytes] | None = None
     user: str | None = None
     background: bool = False
-    # One of ours that carries files in or out.
+    # A command of nel itself that carries files in or out.
     transfer: bool = False
-    # Where it can be: with a working directory and scratch folders of its own, which are gone afterwards.
+    # Where the backend can: with a working directory and scratch folders of its own, which are removed afterwards.
     private: bool = False
 
 
+# Receives "stdout" or "stderr", and a piece of output.
 Emit = Callable[[str, bytes], None]
 
 
 @dataclass(eq=False)
 class Backend(ABC):
-    """Base of the backends: each gives ``_open`` and ``_run``, and says how a host URL looks from inside."""
+    """Base of the backends: each implements ``_open``, ``_run`` and ``resolve_outside_endpoint``."""
 
     spec: SandboxSpec
     run_id: str = ""
     name: str = field(default_factory=lambda: f"nel-{uuid.uuid4().hex[:12]}")
     settings: Limits = field(default_factory=Limits)
-    # Who removes the sandbox when we are killed.
+    # Removes the sandbox when the evaluator is killed.
     reaper: Reaper | None = None
     started: bool = field(default=False, init=False)
     endpoints: dict[str, str] = field(default_factory=dict, init=False)
@@ -105,7 +114,7 @@ class Backend(ABC):
     _ending: contextlib.AsyncExitStack = field(
         default_factory=contextlib.AsyncExitStack, init=False
     )
-    # As whom a judge runs, where a user can be chosen.
+    # The user that a judge runs as, where a user can be chosen.
     _root_user: ClassVar[str | None] = None
     kind: ClassVar[str] = "custom"
     _needs_image: ClassVar[bool] = False
@@ -116,7 +125,7 @@ class Backend(ABC):
         return self.started
 
     async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
-        """Bring the sandbox up; one that does not come up is taken down again."""
+        """Start the sandbox; if that fails, remove it again."""
         if self.started:
             return
         if self._needs_image and not self.spec.image:
@@ -133,8 +142,10 @@ class Backend(ABC):
             raise
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        """Begin, up to where commands can run; call ``_reach`` for the endpoints on the way, and note in ``_ending``
-        what is to be done at the end, the last first."""
+        """Start the sandbox, so that commands can run in it, and call ``_reach`` for the endpoints.
+
+        What is to be done at the end is pushed to ``_ending``, which runs the last entry first.
+        """
         raise NotImplementedError
 
     async def _prepare(self) -> None:
@@ -143,7 +154,7 @@ class Backend(ABC):
             await self.upload(Path(local), remote)
 
     async def stop(self) -> None:
-        """Take it down; safe to call twice."""
+        """Stop the sandbox; safe to call twice."""
         self.started = False
         ending = self._ending
         self._ending = contextlib.AsyncExitStack()
@@ -151,7 +162,7 @@ class Backend(ABC):
 
     @abstractmethod
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
-        """Run one command, handing over its output as it comes."""
+        """Run one command, and pass its output to ``emit`` as it arrives."""
 
     def shell(self, command: str) -> list[str]:
         """The argument list that runs a shell command."""
@@ -171,26 +182,26 @@ class Backend(ABC):
         on_output: OnOutput | None = None,
         background: bool = False,
     ) -> ExecResult:
-        """Run a command with a hard deadline; see the contract."""
-        if isinstance(command, str):
-            argv = self.shell(command)
-        else:
-            argv = list(command)
-        timeout = timeout if timeout_sec is None else timeout_sec
-        cwd = cwd or self.spec.workdir
+        """Run a command with a hard deadline; see the contract (``Sandbox.exec``)."""
         job = BackendCommand(
-            argv, timeout, cwd, env=self._env(env), stdin=stdin, user=user, background=background
+            argv=self.shell(command) if isinstance(command, str) else list(command),
+            timeout=timeout if timeout_sec is None else timeout_sec,
+            cwd=cwd or self.spec.workdir,
+            env=self._env(env),
+            stdin=stdin,
+            user=user,
+            background=background,
         )
         return await self._collect(job, max_output_bytes, on_output)
 
     async def run_judge(
         self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0
     ) -> ExecResult:
-        """Run a command that watches over a program; see the contract."""
+        """Run a command that starts a program and judges it; see the contract (``Sandbox.run_judge``)."""
         job = BackendCommand(
-            list(command),
-            timeout,
-            self.spec.workdir,
+            argv=list(command),
+            timeout=timeout,
+            cwd=self.spec.workdir,
             env=self._env(),
             stdin=stdin,
             user=self._root_user,
@@ -199,12 +210,12 @@ class Backend(ABC):
         return await self._collect(job)
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:
-        """Put a file, a folder's content, or bytes at ``target``; verified by digest."""
+        """Put a file, a folder's content, or bytes at ``target``; digests are compared inside."""
         self._check()
         await _transfer.upload(self._pipe, source, self._absolute(target))
 
     async def download(self, source: str, target: Path | str) -> None:
-        """Fetch a file or a folder's content; verified by digest, nothing is written outside ``target``."""
+        """Fetch a file or a folder's content; digests are compared, and nothing is written outside ``target``."""
         self._check()
         await _transfer.download(self._pipe, self._absolute(source), Path(target))
 
@@ -220,20 +231,21 @@ class Backend(ABC):
         return url
 
     def resolved_endpoint_url(self, env_var: str) -> str | None:
-        """The address inside of a registered endpoint."""
+        """The address of a registered endpoint inside; None for an unknown one."""
         return self.endpoints.get(env_var)
 
     async def _reach(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         """Make the endpoints known to commands inside."""
-        for one in outside_endpoints:
-            self.endpoints |= one.inside(await self._let_in(one.url))
+        for endpoint in outside_endpoints:
+            url_inside = await self._let_in(endpoint.url)
+            self.endpoints |= endpoint.inside(url_inside)
 
     async def _let_in(self, url: str) -> str:
-        """Open a way to a URL of the host; its address inside."""
+        """Make a URL of the host reachable: its address inside."""
         return self.resolve_outside_endpoint(url)
 
     async def _forget(self) -> None:
-        """It is gone: nobody needs to remove it at our end."""
+        """Tell the reaper that the sandbox is removed."""
         if self.reaper is not None:
             await self.reaper.forget(self.name)
 
@@ -244,7 +256,17 @@ class Backend(ABC):
         sink: Callable[[bytes], object] | None,
         timeout: float,
     ) -> tuple[Exit, str]:
-        """Run a command for a transfer: a file in, a callback for its output; (exit, stderr)."""
+        """Run a command for a transfer.
+
+        Args:
+            argv: The command.
+            stdin: The file that it reads.
+            sink: Receives its stdout.
+            timeout: Seconds until it is killed.
+
+        Returns:
+            How it ended, and its stderr.
+        """
         errors = Capped(20_000)
 
         def emit(stream: str, data: bytes) -> None:
@@ -253,28 +275,34 @@ class Backend(ABC):
             elif sink is not None:
                 sink(data)
 
-        ended = await self._run(
-            BackendCommand(argv, timeout, "/", env=self._env(), stdin=stdin, transfer=True), emit
-        )
+        job = BackendCommand(argv, timeout, "/", env=self._env(), stdin=stdin, transfer=True)
+        ended = await self._run(job, emit)
         return ended, errors.text()
 
     async def _collect(
         self, job: BackendCommand, cap: int = 1_000_000, on_output: OnOutput | None = None
     ) -> ExecResult:
+        """Run a command and keep its output, at most ``cap`` bytes of each stream."""
         self._check()
-        out, err = Capped(cap), Capped(cap)
+        outputs = {"stdout": Capped(cap), "stderr": Capped(cap)}
 
         def emit(stream: str, data: bytes) -> None:
-            (out if stream == "stdout" else err).add(data)
+            outputs[stream].add(data)
             if on_output is not None:
                 on_output(stream, data)
 
         began = time.perf_counter()
         ended = await self._run(job, emit)
-        took = (time.perf_counter() - began) * 1e3
-        truncated = out.truncated or err.truncated
-        said = out.text(), err.text()
-        return ExecResult(*said, ended.code, ended.timed_out, truncated, ended.out_of_memory, took)
+        duration = time.perf_counter() - began
+        return ExecResult(
+            stdout=outputs["stdout"].text(),
+            stderr=outputs["stderr"].text(),
+            return_code=ended.code,
+            timed_out=ended.timed_out,
+            truncated=any(output.truncated for output in outputs.values()),
+            out_of_memory=ended.out_of_memory,
+            duration_ms=duration * 1e3,
+        )
 
     def _env(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         return {**self.base_env, **self.spec.env, **self.endpoints, **(extra or {})}
@@ -293,8 +321,10 @@ class Backend(ABC):
 
 
 def keepalive(spec: SandboxSpec) -> str:
-    """The shell text of a container's main process. Without an entrypoint the shell itself is process 1: it reaps
-    orphans, and no ``kill -9 -1`` inside can end it."""
+    """The shell text of a container's main process: its entrypoint, or an endless wait.
+
+    Without an entrypoint the shell itself is process 1: it reaps orphans, and no ``kill -9 -1`` inside can end it.
+    """
     if spec.entrypoint is None:
         return "while :; do sleep 2147483647 & wait $!; done"
     if isinstance(spec.entrypoint, str):
@@ -305,7 +335,7 @@ def keepalive(spec: SandboxSpec) -> str:
 async def run_judge(
     sandbox: Sandbox, command: Sequence[str], stdin: bytes, **options: Any
 ) -> ExecResult:
-    """``sandbox.run_judge``, also for a class of the user's own that has no more than the five basic methods."""
+    """Call ``sandbox.run_judge``, or ``exec`` for a user's class that has only the five basic methods."""
     if hasattr(sandbox, "run_judge"):
         return await sandbox.run_judge(command, stdin, **options)
     return await sandbox.exec(command, stdin=stdin, **options)

@@ -24,8 +24,10 @@ from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, WrappedSandbox, Wr
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 
 _SIGNALLED: Final = 128
-# How often a container's disk is looked at while commands run.
+# Seconds between two checks of a container's disk while commands run.
 _LOOK_EVERY: Final = 2.0
+# Seconds for a shell that kills a command's processes.
+_KILL_TIMEOUT: Final = 5.0
 
 
 class DockerConfig(ImageSandbox):
@@ -56,22 +58,44 @@ class DockerConfig(ImageSandbox):
 _CAPABILITIES: Final = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
 # No core dumps, and as many open files as an engine without privileges can still hand out.
 _ULIMITS: Final = {"core": 0, "nofile": 16_384}
+_LARGEST_FILE: Final = 8 * 2**30
+# The main process and the wrapper of a command count against the limit, too.
+_OWN_PIDS: Final = 8
 
 
 def definition(
     spec: SandboxSpec, limits: Limits, env: Mapping[str, str], labels: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The body of the request that creates the container."""
-    volumes = volumes_of(spec)
-    bound = [one for one in volumes if one.host_path]
-    # One file cannot pass the disk limit before anybody looks.
-    ulimits = {**_ULIMITS, "fsize": min(8 * 2**30, limits.disk)}
+    """The body of the request that creates the container.
+
+    Args:
+        spec: The sandbox that the problem asks for.
+        limits: What the container may use and reach.
+        env: The environment of its main process.
+        labels: Its labels.
+    """
+    env_lines = [f"{name}={value}" for name, value in {**env, "NEL_EXEC": "main"}.items()]
+    return {
+        "Image": spec.image,
+        "Entrypoint": ["/bin/sh", "-c"],
+        "Cmd": [keepalive(spec)],
+        "WorkingDir": spec.workdir,
+        "Env": env_lines,
+        "Labels": dict(labels),
+        "HostConfig": {**_isolation(spec, limits), **_mounts(spec, limits)},
+    }
+
+
+def _isolation(spec: SandboxSpec, limits: Limits) -> dict[str, Any]:
+    """The limits and privileges of a container."""
+    # One file cannot pass the disk limit between two checks.
+    ulimits = {**_ULIMITS, "fsize": min(_LARGEST_FILE, limits.disk)}
     host: dict[str, Any] = {
         "NetworkMode": "none" if limits.network == "model-only" else limits.network,
         "Memory": limits.memory,
         "MemorySwap": limits.memory,
         "NanoCpus": int(limits.cpus * 1e9),
-        "PidsLimit": limits.pids + 8,
+        "PidsLimit": limits.pids + _OWN_PIDS,
         "CapDrop": ["ALL"],
         "CapAdd": _CAPABILITIES,
         "SecurityOpt": ["no-new-privileges"],
@@ -80,41 +104,40 @@ def definition(
         "Ulimits": [
             {"Name": name, "Soft": limit, "Hard": limit} for name, limit in ulimits.items()
         ],
-        "Binds": [
-            f"{one.host_path}:{one.container_path}:{'ro' if one.readonly else 'rw'}"
-            for one in bound
-        ],
-        "Mounts": [
-            {"Type": "volume", "Target": one.container_path} for one in volumes if not one.host_path
-        ],
     }
-    if limits.read_only or limits.shared:
-        size = max(64 * 2**20, limits.memory // 4)
-        folders = ["/tmp"] if limits.shared else ["/tmp", spec.workdir]
-        host["Tmpfs"] = dict.fromkeys(folders, f"size={size},mode=1777,exec")
     if limits.runtime is not None:
         host["Runtime"] = limits.runtime
     if limits.network == "bridge":
         host["ExtraHosts"] = ["host.docker.internal:host-gateway"]
-    return {
-        "Image": spec.image,
-        "Entrypoint": ["/bin/sh", "-c"],
-        "Cmd": [keepalive(spec)],
-        "WorkingDir": spec.workdir,
-        "Env": [f"{name}={value}" for name, value in {**env, "NEL_EXEC": "main"}.items()],
-        "Labels": dict(labels),
-        "HostConfig": host,
-    }
+    return host
+
+
+def _mounts(spec: SandboxSpec, limits: Limits) -> dict[str, Any]:
+    """The folders of the host, the scratch folders, and the writable folders of a read-only container."""
+    binds: list[str] = []
+    scratch: list[dict[str, str]] = []
+    for volume in volumes_of(spec):
+        if volume.host_path:
+            mode = "ro" if volume.readonly else "rw"
+            binds.append(f"{volume.host_path}:{volume.container_path}:{mode}")
+        else:
+            scratch.append({"Type": "volume", "Target": volume.container_path})
+    mounts: dict[str, Any] = {"Binds": binds, "Mounts": scratch}
+    if limits.read_only or limits.shared:
+        size = max(64 * 2**20, limits.memory // 4)
+        folders = ["/tmp"] if limits.shared else ["/tmp", spec.workdir]
+        mounts["Tmpfs"] = dict.fromkeys(folders, f"size={size},mode=1777,exec")
+    return mounts
 
 
 @dataclass(eq=False)
 class DockerSandbox(WrappedSandbox):
-    """A container that sleeps, and commands run in it."""
+    """A container whose main process sleeps; commands are execs in it."""
 
     api: DockerApi = field(default_factory=DockerApi)
-    # False once a program of its own was ended from outside: nobody cleared up behind it.
+    # False when a judge was killed or left processes: nothing has cleaned up after its program.
     is_clean: bool = field(default=True, init=False)
-    # Whether the container was ended because more was written to it than it may hold.
+    # Whether nel ended the container because its disk limit was exceeded.
     over_disk: bool = field(default=False, init=False)
     _id: str = field(default="", init=False)
     _forwards: Forwards = field(default_factory=Forwards, init=False)
@@ -128,27 +151,26 @@ class DockerSandbox(WrappedSandbox):
 
     @property
     def is_running(self) -> bool:
-        """True while the container can be used."""
+        """Whether the container can be used."""
         return self.started and not self._broken
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if self.reaper is None:
-            # On our own: the connections are nobody else's.
+            # Without a provider, the connections belong to this sandbox.
             self._ending.push_async_callback(self.api.aclose)
         else:
             # By name, and before it exists: a kill between the two must not leave it behind.
-            left = [f"/containers/{self.name}?force=1&v=1"]
+            removals = [f"/containers/{self.name}?force=1&v=1"]
             if self._has_network:
-                left.append(f"/networks/{self.name}")
-            await self.reaper.watch(self.name, self.api.host, left)
+                removals.append(f"/networks/{self.name}")
+            await self.reaper.watch(self.name, self.api.host, removals)
         if self._has_network:
             self._ending.push_async_callback(remove_network, self.api, self.name)
         self._ending.push_async_callback(self._remove)
         self._ending.push_async_callback(self._forwards.close)
         labels = {"nel.run_id": self.run_id, "nel.sandbox": self.name, "nel.owner": owner_label()}
-        body = definition(
-            self.spec, self.settings, {**self.base_env, **self.spec.env}, labels=labels
-        )
+        env = {**self.base_env, **self.spec.env}
+        body = definition(self.spec, self.settings, env, labels=labels)
         if self._has_network:
             await create_network(self.api, self.name, labels)
             body["HostConfig"]["NetworkMode"] = self.name
@@ -168,16 +190,15 @@ class DockerSandbox(WrappedSandbox):
         return self.settings.network == "bridge"
 
     async def _guard(self) -> None:
-        """Learn the address of the container, and keep it from everything but the internet."""
-        facts = await self._inspect()
-        networks = facts["NetworkSettings"]["Networks"] or {}
-        addresses = [one["IPAddress"] for one in networks.values() if one.get("IPAddress")]
-        self.container_ip = addresses[0] if addresses else None
+        """Note the address of the container, and block every network but the internet."""
+        container = await self._inspect()
+        networks = container["NetworkSettings"]["Networks"] or {}
+        addresses = [network.get("IPAddress") for network in networks.values()]
+        self.container_ip = next(filter(None, addresses), None)
         if can_guard(self.api, self.settings.runtime):
-            pid = facts["State"]["Pid"]
-            await asyncio.to_thread(
-                guard, pid, self.container_ip or "", self.settings.private_networks
-            )
+            pid = container["State"]["Pid"]
+            allowed = self.settings.private_networks
+            await asyncio.to_thread(guard, pid, self.container_ip or "", allowed)
 
     async def _remove(self) -> None:
         for task in (self._killing, self._watching):
@@ -192,7 +213,7 @@ class DockerSandbox(WrappedSandbox):
         return await self.api.call("GET", f"/containers/{self._id}/json", **query)
 
     async def _end(self, why: str) -> None:
-        """End the container, which cannot be used any more."""
+        """Kill the container; later commands fail with ``why``."""
         self._broken = why
         with contextlib.suppress(SandboxError):
             await self.api.call("POST", f"/containers/{self._id}/kill", ok=(404, 409))
@@ -204,40 +225,39 @@ class DockerSandbox(WrappedSandbox):
     def resolve_outside_endpoint(self, url: str) -> str:
         if url in self._forwards.urls or self.settings.network == "host":
             return self._forwards.urls.get(url, url)
-        for name in ("localhost", "127.0.0.1", "0.0.0.0"):  # noqa: S104 - looked for, never bound
+        for name in ("localhost", "127.0.0.1", "0.0.0.0"):  # noqa: S104 - replaced, never bound
             url = url.replace(f"://{name}", "://host.docker.internal", 1)
         return url
 
     async def _settle(self) -> None:
-        """One command as root that learns which shell there is and opens the scratch folders to everyone."""
+        """Run a command as root that finds out which shell exists and opens the scratch folders to every user."""
         scratch: list[str] = []
         for volume in volumes_of(self.spec):
             if not volume.host_path:
                 scratch.append(volume.container_path)
         script = 'if [ $# -gt 0 ]; then chmod 1777 "$@" || exit 1; fi; command -v bash || true'
-        job = BackendCommand(
-            ["sh", "-c", script, "sh", *scratch], timeout=60, cwd="/", env={}, user="0"
+        argv = ["sh", "-c", script, "sh", *scratch]
+        output: list[bytes] = []
+        ended = await self._run(
+            BackendCommand(argv, timeout=60, cwd="/", env={}, user="0"),
+            lambda _stream, data: output.append(data),
         )
-        found: list[bytes] = []
-        ended = await self._run(job, lambda stream, data: found.append(data))
-        text = b"".join(found).decode("utf-8", "replace").strip()
+        text = b"".join(output).decode("utf-8", "replace").strip()
         if ended.code != 0 or ended.timed_out:
             raise SandboxError(
                 f"the container of {self.spec.image} cannot run a shell: {text[-300:]}"
             )
-        if text.endswith("bash"):
-            self._shell = "bash"
-        else:
-            self._shell = "sh"
+        self._shell = "bash" if text.endswith("bash") else "sh"
 
     async def _let_in(self, url: str) -> str:
         network = self.settings.network
         if network == "host":
             return url
         if self.api.socket and os.geteuid() == 0:
-            # A socket of the container's own loopback, served from here: works without any network.
-            inside = (await self._inspect())["State"]["Pid"]
-            return await self._forwards.add(url, partial(asyncio.to_thread, listen_in, inside))
+            # A socket on the container's own loopback, served from this process, works without any network.
+            container = await self._inspect()
+            listen = partial(asyncio.to_thread, listen_in, container["State"]["Pid"])
+            return await self._forwards.add(url, listen)
         if network != "bridge":
             raise SandboxError(
                 f"with network {network!r} the model can be reached only when nel runs as root beside the engine",
@@ -252,25 +272,29 @@ class DockerSandbox(WrappedSandbox):
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         self._busy = True
         ended = await super()._run(job, emit)
-        self.is_clean = self.is_clean and (not job.private or ended.code < _SIGNALLED)
+        if job.private and ended.code >= _SIGNALLED:
+            self.is_clean = False
         if self.over_disk:
             emit("stderr", f"\n{self._broken}\n".encode())
         return ended
 
     async def _launch(self, command: Command) -> str:
         job = command.job
-        request: dict[str, Any] = dict.fromkeys(
-            ("AttachStdin", "AttachStdout", "AttachStderr"), True
-        )
-        request |= {"Cmd": command.argv, "WorkingDir": "/"}
-        request["Env"] = [
-            f"{name}={value}" for name, value in {**job.env, "NEL_EXEC": command.token}.items()
-        ]
-        request |= {"User": job.user} if job.user else {}
-        made = await self.api.call("POST", f"/containers/{self._id}/exec", body=request)
+        env = {**job.env, "NEL_EXEC": command.token}
+        request: dict[str, Any] = {
+            "AttachStdin": True,
+            "AttachStdout": True,
+            "AttachStderr": True,
+            "Cmd": command.argv,
+            "WorkingDir": "/",
+            "Env": [f"{name}={value}" for name, value in env.items()],
+        }
+        if job.user:
+            request["User"] = job.user
+        exec_id = await self._create_exec(request)
         async with (
             asyncio.timeout(max(0.01, command.left)),
-            self.api.attach(made["Id"]) as (reader, writer),
+            self.api.attach(exec_id) as (reader, writer),
         ):
             feeding = asyncio.ensure_future(command.feed(writer))
             try:
@@ -281,7 +305,12 @@ class DockerSandbox(WrappedSandbox):
             finally:
                 feeding.cancel()
                 await asyncio.gather(feeding, return_exceptions=True)
-        return str(made["Id"])
+        return exec_id
+
+    async def _create_exec(self, request: dict[str, Any]) -> str:
+        """Create an exec in the container: its id."""
+        answer = await self.api.call("POST", f"/containers/{self._id}/exec", body=request)
+        return str(answer["Id"])
 
     def _finished(self, report: WrapperReport, command: Command) -> None:
         if report.left_behind == 0:
@@ -293,7 +322,7 @@ class DockerSandbox(WrappedSandbox):
             self._kill_later(command.token)
 
     async def _lost(self, launched: str, token: str) -> Exit:
-        # The wrapper did not live to say it: the command killed it, or the container is gone.
+        # The wrapper could not report: the command killed it, or the container is gone.
         state = await self.api.call("GET", f"/exec/{launched}/json")
         if state.get("Running") or state.get("ExitCode") is None:
             raise SandboxError("a command was lost: the connection to its container broke")
@@ -306,21 +335,21 @@ class DockerSandbox(WrappedSandbox):
             if self.over_disk:
                 return Exit(SIGKILL)
             raise SandboxError("the container ended while a command ran in it")
-        # The wrapper itself ends with 0, so a 0 here is no word of the command's: its last words were taken away.
+        # The wrapper itself ends with 0, so a 0 here does not come from the command: its report was suppressed.
         return Exit(int(state["ExitCode"]) or SIGKILL)
 
     async def _watch_disk(self) -> None:
-        """End the container when it has written more than it may: most storage drivers know no quota."""
+        """End the container when it exceeds its disk limit: most storage drivers have no quotas."""
         while not self.over_disk:
             await asyncio.sleep(_LOOK_EVERY)
             if not self._busy or self._broken:
                 continue
-            # Something may run on in the background; while nothing was asked for, it is left alone.
+            # The next check is due when a command has run, or while background commands do.
             self._busy = self._kept != {"main"}
             with contextlib.suppress(SandboxError):
-                self.over_disk = (
-                    (await self._inspect(size=True)).get("SizeRw") or 0
-                ) > self.settings.disk
+                container = await self._inspect(size=True)
+                written = container.get("SizeRw") or 0
+                self.over_disk = written > self.settings.disk
         await self._end(
             f"the sandbox wrote more than its disk limit of {self.settings.disk} bytes and was ended"
         )
@@ -328,25 +357,12 @@ class DockerSandbox(WrappedSandbox):
     async def _kill(self, token: str, keep: str) -> None:
         if not self._id or self._broken:
             return
-        try:
-            async with asyncio.timeout(5):
-                body = {
-                    "Cmd": killer(token, keep),
-                    "User": "0",
-                    "AttachStdout": True,
-                    "AttachStderr": True,
-                }
-                made = await self.api.call("POST", f"/containers/{self._id}/exec", body=body)
-                async with self.api.attach(made["Id"]) as (reader, _writer):
-                    async for _ in frames(reader):
-                        pass
-                state = await self.api.call("GET", f"/exec/{made['Id']}/json")
-                if state.get("ExitCode") == 0:
+        with contextlib.suppress(SandboxError, TimeoutError):
+            async with asyncio.timeout(_KILL_TIMEOUT):
+                if await self._kill_by_shell(token, keep):
                     return
-        except (SandboxError, TimeoutError):
-            pass
         # Not even a shell could be started (a fork bomb holds every slot). A restart ends all processes and keeps the
-        # files, unless these are in memory; a way to the model would not outlive it either.
+        # files, unless these are in memory; it would also cut the connection to the model.
         if not self._forwards.urls and not self.settings.read_only:
             with contextlib.suppress(SandboxError):
                 await self.api.call("POST", f"/containers/{self._id}/restart", t=0)
@@ -357,6 +373,22 @@ class DockerSandbox(WrappedSandbox):
         await self._end(
             "the container was ended, because a command in it could not be stopped otherwise"
         )
+
+    async def _kill_by_shell(self, token: str, keep: str) -> bool:
+        """Kill a command's processes by a shell in the container; False when that failed."""
+        exec_id = await self._create_exec(
+            {
+                "Cmd": killer(token, keep),
+                "User": "0",
+                "AttachStdout": True,
+                "AttachStderr": True,
+            }
+        )
+        async with self.api.attach(exec_id) as (reader, _writer):
+            async for _ in frames(reader):
+                pass
+        state = await self.api.call("GET", f"/exec/{exec_id}/json")
+        return bool(state.get("ExitCode") == 0)
 
 
 KIND: Final = Kind(DockerConfig, "nemo_evaluator.sandbox.docker_provider:DockerProvider")
