@@ -115,7 +115,7 @@ def test_a_server_over_nodes_knows_them_all_and_needs_them_all(job: Path, tmp_pa
         words[words.index("--nodelist") + 1] == "g1,g2"
         and server.launch.env["NEL_NODE_HOSTS"] == "127.0.0.1 127.0.0.1"
     )
-    with pytest.raises(UsageError, match="wants 3 nodes of a pool that has 2"):
+    with pytest.raises(UsageError, match="needs 3 nodes, but its pool has 2"):
         place.servers("model", service(num_nodes=3, tensor_parallel_size=2), tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Which sandboxes exist, whose they are, and the removal of those whose owner is gone."""
+"""The sandboxes that exist, their owners, and the removal of those whose owner is gone."""
 
 import asyncio
 import os
@@ -21,13 +21,23 @@ from nemo_evaluator.sandbox._keeper_client import state_root
 from nemo_evaluator.sandbox._reaper import watched_folder
 from nemo_evaluator.sandbox.jail import cgroups
 
-# What apptainer and SLURM say of a sandbox that has ended by itself.
+# Messages of apptainer and SLURM about a sandbox that has ended by itself.
 _GONE: Final = (b"no instance found", b"nvalid job id", b"has expired")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A sandbox that exists."""
+class ExistingSandbox:
+    """A sandbox that exists.
+
+    Attributes:
+        kind: The type of the sandbox.
+        name: Its name; ``service NAME`` for a server in a container.
+        run_id: The run that it belongs to.
+        owner: The process that started it, in words.
+        age_s: Seconds since it was started.
+        orphan: Whether its owner is gone.
+        handle: How to remove it: the id of a container, or a record file and its content.
+    """
 
     kind: str
     name: str
@@ -38,32 +48,44 @@ class Found:
     handle: Any
 
 
-async def find_sandboxes() -> list[Found]:
-    """All sandboxes of this user: local ones, those that a command removes, and the containers of a docker engine."""
+async def find_sandboxes() -> list[ExistingSandbox]:
+    """All sandboxes of this user: those with a record on this machine, and the containers of the docker engine."""
     return [*await asyncio.to_thread(_recorded), *await _docker()]
 
 
-async def remove_sandboxes(found: list[Found]) -> list[Found]:
-    """Remove the given sandboxes; those that are gone afterwards."""
-    removed: list[Found] = []
-    for one in found:
-        if one.kind == "docker":
-            async with aclosing(DockerApi()) as api:
-                if one.handle:
-                    await api.call(
-                        "DELETE", f"/containers/{one.handle}", force=True, v=True, ok=(404, 409)
-                    )
-                await remove_network(api, one.name)
-        elif not await asyncio.to_thread(
-            _remove_watched if "argv" in one.handle[1] else _remove_local, *one.handle
-        ):
+async def remove_sandboxes(sandboxes: list[ExistingSandbox]) -> list[ExistingSandbox]:
+    """Remove sandboxes.
+
+    Args:
+        sandboxes: Those to remove.
+
+    Returns:
+        Those that no longer exist.
+    """
+    removed: list[ExistingSandbox] = []
+    for sandbox in sandboxes:
+        if sandbox.kind == "docker":
+            await _remove_container(sandbox)
+            removed.append(sandbox)
             continue
-        removed.append(one)
+        file, record = sandbox.handle
+        remove = _remove_watched if "argv" in record else _remove_local
+        if await asyncio.to_thread(remove, file, record):
+            removed.append(sandbox)
     return removed
 
 
+async def _remove_container(sandbox: ExistingSandbox) -> None:
+    """Remove a container and its network."""
+    async with aclosing(DockerApi()) as api:
+        if sandbox.handle:
+            path = f"/containers/{sandbox.handle}"
+            await api.call("DELETE", path, force=True, v=True, ok=(404, 409))
+        await remove_network(api, sandbox.name)
+
+
 def sweep() -> int:
-    """Remove control groups and folders of keepers that were killed before they could; how many were removed."""
+    """Remove the control groups and folders of killed keepers; returns how many were removed."""
     removed = 0
     for parent in cgroups.parents():
         for folder in parent.path.glob("nel-*-*"):
@@ -79,57 +101,58 @@ def sweep() -> int:
     return removed
 
 
-def _recorded() -> list[Found]:
-    """Local sandboxes; and those of apptainer, slurm, gVisor and Fargate that a process of this machine has started."""
-    found = []
-    for file in [*sorted(state_root().glob("*/*.json")), *sorted(watched_folder().glob("*.json"))]:
+def _recorded() -> list[ExistingSandbox]:
+    """The sandboxes with a record on this machine: local, apptainer, slurm, gVisor and Fargate ones."""
+    files = [*sorted(state_root().glob("*/*.json")), *sorted(watched_folder().glob("*.json"))]
+    sandboxes: list[ExistingSandbox] = []
+    for file in files:
         try:
             record = read_json(file)
         except (OSError, ValueError):
+            # It was removed meanwhile, or is just being written.
             continue
-        if "keeper" in record:
-            orphan = not (start_time(record["owner"]) and start_time(record["keeper"]))
-        else:
-            orphan = not is_alive(record["owner"], record["began"])
-        kind = record.get("kind", "local")
-        age = time.time() - record["started"]
-        owner = f"pid {record['owner']}"
-        found.append(
-            Found(
-                kind,
-                record["name"],
-                record["run_id"],
-                owner=owner,
-                age_s=age,
-                orphan=orphan,
-                handle=(file, record),
-            )
+        sandbox = ExistingSandbox(
+            kind=record.get("kind", "local"),
+            name=record["name"],
+            run_id=record["run_id"],
+            owner=f"pid {record['owner']}",
+            age_s=time.time() - record["started"],
+            orphan=_is_orphan(record),
+            handle=(file, record),
         )
-    return found
+        sandboxes.append(sandbox)
+    return sandboxes
+
+
+def _is_orphan(record: dict[str, Any]) -> bool:
+    """Whether the owner of a sandbox, or the keeper of a local one, is gone."""
+    if "keeper" in record:
+        return not (start_time(record["owner"]) and start_time(record["keeper"]))
+    return not is_alive(record["owner"], record["began"])
 
 
 def _remove_watched(file: Path, record: dict[str, Any]) -> bool:
-    env = {**os.environ, **record["env"]}
-    done = subprocess.run(
+    """Remove a sandbox by the command in its record; True when it no longer exists."""
+    ended = subprocess.run(
         record["argv"],
-        env=env,
+        env={**os.environ, **record["env"]},
         capture_output=True,
         stdin=subprocess.DEVNULL,
         timeout=120,
         check=False,
     )
-    gone = done.returncode == 0 or any(word in done.stderr for word in _GONE)
+    gone = ended.returncode == 0 or any(message in ended.stderr for message in _GONE)
     if gone:
         file.unlink(missing_ok=True)
     return gone
 
 
 def _remove_local(file: Path, record: dict[str, Any]) -> bool:
-    group = cgroups.ControlGroups(
-        [cgroups.Folder(Path(path), version) for path, version in record["groups"]]
-    )
-    # With control groups we know who is inside. Without, the number may be someone else's by now: it is left alone
-    # unless it still carries our name.
+    """Kill a local sandbox; True when it no longer exists."""
+    folders = [cgroups.Folder(Path(path), version) for path, version in record["groups"]]
+    group = cgroups.ControlGroups(folders)
+    # Control groups list their members. Without them, another process may have the warden's number by now: nel kills
+    # it only if it still has the warden's name.
     group.kill()
     if not record["groups"] and process_name(record["pid"]) == "nel-warden":
         os.kill(record["pid"], signal.SIGKILL)
@@ -145,29 +168,39 @@ def _remove_folder(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-async def _docker() -> list[Found]:
+async def _docker() -> list[ExistingSandbox]:
+    """The containers of the docker engine, and the networks whose container is gone."""
     try:
         async with aclosing(DockerApi()) as api:
             owned = {"label": ["nel.owner"]}
-            listed = await api.call("GET", "/containers/json", all=True, filters=owned, timeout=10)
+            containers = await api.call(
+                "GET", "/containers/json", all=True, filters=owned, timeout=10
+            )
             networks = await api.call("GET", "/networks", filters=owned, timeout=10)
     except SandboxError:
-        # No engine: then it holds no sandboxes either.
+        # Without an engine there are no containers either.
         return []
-    found = [_of_docker(one["Labels"], time.time() - one["Created"], one["Id"]) for one in listed]
-    names = {one.name for one in found}
-    # A network whose container is gone already.
-    for one in networks or ():
-        if one["Name"] not in names:
-            found.append(_of_docker(one["Labels"], 0.0, ""))
-    return found
+    sandboxes: list[ExistingSandbox] = []
+    for container in containers:
+        age = time.time() - container["Created"]
+        sandboxes.append(_of_docker(container["Labels"], age, container["Id"]))
+    names = {sandbox.name for sandbox in sandboxes}
+    for network in networks or ():
+        if network["Name"] not in names:
+            sandboxes.append(_of_docker(network["Labels"], 0.0, ""))
+    return sandboxes
 
 
-def _of_docker(labels: dict[str, str], age: float, handle: str) -> Found:
+def _of_docker(labels: dict[str, str], age: float, handle: str) -> ExistingSandbox:
+    """A container, or a network without a container, by its labels."""
     host, pid, began = labels["nel.owner"].split(":")
     here = host == socket.gethostname()
-    orphan = here and str(start_time(int(pid))) != began
-    owner = f"pid {pid}" if here else f"pid {pid} on {host}"
-    name = labels.get("nel.sandbox", "")
-    run_id = labels.get("nel.run_id", "")
-    return Found("docker", name, run_id, owner=owner, age_s=age, orphan=orphan, handle=handle)
+    return ExistingSandbox(
+        kind="docker",
+        name=labels.get("nel.sandbox", ""),
+        run_id=labels.get("nel.run_id", ""),
+        owner=f"pid {pid}" if here else f"pid {pid} on {host}",
+        age_s=age,
+        orphan=here and str(start_time(int(pid))) != began,
+        handle=handle,
+    )

@@ -32,7 +32,7 @@ from nemo_evaluator.servers.life import CrashError, Server
 from nemo_evaluator.servers.server_log import ServerLog
 
 if TYPE_CHECKING:
-    from nemo_evaluator.sandbox.inventory import Found
+    from nemo_evaluator.sandbox.inventory import ExistingSandbox
 
 _GUARD: Final = "nemo_evaluator.servers._guard"
 # Guards of earlier versions that may still run on this machine are called by the second name.
@@ -236,7 +236,7 @@ async def _sweep_containers(say: Say) -> None:
     """Remove the service containers whose run is gone."""
     from nemo_evaluator.sandbox.inventory import find_sandboxes, remove_sandboxes  # noqa: PLC0415 - few have any
 
-    orphans: list[Found] = []
+    orphans: list[ExistingSandbox] = []
     for sandbox in await find_sandboxes():
         if sandbox.orphan and sandbox.name.startswith("service "):
             orphans.append(sandbox)

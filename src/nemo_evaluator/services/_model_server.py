@@ -1,4 +1,4 @@
-"""What the model servers share: how the settings of a managed service become one command and one plan."""
+"""The base of the model servers: how the settings of a managed service become one command and one launch plan."""
 
 import importlib.util
 import shutil
@@ -19,7 +19,7 @@ from nemo_evaluator.services.base import Site
 
 S = TypeVar("S", bound=ManagedService)
 _WITH_KEY: Final = Path(__file__).with_name("_with_key.py")
-# The same for places that do not see that file; the key comes in a variable, which the server's children do not get.
+# The same for servers that cannot read that file; the key comes in a variable, which the server's children do not get.
 KEY_VARIABLE: Final = "NEL_SERVICE_KEY"
 _KEY_FROM_VARIABLE: Final = (
     f"import os, runpy, sys; sys.argv = [*sys.argv[1:], '--api-key', os.environ.pop('{KEY_VARIABLE}')]; "
@@ -31,7 +31,7 @@ NODE_LINES: Final = (
     "hosts=(${NEL_NODE_HOSTS:-127.0.0.1})",
     "head=${hosts[0]}",
 )
-# What engines have flags for, each in words of its own.
+# The settings for which every engine has flags of its own.
 _ENGINE: Final = (
     "tensor_parallel_size",
     "pipeline_parallel_size",
@@ -43,7 +43,7 @@ _ENGINE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[S]):
-    """One model server to be: its service and where it is to run."""
+    """A model server to plan: the name and settings of its service, and where it is to run."""
 
     name: str
     service: S
@@ -56,25 +56,31 @@ class Planned(Generic[S]):
 
     @property
     def meeting_port(self) -> int:
-        """Where its nodes find each other: after the ports of all servers, so that replicas do not meet."""
+        """The port on which its nodes find each other: after the ports of all replicas, so that these do not mix."""
         return self.port + self.service.replicas
 
     @property
     def model(self) -> str:
-        """What the server is told to load: a folder of the host is mounted at ``/model``."""
+        """The model that the server loads; in a container, a folder of the host is mounted at ``/model``."""
         if self.site.contained and self.service.model.startswith("/"):
             return "/model"
         return self.service.model
 
     @property
     def listening(self) -> list[str]:
-        """The flags that most servers share."""
-        where = ["--host", self.site.bind, "--port", str(self.port)]
-        return [*where, "--served-model-name", self.service.model_id(self.name)]
+        """The flags for address and model name, which most servers share."""
+        return [
+            "--host",
+            self.site.bind,
+            "--port",
+            str(self.port),
+            "--served-model-name",
+            self.service.model_id(self.name),
+        ]
 
     @property
     def gpus(self) -> Sequence[int] | int | None:
-        """Its GPUs. Replicas on one machine share the list that was given, or count on from each other."""
+        """Its GPUs: replicas on one machine divide a configured list; with a configured number, each has its own."""
         gpus = self.service.gpus
         replicas = self.service.replicas
         replica = self.site.replica
@@ -89,23 +95,31 @@ class Planned(Generic[S]):
 
     @property
     def setup(self) -> list[str]:
-        """The lines of shell that the config puts before the server."""
-        return [*self.service.setup_commands, *filter(None, [self.service.pre_cmd])]
+        """The shell lines of the config, which run before the server."""
+        lines = list(self.service.setup_commands)
+        if self.service.pre_cmd:
+            lines.append(self.service.pre_cmd)
+        return lines
 
     def engine_flags(self, *names: str) -> list[str]:
-        """Sizes (tensor, pipeline, data) and parsers (reasoning, tools) that are set, under these flags."""
-        return flags(
-            {flag: getattr(self.service, key) for flag, key in zip(names, _ENGINE, strict=True)}
-        )
+        """The flags of the sizes and parsers that are set.
+
+        Args:
+            names: The engine's flags for tensor, pipeline and data parallel size, reasoning parser and tool parser.
+        """
+        values: dict[str, object] = {}
+        for flag, setting in zip(names, _ENGINE, strict=True):
+            values[flag] = getattr(self.service, setting)
+        return flags(values)
 
     def keyed_module(self, module: str, arguments: Sequence[str]) -> list[str]:
-        """``python -m module`` with ``--api-key`` in no process list."""
+        """The command ``python -m module ... --api-key KEY``, with the key hidden from process lists."""
         if self.site.here:
             return [python_with(module), str(_WITH_KEY), "{secret_fd}", module, *arguments]
         return ["python3", "-c", _KEY_FROM_VARIABLE, module, *arguments]
 
     def needs_image(self) -> None:
-        """Refuse a service that only exists as a container where it has none."""
+        """Raise UsageError unless the service runs in a container, for kinds that exist as containers only."""
         kind = self.service.type
         image = f"services.{self.name}.image"
         if not self.service.image:
@@ -118,14 +132,14 @@ class Planned(Generic[S]):
             )
 
     def refuse(self, key: str, hint: str) -> None:
-        """Refuse a setting that this kind of server has no word for."""
+        """Raise UsageError, with a hint, if a setting is set that this kind of server does not support."""
         if getattr(self.service, key) != type(self.service).model_fields[key].default:
             raise UsageError(
                 f"services.{self.name}.{key}: this kind of server does not take it", hint=hint
             )
 
     def refuse_nodes(self, nodes: int) -> None:
-        """Several nodes are a cluster's to give."""
+        """Raise UsageError for several nodes outside a cluster."""
         if nodes > 1 and self.site.kind != "slurm":
             hint = "use cluster.type: slurm, or start the server yourself and give its URL as type: api"
             raise UsageError(
@@ -144,37 +158,43 @@ class Planned(Generic[S]):
         entrypoint: bool = False,
         nodes: int | None = None,
     ) -> Launch:
-        """The plan. ``image`` is the one to take when the service names none; ``key`` the variable in which the server
-        takes its key where a pipe cannot reach it (None: it cannot ask for one). ``lines`` of shell stand before the
-        command, after those of the config; None: both are in it already."""
+        """The launch plan of the server.
+
+        Args:
+            argv: Its command.
+            image: The container image if the service names none.
+            key: The variable that holds the API key where a pipe cannot reach the server; None: it supports no key.
+            lines: Shell lines before the command, after those of the config; None: the command contains both.
+            env: Variables of this kind of server; those of the config take precedence.
+            entrypoint: Whether ``argv`` holds only arguments of the image's own entrypoint.
+            nodes: The number of nodes; None: that of the config.
+
+        Raises:
+            UsageError: The settings do not fit together.
+        """
         service = self.service
         site = self.site
-        variables = dict[str, str]()
-        shell = [] if lines is None else [*self.setup, *lines]
+        setup_lines = [] if lines is None else [*self.setup, *lines]
         nodes = nodes or service.num_nodes
         self.refuse_nodes(nodes)
-        if shell and entrypoint:
+        if setup_lines and entrypoint:
             raise UsageError(
-                f"services.{self.name}: setup_commands and pre_cmd need a command to stand before, "
-                "and this image has its own",
+                f"services.{self.name}: setup_commands and pre_cmd run before a command, "
+                "and this service has none: the image has its own",
                 hint="leave them out, or use an image that has them inside",
             )
-        # A container sees no other GPUs than its own.
-        if self.gpus is not None and site.kind != "docker":
-            if isinstance(self.gpus, int):
-                mine: Sequence[int] = range(self.gpus)
-            else:
-                mine = self.gpus
-            variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, mine))
+        variables = self._visible_gpus()
         variables |= {**(env or {}), **service.extra_env}
         if key and not site.here:
             variables[key] = site.token.reveal()
         mounts = [*service.container_mounts]
         if self.model != service.model:
-            mounts += [f"{service.model}:{self.model}:ro"]
+            mounts.append(f"{service.model}:{self.model}:ro")
+        if setup_lines:
+            argv = in_shell(setup_lines, [f"exec {joined(argv)}"])
         return launch_of(
             service,
-            in_shell(shell, [f"exec {joined(argv)}"]) if shell else list(argv),
+            list(argv),
             self.port,
             health_paths=(service.health_path,),
             model=service.model_id(self.name),
@@ -188,37 +208,62 @@ class Planned(Generic[S]):
             nodes=nodes,
         )
 
+    def _visible_gpus(self) -> dict[str, str]:
+        """The variable that limits the server to its GPUs; a docker container sees no others anyway."""
+        gpus = self.gpus
+        if gpus is None or self.site.kind == "docker":
+            return {}
+        indices = range(gpus) if isinstance(gpus, int) else gpus
+        return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, indices))}
+
 
 class ModelServer(ABC, Generic[S]):
     """Base of the kinds of model servers."""
 
     def plan(self, name: str, service: S, site: Site) -> Launch:
+        """The launch plan of one server; see ``ServiceKind.plan``."""
         return self.launch(Planned(name, service, site))
 
     @abstractmethod
     def launch(self, server: Planned[S]) -> Launch:
-        """The plan of one server."""
+        """The launch plan of one server. Raises UsageError when its settings do not fit this kind."""
 
     def identity(self, service: S) -> JsonDict:
-        """Model and arguments; on how many GPUs, and which, the server runs does not change what the model is."""
-        known: JsonDict = {
+        """Model and arguments. The number of GPUs, and which ones, do not change the model."""
+        identity: JsonDict = {
             "type": service.type,
             "model": service.model,
             "extra_args": service.extra_args,
         }
-        further: dict[str, Any | None] = {}
-        for key in ("image", "reasoning_parser", "tool_parser"):
-            further[key] = getattr(service, key, None)
-        return known | {key: value for key, value in further.items() if value}
+        for setting in ("image", "reasoning_parser", "tool_parser"):
+            value = getattr(service, setting, None)
+            if value:
+                identity[setting] = value
+        return identity
 
 
 def launch_of(
     service: Any, argv: Sequence[str], port: int, *, nodes: int = 1, **more: Any
 ) -> Launch:
-    """A plan with what a service says of its life and its place."""
-    life = {key: getattr(service, key) for key in ("startup_timeout", "stop_grace", "restarts")}
-    pools = [(service.node_pool, nodes)] if service.node_pool else ()
-    return Launch(argv, port, nodes=nodes, pools=pools, **life, **more)
+    """A launch plan with the timeouts, restarts and node pool of a service.
+
+    Args:
+        service: The settings of the service.
+        argv: The command.
+        port: The port of the server.
+        nodes: The number of its nodes.
+        more: Further fields of the plan.
+    """
+    return Launch(
+        argv,
+        port,
+        nodes=nodes,
+        pools=[(service.node_pool, nodes)] if service.node_pool else (),
+        startup_timeout=service.startup_timeout,
+        stop_grace=service.stop_grace,
+        restarts=service.restarts,
+        **more,
+    )
 
 
 def helper_launch(
@@ -229,40 +274,46 @@ def helper_launch(
     *,
     mounts: Sequence[str] = (),
 ) -> Launch:
-    """The plan of a server that is no model."""
+    """The launch plan of a server that serves no model.
+
+    Args:
+        service: The settings of the service.
+        site: Where the server is to run.
+        argv: Its command.
+        health: The paths of its health check.
+        mounts: The mounts of its container.
+    """
     image = service.image if site.contained else None
-    env = {"PORT": str(service.port)}
-    mounts = mounts if image else ()
     return launch_of(
         service,
         argv,
         service.port,
         base_path="",
         health_paths=health,
-        env=env,
+        env={"PORT": str(service.port)},
         image=image,
-        mounts=mounts,
+        mounts=mounts if image else (),
         gpus=0,
     )
 
 
 def in_shell(before: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """One command of several lines of shell, which ends at the first that fails."""
+    """A command that runs lines of shell, ``before`` first, and ends at the first that fails."""
     return ["bash", "-c", "\n".join(["set -e", *before, *lines])]
 
 
 def filled(name: str, **values: object) -> list[str]:
-    """The lines of a file under ``data``, with the values in their places."""
-    return (
-        (Path(__file__).parent / "data" / name)
-        .read_text(encoding="utf-8")
-        .format(**values)
-        .splitlines()
-    )
+    """The lines of a template under ``data``, with the values in their places."""
+    template = (Path(__file__).parent / "data" / name).read_text(encoding="utf-8")
+    return template.format(**values).splitlines()
 
 
 def python_with(module: str) -> str:
-    """The interpreter that has the server: ours, else the one on PATH."""
+    """The Python that has a server installed: the one that runs nel, else the one on PATH.
+
+    Raises:
+        UsageError: Neither has it.
+    """
     package = module.partition(".")[0]
     if importlib.util.find_spec(package) is not None:
         return sys.executable
@@ -270,15 +321,16 @@ def python_with(module: str) -> str:
     check = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
     if other is not None and subprocess.run([other, "-c", check], timeout=60).returncode == 0:
         return other
-    hint = f"pip install {package}, here or in the python3 on PATH; or give an image to run it in a container"
-    raise UsageError(f"{package} is not installed", hint=hint)
+    raise UsageError(
+        f"{package} is not installed",
+        hint=f"pip install {package}, here or in the python3 on PATH; or give an image to run it in a container",
+    )
 
 
 def flags(values: Mapping[str, object]) -> list[str]:
-    """Those flags that have a value."""
-    results: list[str] = []
+    """The flags whose value is not None, each followed by its value."""
+    words: list[str] = []
     for flag, value in values.items():
         if value is not None:
-            for word in (flag, str(value)):
-                results.append(word)
-    return results
+            words += [flag, str(value)]
+    return words

@@ -11,6 +11,6 @@ if __name__ == "__main__":
     with os.fdopen(int(sys.argv[1])) as pipe:
         key = pipe.read().strip()
     sys.argv = [*sys.argv[2:], "--api-key", key]
-    # The folder of this file must not shadow what the server imports.
+    # The folder of this file must not shadow modules that the server imports.
     sys.path.pop(0)
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""The C++ server of llama.cpp inside a Python process: takes the few arguments of ``llama-server`` that we use."""
+"""The C++ server of llama.cpp in a Python process, with the few arguments of ``llama-server`` that nel uses."""
 
 import argparse
 import ctypes
@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-# A bare Debian has no OpenMP library; `make setup` keeps one here, which loads under the name that xllamacpp asks for.
+# A minimal Debian has no OpenMP library; `make setup` stores one here, under the name that xllamacpp loads.
 _OPENMP = Path(sys.prefix) / "lib" / "nel" / "libgomp.so.1"
 if _OPENMP.exists():
     ctypes.CDLL(str(_OPENMP), mode=ctypes.RTLD_GLOBAL)
@@ -15,41 +15,47 @@ if _OPENMP.exists():
 try:
     import xllamacpp
 except ImportError as error:
-    sys.exit(
-        f"xllamacpp does not load: {error}"
-        + ("; apt-get install libgomp1" if "libgomp" in str(error) else "")
-    )
+    fix = "; apt-get install libgomp1" if "libgomp" in str(error) else ""
+    sys.exit(f"xllamacpp does not load: {error}{fix}")
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until SIGTERM or SIGINT."""
+    options = _options()
+    server = xllamacpp.Server(_params(options))
+    print(f"listening at {server.listening_address}", flush=True)
+    signal.sigwait({signal.SIGTERM, signal.SIGINT})
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="xllamacpp server", allow_abbrev=False)
     for name in ("--model", "--alias", "--host"):
         parser.add_argument(name, required=True)
     parser.add_argument("--api-key-file")
     for name in ("--port", "--ctx-size", "--parallel", "--threads"):
         parser.add_argument(name, required=True, type=int)
-    wanted = parser.parse_args()
+    return parser.parse_args()
+
+
+def _params(options: argparse.Namespace) -> "xllamacpp.CommonParams":
+    """The settings of the server."""
     params = xllamacpp.CommonParams()
-    params.model.path = wanted.model
-    params.model_alias = {wanted.alias}
-    params.hostnames = [wanted.host]
-    params.port = wanted.port
-    params.n_ctx = wanted.ctx_size
-    params.n_parallel = wanted.parallel
-    file = wanted.api_key_file
-    if file:
-        params.api_keys = Path(file).read_text().split()
+    params.model.path = options.model
+    params.model_alias = {options.alias}
+    params.hostnames = [options.host]
+    params.port = options.port
+    params.n_ctx = options.ctx_size
+    params.n_parallel = options.parallel
+    if options.api_key_file:
+        params.api_keys = Path(options.api_key_file).read_text().split()
     else:
         params.api_keys = [os.environ.pop("LLAMA_API_KEY")]
     for cpu in (params.cpuparams, params.cpuparams_batch):
-        cpu.n_threads = wanted.threads
+        cpu.n_threads = options.threads
         cpu.poll = 0
     params.endpoint_metrics = True
     params.ui = False
-    server = xllamacpp.Server(params)
-    print(f"listening at {server.listening_address}", flush=True)
-    signal.sigwait({signal.SIGTERM, signal.SIGINT})
+    return params
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``type: api``: a model behind a URL that somebody else keeps up."""
+"""``type: api``: a model behind a URL, on a server that nel does not start."""
 
 import warnings
 from typing import Final, Literal, Self
@@ -33,12 +33,12 @@ class ApiService(ModelService):
 
     @model_validator(mode="after")
     def _url_and_protocol(self) -> Self:
-        spoken = protocol_of_url(self.url)
-        if spoken is not None and "protocol" not in self.model_fields_set:
-            self.protocol = spoken
-        elif spoken is not None and spoken != self.protocol:
+        implied = protocol_of_url(self.url)
+        if implied is not None and "protocol" not in self.model_fields_set:
+            self.protocol = implied
+        elif implied is not None and implied != self.protocol:
             warnings.warn(
-                f"the URL path speaks of {spoken}, the protocol is {self.protocol}",
+                f"the URL path implies {implied}, but protocol is {self.protocol}",
                 UserWarning,
                 stacklevel=2,
             )

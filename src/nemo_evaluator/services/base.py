@@ -1,4 +1,4 @@
-"""What a kind of service gives (a launch plan), how a config comes to it, and what its users get (an address)."""
+"""The contract of a kind of service (a launch plan), the plans of a config, and the address that users get."""
 
 import asyncio
 import secrets
@@ -15,9 +15,15 @@ from nemo_evaluator.servers.launch import Launch
 
 @dataclass(frozen=True, slots=True)
 class RunningService:
-    """Where a service is reached. ``api_key`` is the token of this run when the server is ours and asks for one.
-    ``replicas`` are the URLs of all servers behind the service when there are several; ``url`` is the first. ``lost``
-    says why none of them will come back."""
+    """The address of a service in this run.
+
+    Attributes:
+        name: The name of the service in the config.
+        url: Its base URL; the first where there are several.
+        api_key: The token of this run, if nel started the server and it asks for a key.
+        replicas: The URLs of all servers of the service, if there are several.
+        lost: Returns why no server of the service will come back, or None while one may.
+    """
 
     name: str
     url: str
@@ -26,35 +32,37 @@ class RunningService:
     lost: Callable[[], str | None] | None = None
 
     def reach(self, endpoint: Endpoint) -> Endpoint:
-        """The endpoint of a service of the config, as it is reached in this run."""
+        """A configured endpoint of this service, with the address and the key of this run."""
         key = self.api_key or endpoint.api_key
         return replace(endpoint, url=self.url, api_key=key, replicas=self.replicas, lost=self.lost)
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a server is to run: as a ``process`` on this machine, in a ``docker`` container there, or as a step of a
-    ``slurm`` job, in a container when ``container`` says so. ``replica`` is its number among those of its service."""
+    """Where a server is to run."""
 
+    #: A process of this machine, a docker container on it, or a step of a SLURM job.
     kind: Literal["process", "docker", "slurm"] = "process"
+    #: Whether the step of a SLURM job runs in a container.
     container: bool = False
+    #: The number of the server among those of its service.
     replica: int = 0
-    #: What servers ask for that can ask for a key; the same for all replicas of a service.
+    #: The API key of servers that support one; the same for all replicas of a service.
     token: Secret = field(default_factory=lambda: Secret(secrets.token_urlsafe(24)))
 
     @property
     def here(self) -> bool:
-        """True when the server is a process of this machine: its program and its files are those that we see."""
+        """Whether the server is a process of this machine, which has the programs and files that nel sees."""
         return self.kind == "process"
 
     @property
     def contained(self) -> bool:
-        """True when the command is run inside an image."""
+        """Whether the command runs in a container."""
         return self.kind == "docker" or self.container
 
     @property
     def bind(self) -> str:
-        """The address to listen on: loopback, unless a container or a network lies between."""
+        """The address to listen on: loopback, unless users come from outside a container or from another node."""
         return "127.0.0.1" if self.here else "0.0.0.0"  # noqa: S104 - published on loopback, or asks for a token
 
 
@@ -62,34 +70,55 @@ class ServiceKind(Protocol):
     """One kind of managed service, e.g. ``llama_cpp``."""
 
     def plan(self, name: str, service: Any, site: Site) -> Launch:
-        """The launch plan; raises a NelError with the fix when something needed is absent. Starts nothing."""
+        """The launch plan of one server; starts nothing.
+
+        Args:
+            name: The name of the service in the config.
+            service: Its settings.
+            site: Where the server is to run.
+
+        Raises:
+            NelError: A program or a file is missing; its hint names the fix.
+        """
 
     def identity(self, service: Any) -> JsonDict:
-        """What changes answers: weights and settings, never ports, paths or dates."""
+        """The settings that change answers, such as weights and arguments; never ports, paths or dates."""
 
 
 def is_managed(service: Any) -> bool:
-    """Whether a service is ours to start: one without a URL of its own."""
+    """Whether nel starts a service: one without a URL of its own."""
     return not getattr(service, "url", None)
 
 
 def plan_service(name: str, service: Any, site: Site | None = None) -> list[Launch]:
-    """The plans of all servers of one managed service, one per replica, on ports that follow each other. Without a
-    ``site`` they are for this machine: in a container when the service has an image. Raises a NelError with the fix
-    when the service cannot run there."""
+    """The plans of all servers of one managed service.
+
+    Args:
+        name: The name of the service in the config.
+        service: Its settings.
+        site: Where the servers run; None: on this machine, in a container when the service has an image.
+
+    Returns:
+        One plan per replica, on consecutive ports.
+
+    Raises:
+        NelError: The service cannot run there; its hint names the fix.
+    """
     site = site or Site("docker" if getattr(service, "image", None) else "process")
     kind = SERVICES.build(service.type)
     token = Site().token
-    sites = [replace(site, replica=number, token=token) for number in range(replicas_of(service))]
-    return [kind.plan(name, service, one) for one in sites]
+    plans: list[Launch] = []
+    for number in range(replicas_of(service)):
+        plans.append(kind.plan(name, service, replace(site, replica=number, token=token)))
+    return plans
 
 
 def named_plans(name: str, service: Any, site: Site | None = None) -> dict[str, Launch]:
-    """The same by the names of the servers: the service's own, numbered where there are several."""
+    """The plans of ``plan_service`` by server name: the name of the service, numbered if there are replicas."""
     plans = plan_service(name, service, site)
-    return {
-        name if len(plans) == 1 else f"{name}-{number}": plan for number, plan in enumerate(plans)
-    }
+    if len(plans) == 1:
+        return {name: plans[0]}
+    return {f"{name}-{number}": plan for number, plan in enumerate(plans)}
 
 
 def replicas_of(service: Any) -> int:
@@ -98,13 +127,15 @@ def replicas_of(service: Any) -> int:
 
 
 def service_identity(service: Any) -> JsonDict | None:
-    """What a managed service adds to fingerprints; None for a service that somebody else runs."""
-    return SERVICES.build(service.type).identity(service) if is_managed(service) else None
+    """What a managed service adds to fingerprints; None for a service that nel does not start."""
+    if not is_managed(service):
+        return None
+    return SERVICES.build(service.type).identity(service)
 
 
 async def all_or_first_error(work: list[Any]) -> None:
-    """Wait for all; the first that fails ends the others."""
-    tasks = [asyncio.ensure_future(each) for each in work]
+    """Wait for all coroutines; the first that fails cancels the others, and its error is raised."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
     try:
         await asyncio.gather(*tasks)
     finally:

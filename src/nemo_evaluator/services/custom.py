@@ -27,7 +27,7 @@ class Custom:
     """Calls ``class_path(**config)``; the object follows the contract ``ServiceKind``."""
 
     def plan(self, name: str, service: CustomService, site: Site) -> Launch:
-        """The class's own plan."""
+        """The plan of the class. Raises UsageError when that is not a Launch."""
         launch = _kind(service).plan(name, service, site)
         if not isinstance(launch, Launch):
             raise UsageError(
@@ -36,18 +36,19 @@ class Custom:
         return launch
 
     def identity(self, service: CustomService) -> JsonDict:
-        """The class's own word on what changes answers."""
+        """The class, its settings, and what it names itself as changing answers."""
         own = _kind(service).identity(service)
         return {"type": "custom", "class_path": service.class_path, "config": service.config, **own}
 
 
 def _kind(service: CustomService) -> ServiceKind:
+    """The user's object. Raises UsageError when it lacks a method of the contract."""
     kind = load_object(service.class_path)(**service.config)
     missing = [name for name in ("plan", "identity") if not callable(getattr(kind, name, None))]
     if missing:
-        hint = "see nemo_evaluator.services.ServiceKind: plan(name, service, site) and identity(service)"
         raise UsageError(
-            f"{service.class_path} is not a service: it lacks {' and '.join(missing)}", hint=hint
+            f"{service.class_path} is not a service: it lacks {' and '.join(missing)}",
+            hint="see nemo_evaluator.services.ServiceKind: plan(name, service, site) and identity(service)",
         )
     return cast(ServiceKind, kind)
 

@@ -23,14 +23,13 @@ class DockerModelService(ManagedService):
 
 
 class DockerModel(ModelServer[DockerModelService]):
-    """Plans a container of which only the port is known. Its port is in `PORT`, its model's name in `MODEL_NAME`."""
+    """Plans a container with any server in it; `PORT` and `MODEL_NAME` in its environment hold port and model name."""
 
     def launch(self, server: Planned[DockerModelService]) -> Launch:
+        """The container, with the command of the config or the image's own."""
         server.needs_image()
         for size in ("tensor", "pipeline", "data"):
-            server.refuse(
-                f"{size}_parallel_size", "say it in extra_args, in the words of the server"
-            )
+            server.refuse(f"{size}_parallel_size", "use the server's own option in extra_args")
         server.refuse("num_nodes", "use replicas")
         service = server.service
         env = {"PORT": str(server.port), "MODEL_NAME": service.model_id(server.name)}
@@ -39,7 +38,7 @@ class DockerModel(ModelServer[DockerModelService]):
         )
 
     def identity(self, service: DockerModelService) -> JsonDict:
-        """The image, and what it is told."""
+        """The image, its command and its arguments."""
         return super().identity(service) | {"command": service.command}
 
 

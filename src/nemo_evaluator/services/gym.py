@@ -28,45 +28,44 @@ class GymService(HelperService):
 
 
 class Gym:
-    """Plans a Gym server; one that has a ``url`` is never planned."""
+    """Plans a Gym server. A service with a ``url`` needs no plan."""
 
     def plan(self, name: str, service: GymService, site: Site) -> Launch:
-        """``server_cmd`` through the shell, with ``PORT`` in its environment; else ``nel serve`` with the benchmark."""
+        """``server_cmd`` in a shell with ``PORT`` in its environment, or ``nel serve`` with the benchmark.
+
+        Args:
+            name: The name of the service in the config.
+            service: Its settings.
+            site: Where the server is to run.
+
+        Raises:
+            UsageError: The config has no command, and no benchmark that can be served here.
+        """
         if service.server_cmd:
-            return helper_launch(
-                service,
-                site,
-                ["bash", "-c", service.server_cmd],
-                health=("/health", "/openapi.json"),
+            argv = ["bash", "-c", service.server_cmd]
+            return helper_launch(service, site, argv, health=("/health", "/openapi.json"))
+        if not service.benchmark:
+            raise UsageError(
+                f"services.{name}: there is nothing to start",
+                hint=f"give services.{name}.server_cmd, benchmark or url",
             )
-        if not service.benchmark or not site.here:
-            if service.benchmark:
-                what = "a benchmark is served on this machine alone"
-            else:
-                what = "there is nothing to start"
-            hint = f"give services.{name}.server_cmd{'' if service.benchmark else ', benchmark'} or url"
-            raise UsageError(f"services.{name}: {what}", hint=hint)
-        words = [
-            "-m",
-            "nemo_evaluator.cli.main",
-            "serve",
-            "--gym-compat",
-            "--no-token",
-            "--port",
-            str(service.port),
-        ]
-        return helper_launch(
-            service, site, [sys.executable, *words, "-b", service.benchmark], health=("/health",)
-        )
+        if not site.here:
+            raise UsageError(
+                f"services.{name}: a benchmark is served on this machine alone",
+                hint=f"give services.{name}.server_cmd or url",
+            )
+        argv = [sys.executable, "-m", "nemo_evaluator.cli.main", "serve", "--gym-compat"]
+        argv += ["--no-token", "--port", str(service.port), "-b", service.benchmark]
+        return helper_launch(service, site, argv, health=("/health",))
 
     def identity(self, service: GymService) -> JsonDict:
-        """The command that defines what the server offers."""
-        given = {"image": service.image, "benchmark": service.benchmark}
-        return {
-            "type": "gym",
-            "server_cmd": service.server_cmd,
-            **{k: v for k, v in given.items() if v},
-        }
+        """The command, image and benchmark, which define what the server offers."""
+        identity: JsonDict = {"type": "gym", "server_cmd": service.server_cmd}
+        if service.image:
+            identity["image"] = service.image
+        if service.benchmark:
+            identity["benchmark"] = service.benchmark
+        return identity
 
 
 KIND: Final = Kind(GymService, Gym)

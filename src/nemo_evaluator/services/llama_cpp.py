@@ -37,7 +37,7 @@ from nemo_evaluator.services.packaged import model_file
 # Threads that spin at barriers take the cores from the evaluator and from each other: beside other work the
 # model is three times slower and costs twice the CPU time.
 _POLITE: Final = {"OMP_WAIT_POLICY": "passive"}
-# In the cache folder: the sums of the models that were served.
+# The file in the cache folder with the checksums of served models.
 _SUMS: Final = "sha256.json"
 
 
@@ -77,55 +77,52 @@ class LlamaCppService(ModelService):
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the server.")
 
     def model_id(self, name: str) -> str:
-        """The name that the server is told to answer to."""
+        """The model name in requests: the configured one, else the name of the service."""
         return self.served_model_name or name
 
 
 class LlamaCpp:
-    """Plans the embedded model."""
+    """Plans a small model that runs on this machine."""
 
     def plan(self, name: str, service: LlamaCppService, site: Site) -> Launch:
-        """The command of whichever backend is at hand, on a free port, with a token of this run."""
-        if service.port:
-            port = service.port + site.replica
-        else:
-            port = free_port()
+        """The launch plan, with the backend that is installed.
+
+        Args:
+            name: The name of the service in the config.
+            service: Its settings.
+            site: Where the server is to run.
+
+        Raises:
+            UsageError: The model file or the backend is missing.
+        """
+        port = service.port + site.replica if service.port else free_port()
         binary = _binary(service)
-        if hasattr(os, "sched_getaffinity"):
-            cores = len(os.sched_getaffinity(0))
+        argv = [binary] if binary else _library(name, service)
+        argv += ["--model", str(model_file(service.model)), "--alias", service.model_id(name)]
+        argv += ["--host", site.bind, "--port", str(port)]
+        argv += ["--ctx-size", str(service.context_size * service.slots)]
+        argv += ["--parallel", str(service.slots)]
+        argv += ["--threads", str(service.threads or _cores())]
+        env = _POLITE | service.extra_env
+        if site.here:
+            argv += ["--api-key-file", "/dev/fd/{secret_fd}"]
         else:
-            cores = os.cpu_count() or 1
-        if binary:
-            argv = [binary]
-        else:
-            argv = _library(name, service)
-        argv += [
-            *("--model", str(model_file(service.model)), "--alias", service.model_id(name)),
-            *("--host", site.bind, "--port", str(port)),
-            *(
-                "--ctx-size",
-                str(service.context_size * service.slots),
-                "--parallel",
-                str(service.slots),
-            ),
-            *("--threads", str(service.threads or cores)),
-            *(("--api-key-file", "/dev/fd/{secret_fd}") if site.here else ()),
-        ]
+            env["LLAMA_API_KEY"] = site.token.reveal()
         if binary:
             argv += ["--poll", "0", "--metrics", *service.extra_args]
-        env = (
-            _POLITE
-            | service.extra_env
-            | ({} if site.here else {"LLAMA_API_KEY": site.token.reveal()})
-        )
-        model = service.model_id(name)
-        protocol = service.protocol
         return launch_of(
-            service, argv, port, model=model, protocol=protocol, env=env, api_key=site.token, gpus=0
+            service,
+            argv,
+            port,
+            model=service.model_id(name),
+            protocol=service.protocol,
+            env=env,
+            api_key=site.token,
+            gpus=0,
         )
 
     def identity(self, service: LlamaCppService) -> JsonDict:
-        """The weights themselves, and what changes their answers. Slots, threads and ports do not."""
+        """The checksum of the weights, and the settings that change answers; slots, threads and ports do not."""
         return {
             "type": "llama_cpp",
             "gguf_sha256": cached_sha256(model_file(service.model)),
@@ -137,46 +134,57 @@ class LlamaCpp:
 KIND: Final = Kind(LlamaCppService, LlamaCpp)
 
 
+def _cores() -> int:
+    """The number of CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _binary(service: LlamaCppService) -> str | None:
+    """The path of llama-server; None: the library serves the model."""
     if service.backend == "xllamacpp":
         return None
-    named = os.environ.get("NEL_LLAMA_SERVER")
-    found = shutil.which(named or "llama-server")
-    if named and not found:
+    configured = os.environ.get("NEL_LLAMA_SERVER")
+    binary = shutil.which(configured or "llama-server")
+    if configured and not binary:
         raise UsageError(
-            f"NEL_LLAMA_SERVER names {named!r}, which is no command", hint="correct it or unset it"
+            f"NEL_LLAMA_SERVER names {configured!r}, which was not found",
+            hint="correct it or unset it",
         )
-    if service.backend == "llama-server" and not found:
-        hint = "install llama.cpp, or set backend: auto to use the xllamacpp library"
-        raise UsageError("llama-server is not on PATH", hint=hint)
-    return found
+    if service.backend == "llama-server" and not binary:
+        raise UsageError(
+            "llama-server is not on PATH",
+            hint="install llama.cpp, or set backend: auto to use the xllamacpp library",
+        )
+    return binary
 
 
 def _library(name: str, service: LlamaCppService) -> list[str]:
+    """The command of our server on top of the xllamacpp library."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingExtraError(
             "xllamacpp (which serves the model where llama-server is absent)", extra="local"
         )
     if service.extra_args:
-        hint = "install llama.cpp, or leave them out"
         raise UsageError(
             f"services.{name}.extra_args are arguments of llama-server, which is not on PATH",
-            hint=hint,
+            hint="install llama.cpp, or leave them out",
         )
     return [sys.executable, "-m", "nemo_evaluator.services._xllamacpp_server"]
 
 
 def cached_sha256(path: Path) -> str:
-    """The checksum of a file; computed again only when its size or time of change differs."""
+    """The checksum of a file; computed again only when its size or modification time differs."""
     status = path.stat()
     key = f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
     cache = cache_folder() / _SUMS
-    known: dict[str, str] = {}
+    checksums: dict[str, str] = {}
     with suppress(OSError, orjson.JSONDecodeError):
-        known = read_json(cache)
-    if key not in known:
-        known[key] = file_sha256(path)
+        checksums = read_json(cache)
+    if key not in checksums:
+        checksums[key] = file_sha256(path)
         # A read-only home costs time, not correctness.
         with suppress(OSError):
-            write_json(cache, known)
-    return known[key]
+            write_json(cache, checksums)
+    return checksums[key]

@@ -30,39 +30,28 @@ class NatService(HelperService):
 
 
 class Nat:
-    """Plans an agent server; one that has a ``url`` is never planned."""
+    """Plans an agent server. A service with a ``url`` needs no plan."""
 
     def plan(self, name: str, service: NatService, site: Site) -> Launch:
-        """``nat serve`` with the workflow file."""
+        """``nat serve`` with the workflow file. Raises UsageError when either is missing on this machine."""
         file = Path(service.nat_config_file or "config.yml").absolute()
         if site.here and shutil.which("nat") is None:
             hint = f"{install_line('nat')}; or give services.{name}.image or url"
             raise UsageError("nat is not on PATH", hint=hint)
         if site.here and not file.is_file():
             raise UsageError(
-                f"services.{name}.nat_config_file: {file} is not there",
+                f"services.{name}.nat_config_file: {file} does not exist",
                 hint="give the workflow file",
             )
-        if site.contained:
-            where = _INSIDE
-        else:
-            where = str(file)
-        argv = [
-            "nat",
-            "serve",
-            "--config_file",
-            where,
-            "--host",
-            site.bind,
-            "--port",
-            str(service.port),
-        ]
+        path = _INSIDE if site.contained else str(file)
+        argv = ["nat", "serve", "--config_file", path]
+        argv += ["--host", site.bind, "--port", str(service.port)]
         return helper_launch(
             service, site, argv, health=("/health",), mounts=[f"{file}:{_INSIDE}:ro"]
         )
 
     def identity(self, service: NatService) -> JsonDict:
-        """The workflow, by its name: what it asks and how is the agent's own."""
+        """The name of the workflow file: its requests are the agent's own."""
         return {"type": "nat", "nat_config_file": service.nat_config_file, "image": service.image}
 
 

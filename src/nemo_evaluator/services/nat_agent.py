@@ -1,3 +1,3 @@
-"""``type: nat_agent``: the older word for ``nat``."""
+"""``type: nat_agent``: the earlier name of ``nat``."""
 
 from nemo_evaluator.services.nat import KIND as KIND

@@ -23,9 +23,10 @@ class NimService(ManagedService):
 
 
 class Nim(ModelServer[NimService]):
-    """Plans the image's own server, told what to do by variables."""
+    """Plans the image's own server, which is configured by variables."""
 
     def launch(self, server: Planned[NimService]) -> Launch:
+        """The container, with the settings in its environment."""
         server.needs_image()
         server.refuse("data_parallel_size", "use replicas")
         server.refuse("num_nodes", "use replicas, or vllm for one model over nodes")
@@ -41,12 +42,11 @@ class Nim(ModelServer[NimService]):
             # The name of the setting in version 1, and since version 2.
             values |= dict.fromkeys(("NIM_MODEL_NAME", "NIM_MODEL_PATH"), server.model)
         env = {name: str(value) for name, value in values.items() if value is not None}
-        # A job's step does not run what the image starts by itself: nim-serve, and before version 2 a script.
         if server.site.kind == "docker":
-            start: list[str] = []
-        else:
-            start = ["bash", "-c", _START, "nim"]
-        return server.launch([*start, *service.extra_args], env=env, entrypoint=not start)
+            return server.launch(service.extra_args, env=env, entrypoint=True)
+        # A job's step does not run the image's entrypoint: nim-serve, or a script before version 2.
+        argv = ["bash", "-c", _START, "nim", *service.extra_args]
+        return server.launch(argv, env=env)
 
 
 KIND: Final = Kind(NimService, Nim)

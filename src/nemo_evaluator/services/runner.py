@@ -1,4 +1,4 @@
-"""All services of a config: up in the order of ``depends_on``, side by side where they can be, down in reverse."""
+"""Starts all services of a config in the order of ``depends_on``, in parallel where possible; stops them in reverse."""
 
 from __future__ import annotations
 
@@ -22,45 +22,49 @@ if TYPE_CHECKING:
 async def start_services(
     config: EvalConfig, output_dir: Path, *, say: Say | None = None
 ) -> AsyncIterator[dict[str, RunningService]]:
-    """Start what is ours to start and give the address of every service that has one.
+    """Start the managed services of a config, and yield the addresses of all services.
 
     ::
 
         async with start_services(config, output_dir) as running:
             url, key = running["model"].url, running["model"].api_key
 
-    A service with a ``url`` of its own is not started, only asked for its ``health_path`` where it has one; in a
-    job of a cluster servers are steps of that job (``steps.py``). Logs go to ``logs/server-<name>.log``. Raises
-    a NelError when a service cannot be started or is not up; those already up are stopped first.
+    A service with a ``url`` of its own is not started; if it has a ``health_path``, nel waits until that answers. In a
+    cluster job, servers are steps of that job (``servers.py``). Logs go to ``logs/server-<name>.log``.
+
+    Args:
+        config: The config.
+        output_dir: The folder of the run.
+        say: Prints the progress; by default to stderr.
+
+    Yields:
+        The addresses by the name of the service.
+
+    Raises:
+        NelError: A service cannot be started or is not up; those already started are stopped first.
     """
     say = say or partial(print, file=sys.stderr, flush=True)
     services = config.services
     managed = {name: service for name, service in services.items() if is_managed(service)}
     planned: dict[str, ServerGroup] = {}
     if managed:
-        # Here, as below: most configs name servers that others have started, and starting must stay quick.
+        # Imported here, as below, to start quickly: most configs name servers that nel does not start.
         from nemo_evaluator.services.servers import planned_servers  # noqa: PLC0415
 
         planned = await planned_servers(managed, output_dir, say)
-    running, begun = dict[str, RunningService](), AsyncExitStack()
+    running = dict[str, RunningService]()
+    started = AsyncExitStack()
 
     async def bring_up(name: str) -> None:
         group = planned.get(name)
-        service: Any = services[name]
         if group is None:
-            key = getattr(service, "api_key", None)
-            health_path = getattr(service, "health_path", None)
-            if health_path:
-                from nemo_evaluator.servers.life import expect_external  # noqa: PLC0415
-
-                await expect_external(name, service.url, health_path, key=key)
-            running[name] = RunningService(name, service.url, key)
+            running[name] = await _external_service(name, services[name])
             return
-        say(f"Starting service: {name} ({service.type})")
-        begun.push_async_callback(group.stop)
+        say(f"Starting service: {name} ({services[name].type})")
+        started.push_async_callback(group.stop)
         running[name] = await group.start(name, say)
 
-    async with begun:
+    async with started:
         order = TopologicalSorter({name: service.depends_on for name, service in services.items()})
         order.prepare()
         while order.is_active():
@@ -68,3 +72,14 @@ async def start_services(
             await all_or_first_error([bring_up(name) for name in level])
             order.done(*level)
         yield running
+
+
+async def _external_service(name: str, service: Any) -> RunningService:
+    """The address of a service that nel does not start, once its health check answers."""
+    key = getattr(service, "api_key", None)
+    health_path = getattr(service, "health_path", None)
+    if health_path:
+        from nemo_evaluator.servers.life import expect_external  # noqa: PLC0415
+
+        await expect_external(name, service.url, health_path, key=key)
+    return RunningService(name, service.url, key)

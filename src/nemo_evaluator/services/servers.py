@@ -1,9 +1,9 @@
-"""The servers that are ours to start: a group for each service, and HAProxy before it where that is asked for.
+"""The servers that nel starts: a group for each service, behind HAProxy if the config asks for it.
 
-In a SLURM job they are steps of it, started by its script on request: a worker in a container has no srun. The script
-says where we are: ``NEL_POOL_NODES`` are the nodes (one line a pool, ``NAME=GROUP:NODE@ADDRESS,...``), ``NEL_JOB_STEP``
-says how images are run there. In the folder ``NEL_SERVICE_RELAY``, ``NAME.start`` is a command to run; ``NAME.exit``
-holds how it ended; ``NAME.stop`` asks for its end.
+In a SLURM job, servers are steps that the job's script starts on request: a worker in a container has no srun. The
+script passes the nodes in ``NEL_POOL_NODES`` (one line per pool, ``NAME=GROUP:NODE@ADDRESS,...``), and in
+``NEL_JOB_STEP`` how images run there. In the folder ``NEL_SERVICE_RELAY``, the file ``NAME.start`` is a command to run,
+``NAME.exit`` holds its exit code, and ``NAME.stop`` requests its end.
 """
 
 from __future__ import annotations
@@ -39,17 +39,22 @@ from nemo_evaluator.services.base import (
 RELAY: Final = "NEL_SERVICE_RELAY"
 NODES: Final = "NEL_POOL_NODES"
 STEP: Final = "NEL_JOB_STEP"
-# Names of variables that every service of the job gets.
+# Holds the names of variables that every service of the job gets.
 SHARED: Final = "NEL_CONTAINER_ENV"
-_LOOK: Final = 0.2
-_PATIENCE: Final = 30.0
+# Seconds between two checks whether a step has ended.
+_POLL: Final = 0.2
+# Seconds that SLURM may need to end a step, beyond the grace period of the server.
+_STEP_SLACK: Final = 30.0
 _HEALTH_PATH: Final = re.compile(r"/[A-Za-z0-9_.~!&()*+,;=:@%/?-]*")
-# Below the range from which systems take ports for connections that go out.
+# Below the range from which systems take ports for outgoing connections.
 _PORTS: Final = range(20_000, 32_000)
+# Ports between the first ports of two consecutive jobs, and the fewest that one service takes.
+_PORTS_PER_JOB: Final = 808
+_PORTS_PER_SERVICE: Final = 8
 
 
 class Node(NamedTuple):
-    """A node of the job, and where it is reached."""
+    """A node of the job, and its network address."""
 
     name: str
     address: str
@@ -57,23 +62,33 @@ class Node(NamedTuple):
 
 @dataclass(slots=True)
 class _Pool:
+    """The nodes of one pool, given to servers in turn."""
+
     group: int | None
     nodes: list[Node]
     turn: Iterator[int] = field(default_factory=itertools.count)
 
     def take(self, count: int) -> list[Node]:
-        """The next nodes: servers spread over a pool before they share a node of it."""
+        """The nodes of the next server: servers spread over a pool before they share a node of it."""
         if count > len(self.nodes):
-            hint = "raise its nodes"
             raise UsageError(
-                f"a server wants {count} nodes of a pool that has {len(self.nodes)}", hint=hint
+                f"a server needs {count} nodes, but its pool has {len(self.nodes)}",
+                hint="raise nodes of the pool",
             )
         slot = next(self.turn) % (len(self.nodes) // count)
         return self.nodes[slot * count : (slot + 1) * count]
 
 
 class StepServer(Server):
-    """A server that the job's script starts and stops for us."""
+    """A server that the job's script starts and stops.
+
+    Args:
+        name: The name of the server.
+        launch: Its launch plan.
+        log_path: Its log.
+        relay: The folder through which nel and the script communicate.
+        argv: The command of the step.
+    """
 
     def __init__(
         self, name: str, launch: Launch, log_path: Path, relay: Path, argv: Sequence[str]
@@ -91,13 +106,11 @@ class StepServer(Server):
             f"set -a; . {variables}; set +a",
             f"rm -f {variables}",
             f"exec >>{log} 2>&1 </dev/null",
+            f"exec {joined(self._argv)}",
         ]
-        shared: dict[str, str] = {}
-        for name in os.environ.get(SHARED, "").split():
-            if name in os.environ:
-                shared[name] = os.environ[name]
-        write_atomic(self._file("env"), assignments(shared | self.launch.env), mode=0o600)
-        write_atomic(self._file("start"), "\n".join([*lines, f"exec {joined(self._argv)}"]) + "\n")
+        env = _shared_variables() | self.launch.env
+        write_atomic(self._file("env"), assignments(env), mode=0o600)
+        write_atomic(self._file("start"), "\n".join(lines) + "\n")
 
     def _exit_code(self) -> int | None:
         try:
@@ -107,35 +120,44 @@ class StepServer(Server):
 
     async def _ended(self) -> None:
         while self._exit_code() is None:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL)
 
     async def stop(self) -> None:
-        """Ask for its end; what does not end now ends with the job."""
+        """Request the end of the step; one that does not end in time ends with the job."""
         if not self._file("sh").exists() or self._exit_code() is not None:
             self._file("start").unlink(missing_ok=True)
             return
         self._file("stop").touch()
         try:
-            await asyncio.wait_for(self._ended(), self.launch.stop_grace + _PATIENCE)
+            await asyncio.wait_for(self._ended(), self.launch.stop_grace + _STEP_SLACK)
         except TimeoutError:
             return
 
-    def _file(self, word: str) -> Path:
-        return self._base.with_name(f"{self._base.name}.{word}")
+    def _file(self, suffix: str) -> Path:
+        return self._base.with_name(f"{self._base.name}.{suffix}")
+
+
+def _shared_variables() -> dict[str, str]:
+    """The variables that every service of the job gets."""
+    shared: dict[str, str] = {}
+    for name in os.environ.get(SHARED, "").split():
+        if name in os.environ:
+            shared[name] = os.environ[name]
+    return shared
 
 
 class JobPlace:
-    """The nodes of the job that we are in, given out to servers in turn."""
+    """The nodes of the current job, given to servers in turn."""
 
     def __init__(self, relay: Path, pools: dict[str, _Pool], step: JobStep) -> None:
         self._relay = relay
         self._pools = pools
         self._step = step
-        self._offset = int(os.environ.get("SLURM_JOB_ID", "0")) * 808
+        self._offset = int(os.environ.get("SLURM_JOB_ID", "0")) * _PORTS_PER_JOB
 
     @classmethod
     def here(cls) -> Self | None:
-        """Where we are; None outside a job of ours."""
+        """The nodes of the current job; None outside a job that nel submitted."""
         relay = os.environ.get(RELAY)
         if relay is None:
             return None
@@ -143,15 +165,17 @@ class JobPlace:
         for line in os.environ.get(NODES, "").splitlines():
             name, _, rest = line.partition("=")
             group, _, nodes = rest.partition(":")
-            known = [_node(text) for text in nodes.split(",")]
-            pools[name] = _Pool(int(group) if group else None, known)
-        return cls(Path(relay), pools, JobStep(**orjson.loads(os.environ.get(STEP, "{}"))))
+            het_group = int(group) if group else None
+            pools[name] = _Pool(het_group, [_node(text) for text in nodes.split(",")])
+        step = JobStep(**orjson.loads(os.environ.get(STEP, "{}")))
+        return cls(Path(relay), pools, step)
 
     def placed(self, service: Any) -> Any:
-        """A service with ports that are its own here: of its servers, where their nodes meet, and of its balancer."""
-        # A port that was asked for is kept, unless other shards on the same node would ask for it, too.
-        asked = "port" in service.model_fields_set and service.port is not None
-        if asked and "NEL_SHARD_IDX" not in os.environ:
+        """A service with ports that are free on these nodes: for its servers, for the meeting of their nodes, and for
+        its balancer."""
+        # A configured port is kept, unless other shards on the same node need it, too.
+        is_configured = "port" in service.model_fields_set and service.port is not None
+        if is_configured and "NEL_SHARD_IDX" not in os.environ:
             return service
         count = 2 * replicas_of(service)
         ports = {"port": self._port(count + 1)}
@@ -160,118 +184,183 @@ class JobPlace:
         return service.model_copy(update=ports)
 
     def servers(self, name: str, service: Any, logs: Path) -> list[Server]:
-        """The servers of a service that has been placed, each with its nodes; nothing is started yet."""
-        plans = named_plans(name, service, step_site(service, self._step))
-        return [self._server(each, launch, log_file(logs, each)) for each, launch in plans.items()]
+        """The servers of a placed service, each with its nodes; nothing is started yet.
+
+        Args:
+            name: The name of the service in the config.
+            service: Its settings, from ``placed``.
+            logs: The folder of the logs.
+        """
+        servers: list[Server] = []
+        site = step_site(service, self._step)
+        for server_name, launch in named_plans(name, service, site).items():
+            servers.append(self._server(server_name, launch, log_file(logs, server_name)))
+        return servers
 
     def _server(self, name: str, launch: Launch, log: Path) -> StepServer:
-        wanted = list(dict.fromkeys(pool for pool, _ in launch.pools)) or [next(iter(self._pools))]
-        if len(wanted) > 1:
-            hint = "give its parts the same node_pool, with enough nodes"
-            raise UsageError(
-                f"services.{name}: one server over several node pools is not supported yet",
-                hint=hint,
-            )
-        pool = self._pools[wanted[0]]
+        pool = self._pool(name, launch)
         nodes = pool.take(launch.nodes)
+        env = dict(launch.env)
         if launch.nodes > 1:
-            hosts = {"NEL_NODE_HOSTS": " ".join(node.address for node in nodes)}
-        else:
-            hosts = {}
-        launch = replace(launch, host=nodes[0].address, env=launch.env | hosts)
-        step = replace(
-            self._step, het_group=pool.group, nodelist=",".join(node.name for node in nodes)
-        )
+            env["NEL_NODE_HOSTS"] = " ".join(node.address for node in nodes)
+        launch = replace(launch, host=nodes[0].address, env=env)
+        nodelist = ",".join(node.name for node in nodes)
+        step = replace(self._step, het_group=pool.group, nodelist=nodelist)
         return StepServer(name, launch, log, relay=self._relay, argv=srun_argv(launch, step))
 
+    def _pool(self, name: str, launch: Launch) -> _Pool:
+        """The pool that a server asks for, by default the first."""
+        pool_names = {pool for pool, _count in launch.pools}
+        if len(pool_names) > 1:
+            raise UsageError(
+                f"services.{name}: one server over several node pools is not supported yet",
+                hint="give its parts the same node_pool, with enough nodes",
+            )
+        if pool_names:
+            return self._pools[pool_names.pop()]
+        return next(iter(self._pools.values()))
+
     def _port(self, count: int) -> int:
-        """Ports in a row that follow from the job's number, so that jobs that begin at once do not choose the same."""
+        """The first of some consecutive free ports. They depend on the job's number, so that jobs that begin at the
+        same time choose different ones."""
         addresses: set[str] = set()
         for pool in self._pools.values():
-            for node in pool.nodes:
-                addresses.add(node.address)
+            addresses.update(node.address for node in pool.nodes)
         while True:
             port = _PORTS[self._offset % (len(_PORTS) - count)]
-            self._offset += max(count, 8)
-            if not any(
-                port_is_busy(port + step, one) for one in addresses for step in range(count)
-            ):
+            self._offset += max(count, _PORTS_PER_SERVICE)
+            if _all_free(range(port, port + count), addresses):
                 return port
 
 
+def _all_free(ports: range, addresses: set[str]) -> bool:
+    """Whether no process listens on any of the ports at any of the addresses."""
+    for address in addresses:
+        for port in ports:
+            if port_is_busy(port, address):
+                return False
+    return True
+
+
 def _node(text: str) -> Node:
-    """A node as the job script names it. Raises UsageError for what cannot be one."""
+    """A node as the job script names it, ``NAME@ADDRESS``. Raises UsageError for an invalid one."""
     name, _, address = text.partition("@")
     if not is_host_name(name) or not is_host_name(address):
         raise UsageError(
             f"{text!r} is not a node and its address",
-            hint="check what scontrol says of the job's nodes",
+            hint="check the job's nodes with scontrol",
         )
     return Node(name, address)
 
 
 def step_site(service: Any, step: JobStep) -> Site:
     """Where a service runs in a job: in a container when it has an image and the site runs images."""
-    return Site(
-        "slurm", container=bool(getattr(service, "image", None)) and step.container != "none"
-    )
+    has_image = bool(getattr(service, "image", None))
+    return Site("slurm", container=has_image and step.container != "none")
 
 
 async def planned_servers(
     managed: Mapping[str, Any], output_dir: Path, say: Say
 ) -> dict[str, ServerGroup]:
-    """The servers of every service that is ours to start; what earlier runs left behind on this machine is ended."""
+    """Plan the servers of every service that nel starts; outside a job, end those that earlier runs left behind.
+
+    Args:
+        managed: The settings of the services, by name.
+        output_dir: The folder of the run; logs go to ``logs``.
+        say: Prints the progress.
+
+    Returns:
+        The servers of each service, not yet started.
+
+    Raises:
+        NelError: A service cannot run here.
+    """
     job = JobPlace.here()
     logs = output_dir / "logs"
-    planned = dict[str, ServerGroup]()
-    placed = {name: job.placed(one) if job else one for name, one in managed.items()}
-    for name, one in placed.items():
+    services = dict(managed)
+    if job is not None:
+        # All services get their ports before the first plan is made.
+        for name, service in managed.items():
+            services[name] = job.placed(service)
+    groups = dict[str, ServerGroup]()
+    for name, service in services.items():
         if job is None:
-            plans = named_plans(name, one)
-            servers: list[Server] = [
-                ManagedServer(each, plan, log_file(logs, each)) for each, plan in plans.items()
-            ]
+            servers = _local_servers(name, service, logs)
         else:
-            servers = job.servers(name, one, logs)
-        front: Server | None = None
-        if len(servers) > 1 and getattr(one, "balancer", "nel") == "haproxy":
-            file = logs / f"haproxy-{safe_name(name)}.cfg"
-            each = f"{name}-haproxy"
-            logs.mkdir(parents=True, exist_ok=True)
-            behind = [server.launch for server in servers]
-            file.write_text(haproxy_config(behind, one.balancer_port))
-            front = ManagedServer(
-                each, haproxy_launch(behind, one.balancer_port, file), log_file(logs, each)
-            )
-        planned[name] = ServerGroup(servers, front)
+            servers = job.servers(name, service, logs)
+        balancer: Server | None = None
+        if len(servers) > 1 and getattr(service, "balancer", "nel") == "haproxy":
+            balancer = _haproxy(name, servers, service.balancer_port, logs=logs)
+        groups[name] = ServerGroup(servers, balancer)
     if job is None:
-        await sweep_leftovers(
-            say, containers=any(getattr(one, "image", None) for one in managed.values())
-        )
-    return planned
+        any_images = any(getattr(service, "image", None) for service in managed.values())
+        await sweep_leftovers(say, containers=any_images)
+    return groups
+
+
+def _local_servers(name: str, service: Any, logs: Path) -> list[Server]:
+    """The servers of a service on this machine."""
+    servers: list[Server] = []
+    for server_name, launch in named_plans(name, service).items():
+        servers.append(ManagedServer(server_name, launch, log_file(logs, server_name)))
+    return servers
+
+
+def _haproxy(name: str, servers: Sequence[Server], port: int, logs: Path) -> Server:
+    """The HAProxy in front of the servers of a service."""
+    config = logs / f"haproxy-{safe_name(name)}.cfg"
+    logs.mkdir(parents=True, exist_ok=True)
+    launches = [server.launch for server in servers]
+    config.write_text(haproxy_config(launches, port))
+    server_name = f"{name}-haproxy"
+    launch = haproxy_launch(launches, port, config)
+    return ManagedServer(server_name, launch, log_file(logs, server_name))
 
 
 class ServerGroup:
-    """The servers of one service, kept up while the run lasts, and what stands before them."""
+    """The servers of one service, restarted after crashes while the run lasts, and their balancer.
 
-    def __init__(self, servers: Sequence[Server], front: Server | None = None) -> None:
+    Args:
+        servers: The servers, at least one.
+        balancer: The server in front of them, if the config asks for one.
+    """
+
+    def __init__(self, servers: Sequence[Server], balancer: Server | None = None) -> None:
         self._servers = servers
-        self._front = front
+        self._balancer = balancer
         self._keepers: list[asyncio.Task[None]] = []
         self._losses: list[str] = []
 
     async def start(self, name: str, say: Say) -> RunningService:
+        """Start the servers together, then the balancer, and keep them running.
+
+        Args:
+            name: The name of the service in the config.
+            say: Prints the progress.
+
+        Returns:
+            The address of the service.
+
+        Raises:
+            TransportError: One of them did not become ready.
+        """
         await all_or_first_error([server.start(say) for server in self._servers])
-        if self._front is not None:
-            await self._front.start(say)
+        entrances = self._servers
+        if self._balancer is not None:
+            await self._balancer.start(say)
+            entrances = [self._balancer]
         self._keepers = [asyncio.create_task(self._keep(server, say)) for server in self._all]
-        urls = [server.launch.url for server in ([self._front] if self._front else self._servers)]
-        key = self._servers[0].launch.api_key
+        urls = [server.launch.url for server in entrances]
         return RunningService(
-            name, urls[0], key, replicas=urls if len(urls) > 1 else (), lost=self._lost
+            name=name,
+            url=urls[0],
+            api_key=self._servers[0].launch.api_key,
+            replicas=urls if len(urls) > 1 else (),
+            lost=self._lost,
         )
 
     async def stop(self) -> None:
+        """Stop all of them."""
         for task in self._keepers:
             task.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
@@ -279,29 +368,42 @@ class ServerGroup:
 
     @property
     def _all(self) -> list[Server]:
-        return [*([self._front] if self._front else []), *self._servers]
+        if self._balancer is None:
+            return list(self._servers)
+        return [self._balancer, *self._servers]
 
     async def _keep(self, server: Server, say: Say) -> None:
         try:
             await server.keep(say)
         except TransportError as error:
             say(error.message)
-            self._losses += [error.message] * (len(self._servers) if server is self._front else 1)
+            # Without the balancer no server can be reached.
+            lost_servers = len(self._servers) if server is self._balancer else 1
+            self._losses += [error.message] * lost_servers
 
     def _lost(self) -> str | None:
-        """Why nothing will answer any more: the last server is gone, or what stands before them."""
+        """Why the service will not answer again: its last server or its balancer is lost. None while it may."""
         if len(self._losses) >= len(self._servers):
             return self._losses[-1]
         return None
 
 
 def haproxy_config(servers: Sequence[Launch], port: int) -> str:
-    """The whole file: least connections first, servers that fail their health check are left out. Raises UsageError
-    for a path or an address that would be more than one word there."""
+    """The config file of HAProxy, which prefers the server with the fewest connections and skips unhealthy ones.
+
+    Args:
+        servers: The launch plans of the servers.
+        port: The port of HAProxy.
+
+    Raises:
+        UsageError: A health path or an address would be more than one word in the file.
+    """
     health = servers[0].health_paths[0]
     if _HEALTH_PATH.fullmatch(health) is None:
-        hint = "write a path without spaces, quotes, backslashes and #"
-        raise UsageError(f"HAProxy cannot ask for the health path {health!r}", hint=hint)
+        raise UsageError(
+            f"HAProxy cannot request the health path {health!r}",
+            hint="write a path without spaces, quotes, backslashes and #",
+        )
     lines = filled("haproxy.cfg", port=int(port), health=health)
     for number, server in enumerate(servers):
         if not is_host_name(server.host):
@@ -313,7 +415,16 @@ def haproxy_config(servers: Sequence[Launch], port: int) -> str:
 
 
 def haproxy_launch(servers: Sequence[Launch], port: int, file: Path) -> Launch:
-    """The plan of HAProxy itself; ``file`` holds its config."""
+    """The launch plan of HAProxy, which runs on this machine.
+
+    Args:
+        servers: The launch plans of the servers behind it.
+        port: Its port.
+        file: Its config file.
+
+    Raises:
+        UsageError: HAProxy is not installed.
+    """
     if shutil.which("haproxy") is None:
         raise UsageError(
             "haproxy is not on PATH",

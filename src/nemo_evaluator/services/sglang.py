@@ -27,6 +27,7 @@ class Sglang(ModelServer[SglangService]):
     """Plans the launch module of SGLang."""
 
     def launch(self, server: Planned[SglangService]) -> Launch:
+        """``sglang.launch_server`` with the flags of the config."""
         arguments = ["--model-path", server.model, *server.listening, *server.engine_flags(*_FLAGS)]
         argv = server.keyed_module("sglang.launch_server", [*arguments, *server.service.extra_args])
         nodes = server.service.num_nodes

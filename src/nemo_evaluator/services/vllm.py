@@ -18,22 +18,22 @@ class VllmService(EngineService):
 
 
 class Vllm(ModelServer[VllmService]):
-    """Plans ``vllm serve``; here as a module, by the Python that has it."""
+    """Plans ``vllm serve``; on this machine as a module of the Python that has it installed."""
 
     def launch(self, server: Planned[VllmService]) -> Launch:
+        """``vllm serve`` with the flags of the config; over several nodes after lines that start Ray."""
         service = server.service
         lines = list[str]()
         argv = ["serve", server.model, *server.listening]
         argv += server.engine_flags(*_SIZES, "--reasoning-parser", "--tool-call-parser")
-        argv += ["--enable-auto-tool-choice"] if service.tool_parser else []
+        if service.tool_parser:
+            argv += ["--enable-auto-tool-choice"]
         if service.num_nodes > 1:
-            # The first node is the head and goes on to serve; the others join it and stay until it ends.
+            # The first node is the head, which serves; the others join it and stay until it ends.
             argv += ["--distributed-executor-backend", "ray"]
             ray = quoted(service.ray_binary)
-            lines = [
-                *NODE_LINES,
-                *filled("ray.sh", ray=ray, port=server.meeting_port, nodes=service.num_nodes),
-            ]
+            lines += NODE_LINES
+            lines += filled("ray.sh", ray=ray, port=server.meeting_port, nodes=service.num_nodes)
         argv += service.extra_args
         if server.site.here:
             argv = server.keyed_module("vllm.entrypoints.cli.main", argv)
