@@ -15,8 +15,17 @@ OnOutput: TypeAlias = Callable[[str, bytes], object]
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What a command left behind. The exit code is always the command's own, or 128 + the signal that ended it, as a
-    shell would say it; a deadline is said, not encoded."""
+    """The result of a command.
+
+    Attributes:
+        stdout: Its output; the middle is left out where it is too long.
+        stderr: Its errors, likewise.
+        return_code: Its own exit code, or 128 + the number of the signal that ended it.
+        timed_out: Whether its deadline ended it.
+        truncated: Whether a part of the output was left out.
+        out_of_memory: Whether the kernel killed a process because memory ran out.
+        duration_ms: How long it ran.
+    """
 
     stdout: str
     stderr: str
@@ -28,12 +37,12 @@ class ExecResult:
 
     @property
     def ok(self) -> bool:
-        """True when the command ended by itself with 0."""
+        """Whether the command ended by itself with 0."""
         return self.return_code == 0 and not self.timed_out
 
     @property
     def exit_code(self) -> int:
-        """Another name of ``return_code``."""
+        """The same as ``return_code``."""
         return self.return_code
 
 
@@ -48,19 +57,24 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class OutsideEndpoint:
-    """A URL of the host (the model proxy) that the sandbox may reach; inside, ``env_var`` holds the address to use.
-    ``variables`` are set beside it; ``{url}`` in one of them stands for the address inside."""
+    """A URL of the host (the model proxy) that the sandbox may reach.
+
+    Attributes:
+        url: The URL on the host.
+        env_var: The variable that holds the address to use inside.
+        variables: Further variables; ``{url}`` in a value becomes the address inside.
+    """
 
     url: str
     env_var: str = "MODEL_BASE_URL"
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def inside(self, url: str) -> dict[str, str]:
-        """The environment of commands that reach the endpoint as ``url``."""
-        return {
-            self.env_var: url,
-            **{name: value.replace("{url}", url) for name, value in self.variables.items()},
-        }
+        """The environment of commands that reach the endpoint at ``url``."""
+        env = {self.env_var: url}
+        for name, value in self.variables.items():
+            env[name] = value.replace("{url}", url)
+        return env
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,31 +90,39 @@ class VolumeMount:
 
     @property
     def is_efs(self) -> bool:
-        """True for a volume that only ECS can mount."""
+        """Whether only ECS can mount the volume."""
         return self.efs_filesystem_id is not None
 
 
 def volumes_of(spec: SandboxSpec) -> list[VolumeMount]:
     """The volumes of a spec. Raises SandboxError for those of EFS, which no sandbox mounts yet."""
-    mounts = [one if isinstance(one, VolumeMount) else VolumeMount(**one) for one in spec.volumes]
-    refuse_volumes("volumes of EFS cannot be mounted", [mount for mount in mounts if mount.is_efs])
+    mounts: list[VolumeMount] = []
+    for volume in spec.volumes:
+        mounts.append(volume if isinstance(volume, VolumeMount) else VolumeMount(**volume))
+    efs_mounts = [mount for mount in mounts if mount.is_efs]
+    refuse_volumes("volumes of EFS cannot be mounted", efs_mounts)
     return mounts
 
 
 def refuse_volumes(why: str, mounts: Sequence[VolumeMount]) -> None:
-    """Raise SandboxError, with the fix, for volumes that a sandbox cannot have: never leave them out in silence."""
-    if mounts:
-        fix = "put what lies there into the image, or use a docker or local sandbox with a folder of this machine"
-        error = SandboxError(
-            f"{why}: {', '.join(mount.container_path for mount in mounts)} ({fix})", hint=fix
-        )
-        error.final = True
-        raise error
+    """Raise SandboxError for volumes that a sandbox cannot mount; they are never skipped silently.
+
+    Args:
+        why: The reason.
+        mounts: The volumes; empty: nothing is raised.
+    """
+    if not mounts:
+        return
+    paths = ", ".join(mount.container_path for mount in mounts)
+    fix = "put their content into the image, or use a docker or local sandbox with a folder of this machine"
+    error = SandboxError(f"{why}: {paths} ({fix})", hint=fix)
+    error.final = True
+    raise error
 
 
 @dataclass(frozen=True, slots=True)
 class ImageSpec:
-    """An image that an environment can build; ``source`` is its own affair."""
+    """An image that an environment can build; only the environment interprets ``source``, except for ``folder``."""
 
     image: str
     source: dict[str, Any] = field(default_factory=dict)
@@ -108,7 +130,8 @@ class ImageSpec:
 
 @dataclass(frozen=True, slots=True)
 class ImageBuildRequest:
-    """Images to build before the first problem: ``docker_build_fn`` gets the missing ones, and raises on failure."""
+    """Images to build before the first problem: nel calls ``docker_build_fn`` with the missing ones; it raises on
+    failure."""
 
     specs: Sequence[ImageSpec]
     docker_build_fn: Callable[[list[ImageSpec]], None] | None = None
@@ -116,17 +139,18 @@ class ImageBuildRequest:
 
     @property
     def folders(self) -> dict[str, Path]:
-        """Images that nobody builds but us, each from a folder with a Dockerfile: the folders by image."""
+        """The folders, by image, from whose Dockerfile nel itself builds an image."""
+        folders: dict[str, Path] = {}
         if self.docker_build_fn is None:
-            own: list[ImageSpec] = [one for one in self.specs if "folder" in one.source]
-        else:
-            own = []
-        return {one.image: Path(one.source["folder"]) for one in own}
+            for spec in self.specs:
+                if "folder" in spec.source:
+                    folders[spec.image] = Path(spec.source["folder"])
+        return folders
 
 
 @runtime_checkable
 class Sandbox(Protocol):
-    """A place where untrusted code runs. Every method raises SandboxError when the sandbox itself failed."""
+    """An isolated environment for untrusted code. Every method raises SandboxError when the sandbox itself fails."""
 
     spec: SandboxSpec
 
@@ -136,10 +160,14 @@ class Sandbox(Protocol):
 
     @property
     def container_ip(self) -> str | None:
-        """The address of the sandbox's container, where it has one that the host can reach."""
+        """The address of the container, if it has one that the host can reach."""
 
     async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
-        """Bring the sandbox up; commands inside will reach ``outside_endpoints`` and see them in their environment."""
+        """Start the sandbox.
+
+        Args:
+            outside_endpoints: URLs of the host that commands may reach, and find in their environment.
+        """
 
     async def exec(
         self,
@@ -155,15 +183,33 @@ class Sandbox(Protocol):
         on_output: OnOutput | None = None,
         background: bool = False,
     ) -> ExecResult:
-        """Run a command (a string goes through a shell) with a hard deadline; ``timeout_sec`` is its other name.
-        Whatever it started dies with it, unless ``background`` is set and it ended by itself: then what it left running
-        lives on until the sandbox stops."""
+        """Run a command with a hard deadline. When it ends, all its processes are killed.
+
+        Args:
+            command: An argument list, or a string for a shell.
+            timeout: Seconds until it is killed.
+            timeout_sec: Another name of ``timeout``.
+            cwd: The working directory; None: that of the spec.
+            env: Variables, in addition to those of the spec.
+            stdin: Its input.
+            user: The user that it runs as; None: the default of the sandbox.
+            max_output_bytes: The most that is kept of each stream.
+            on_output: Receives "stdout" or "stderr" and bytes as they arrive.
+            background: Whether processes that the command leaves stay until the sandbox stops, if it ends by itself.
+        """
 
     async def run_judge(
         self, command: Sequence[str], stdin: bytes, *, timeout: float = 30.0
     ) -> ExecResult:
-        """Run a command that starts a program itself and must keep out of its reach: as root where the sandbox has one,
-        so that it can take away from the program what it must not have; elsewhere in folders that are gone afterwards.
+        """Run a command that starts a program and judges it, and that the program must not reach.
+
+        It runs as root where the sandbox has root, so that it can restrict the program; elsewhere in folders that are
+        removed afterwards.
+
+        Args:
+            command: An argument list.
+            stdin: Its input.
+            timeout: Seconds until it is killed.
         """
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:
@@ -173,20 +219,27 @@ class Sandbox(Protocol):
         """Fetch a file or a folder's content to ``target``."""
 
     async def stop(self) -> None:
-        """Take the sandbox down; safe to call twice."""
+        """Stop the sandbox; safe to call twice."""
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """The address under which code inside reaches a URL of the host."""
 
     def resolved_endpoint_url(self, env_var: str) -> str | None:
-        """The address inside of the endpoint registered under ``env_var``; None when there is none."""
+        """The address inside of the endpoint that is registered under ``env_var``; None when there is none."""
 
 
 class Provider:
-    """Makes the sandboxes of one kind for one run, and keeps what they share. The builder of a sandbox kind is called
-    with its settings and the id of the run, and gives one of these."""
+    """Creates the sandboxes of one kind for one run, and owns their shared resources.
 
-    # Why images cannot be built for the kind, and what to do instead.
+    Args:
+        config: The sandbox config.
+        run_id: The run that the sandboxes belong to.
+
+    Attributes:
+        concurrency: The most sandboxes at the same time.
+    """
+
+    # Why images cannot be built for the kind, and the fix.
     no_builds: ClassVar[tuple[str, str]] = (
         "this benchmark builds images, which a {} sandbox cannot run",
         "use docker",
@@ -199,20 +252,21 @@ class Provider:
         self._reaper = Reaper()
 
     async def check(self) -> None:
-        """Raise SandboxError, with what to install, when sandboxes of this kind cannot be had here."""
+        """Raise SandboxError, with the fix, when sandboxes of this kind do not work here."""
 
     async def ensure_image(self, image: str) -> None:
-        """Have an image ready; there is nothing to do where it is pulled when a sandbox starts."""
+        """Pull or build an image if need be; kinds that pull when a sandbox starts do nothing."""
 
     async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
-        """Build what an environment asks for."""
+        """Build the images of an environment. Raises SandboxError for a kind that cannot."""
         if requests:
-            raise SandboxError(self.no_builds[0].format(self._config.type), hint=self.no_builds[1])
+            problem, fix = self.no_builds
+            raise SandboxError(problem.format(self._config.type), hint=fix)
 
     def create(self, spec: SandboxSpec) -> Sandbox:
-        """A sandbox, not yet started."""
+        """Create a sandbox, without starting it."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Let go of what the sandboxes shared."""
+        """Release the shared resources."""
         await self._reaper.close()

@@ -1,10 +1,10 @@
-"""From solving to verifying: in one sandbox, or by carrying the agent's work into a fresh one.
+"""The sandboxes of an attempt: one for solving and verifying, or a fresh one for verifying the agent's work.
 
 - *stateful*: the verifier sees the sandbox as the agent left it;
 - *stateless* (the problem names a verifier's sandbox): the work is captured, carried over and applied.
 
-Every step between is the harness's own: when one fails, that is a SandboxError, never a verdict. Work that cannot be
-carried, where a workspace that nobody touched can, is a TamperError: no agent leaves the mean by breaking its sandbox.
+A failure of one of these steps is a SandboxError, never a verdict. Work that cannot be carried, where an untouched
+workspace can, is a TamperError: an agent must not be able to drop out of the mean by breaking its sandbox.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 OUTPUT: Final = "/output"
 INPUT: Final = "/input"
 _CAPTURE_TIMEOUT: Final = 300.0
-# Bytes of an agent's work that are kept beside its answer.
+# The largest work of an agent that is stored with its answer, in bytes.
 _LARGEST: Final = 64 * 2**20
 _PREPARE_TIMEOUT: Final = 900.0
 _BASE_COMMIT: Final = "/tmp/_nel_base_commit"
 
 
 class SandboxOwner(Protocol):
-    """Who gives out sandboxes and takes them back: the manager."""
+    """The part of the manager that sessions use: it starts sandboxes and stops them."""
 
     config: Any
 
@@ -49,18 +49,24 @@ class SandboxOwner(Protocol):
     async def acquire(
         self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()
     ) -> Sandbox:
-        """A sandbox of one's own, started."""
+        """Start a sandbox for one session."""
 
     async def release(self, sandbox: Sandbox) -> None:
         """Stop a sandbox."""
 
     def warm(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
-        """One that others use as well, for walled-off programs."""
+        """A started sandbox that judged programs of many sessions share."""
 
 
 class LazySandbox:
-    """Stands for a sandbox of a session that starts when it is first used: a solver or scorer that never touches it
-    costs nothing. ``after_start`` prepares it, once."""
+    """A sandbox of a session that starts on first use: one that a solver or scorer never uses costs nothing.
+
+    Args:
+        manager: Starts and stops the real sandbox.
+        spec: The sandbox that the problem asks for.
+        outside_endpoints: URLs of the host that commands inside may reach.
+        after_start: Prepares the sandbox, once.
+    """
 
     def __init__(
         self,
@@ -79,34 +85,34 @@ class LazySandbox:
 
     @property
     def started(self) -> bool:
-        """True when somebody has used it."""
+        """Whether it has been used."""
         return self._real is not None
 
     @property
     def is_running(self) -> bool:
-        """True between first use and stop."""
+        """True between the first use and ``stop``."""
         return self._real is not None and self._real.is_running
 
     async def start(self, *, outside_endpoints: Sequence[OutsideEndpoint] = ()) -> None:
-        """Start now; endpoints given here are added to those of the session."""
+        """Start now; ``outside_endpoints`` are added to those of the session."""
         self._outside_endpoints = [*self._outside_endpoints, *outside_endpoints]
         await self._get()
 
     @property
     def container_ip(self) -> str | None:
-        """The address of the container; known once the sandbox is up."""
+        """The address of the container; known once the sandbox runs."""
         return getattr(self._real, "container_ip", None)
 
     async def exec(
         self, command: str | Sequence[str], timeout: float = 180.0, **options: Any
     ) -> ExecResult:
-        """Run a command; see the contract."""
-        return await (await self._get()).exec(
-            command, timeout=options.pop("timeout_sec", timeout), **options
-        )
+        """Run a command; see the contract (``Sandbox.exec``)."""
+        timeout = options.pop("timeout_sec", timeout)
+        sandbox = await self._get()
+        return await sandbox.exec(command, timeout=timeout, **options)
 
     async def run_judge(self, command: Sequence[str], stdin: bytes, **options: Any) -> ExecResult:
-        """Run a judge in a warm sandbox, unless this one is up already."""
+        """Run a judge in this sandbox if it has started, else in a shared one."""
         if self._real is not None:
             return await run_judge(self._real, command, stdin, **options)
         self._check()
@@ -114,15 +120,17 @@ class LazySandbox:
             return await run_judge(sandbox, command, stdin, **options)
 
     async def upload(self, source: Path | str | bytes, target: str) -> None:
-        """Put something in."""
-        await (await self._get()).upload(source, target)
+        """Put a file, a folder's content, or bytes at ``target``."""
+        sandbox = await self._get()
+        await sandbox.upload(source, target)
 
     async def download(self, source: str, target: Path | str) -> None:
-        """Fetch something."""
-        await (await self._get()).download(source, target)
+        """Fetch a file or a folder's content to ``target``."""
+        sandbox = await self._get()
+        await sandbox.download(source, target)
 
     async def stop(self) -> None:
-        """Give the sandbox back; later use is an error."""
+        """Stop the sandbox; later use is an error."""
         self._closed = True
         real = self._real
         self._real = None
@@ -130,18 +138,19 @@ class LazySandbox:
             await self._manager.release(real)
 
     def resolve_outside_endpoint(self, url: str) -> str:
-        """The address inside of a host URL; known once the sandbox is up."""
+        """The address of a host URL inside; known once the sandbox runs."""
         if self._real is not None:
             return self._real.resolve_outside_endpoint(url)
         return url
 
     def resolved_endpoint_url(self, env_var: str) -> str | None:
-        """The address inside of a registered endpoint; known once the sandbox is up."""
+        """The address of a registered endpoint inside; known once the sandbox runs."""
         if self._real is not None:
             return self._real.resolved_endpoint_url(env_var)
         return None
 
     async def _get(self) -> Sandbox:
+        """The real sandbox, started if need be. Raises SandboxError when it has ended."""
         async with self._lock:
             self._check()
             if self._real is None:
@@ -165,12 +174,12 @@ class LazySandbox:
 
 
 class AgentSandbox(LazySandbox):
-    """Where an agent works whose work is carried elsewhere."""
+    """The sandbox of an agent whose work is carried to another one."""
 
     async def exec(
         self, command: str | Sequence[str], timeout: float = 180.0, **options: Any
     ) -> ExecResult:
-        """Run a command; see the contract. Raises BudgetError when the sandbox was ended for what it wrote."""
+        """Run a command; see the contract. Raises BudgetError when the sandbox has exceeded its disk limit."""
         try:
             return await super().exec(command, timeout, **options)
         except SandboxError as error:
@@ -182,13 +191,19 @@ class AgentSandbox(LazySandbox):
 
     @property
     def wrote_too_much(self) -> bool:
-        """Whether the sandbox was ended because more was written than it may hold."""
+        """Whether nel ended the sandbox because its disk limit was exceeded."""
         return getattr(self._real, "over_disk", False)
 
 
 class VerifierSandbox(LazySandbox):
-    """Where work is verified: never the sandbox that the agent used. It can be given back and started anew, so that
-    what ran in it once has no part in what runs next."""
+    """The sandbox in which work is verified, never the one of the agent. It can be replaced by a fresh one, so that one
+    run of the tests does not affect the next.
+
+    Args:
+        manager: Starts and stops the real sandbox.
+        spec: The verifier's sandbox.
+        apply_work: Brings the agent's work into a started sandbox.
+    """
 
     def __init__(
         self,
@@ -201,7 +216,11 @@ class VerifierSandbox(LazySandbox):
         self._wants_work = True
 
     async def renew(self, *, with_work: bool) -> None:
-        """Give this sandbox back; the next use starts another. Without the work it is as the task begins."""
+        """Stop the sandbox; the next use starts a fresh one.
+
+        Args:
+            with_work: Whether the fresh one holds the agent's work; otherwise it is in the state at the task's start.
+        """
         async with self._lock:
             self._check()
             used = self._real
@@ -211,7 +230,7 @@ class VerifierSandbox(LazySandbox):
             await self._manager.release(used)
 
     async def add_work(self) -> None:
-        """Put the work into a sandbox that was started without it."""
+        """Bring the agent's work into a sandbox that was started without it."""
         await self._apply_work(await self._get())
 
     async def _fill(self, sandbox: Sandbox) -> None:
@@ -220,7 +239,16 @@ class VerifierSandbox(LazySandbox):
 
 
 class AttemptSandboxes:
-    """The sandboxes of one attempt: one for both parts."""
+    """The sandbox of one attempt, for solving and verifying.
+
+    Args:
+        manager: Starts and stops sandboxes.
+        seed: The problem.
+        outside_endpoints: URLs of the host that the solver's commands may reach.
+
+    Attributes:
+        agent: The sandbox of the solver, which starts on first use.
+    """
 
     _agent_class: ClassVar[type[LazySandbox]] = LazySandbox
 
@@ -233,21 +261,20 @@ class AttemptSandboxes:
         self._manager = manager
         self._seed = seed
         spec = self._completed(seed.sandbox_spec or seed.verify_sandbox_spec)
-        # Where the solver works; it starts when it is first used.
         self.agent = self._agent_class(manager, spec, outside_endpoints, self._prepare_agent)
 
     async def for_verify(self) -> Sandbox:
-        """Where the verifier works."""
+        """The sandbox of the verifier."""
         return self.agent
 
     async def keep(self, target: Path) -> None:
-        """Keep what the solver left as one file, unless it stays where it is or is too large."""
+        """Store the solver's work in one file; does nothing when it cannot be carried, or is too large."""
 
     async def restore(self, kept: Path) -> None:
-        """Take what was kept for the work of the solver."""
+        """Use stored work in place of the solver's."""
 
     async def close(self) -> None:
-        """Stop what is left."""
+        """Stop the sandboxes."""
         await self.agent.stop()
 
     def _completed(self, spec: SandboxSpec | None) -> SandboxSpec:
@@ -272,14 +299,19 @@ class StatelessSession(AttemptSandboxes):
         super().__init__(manager, seed, outside_endpoints)
         self._capture_cmd: str | None = manager.config.capture_cmd or seed.capture_cmd
         self._verifier: VerifierSandbox | None = None
-        # What is carried from one to the other, once there is something.
+        # The captured work, once there is some.
         self._folder = tempfile.TemporaryDirectory(prefix="nel-carry-")
         self._carried: Path | None = None
-        # Whether this session only shows that an untouched workspace can be carried.
+        # Whether this session only tests that an untouched workspace can be carried.
         self._is_control = False
 
     async def for_verify(self) -> Sandbox:
-        """The verifier's sandbox; the agent's is captured and stopped first, if it was used."""
+        """The verifier's sandbox. If the agent's was used, its work is captured first, and it is stopped.
+
+        Raises:
+            TamperError: The agent's work cannot be carried, but an untouched workspace can.
+            SandboxError: The work cannot be carried for another reason.
+        """
         if self._verifier is not None:
             return self._verifier
         await self._carry()
@@ -301,7 +333,7 @@ class StatelessSession(AttemptSandboxes):
                 await self._blame(error)
 
     async def _apply_work(self, sandbox: Sandbox) -> None:
-        """Bring what the agent left into a verifier's sandbox."""
+        """Bring the agent's work into a verifier's sandbox."""
         if self._carried is None:
             return
         await sandbox.upload(self._carried, INPUT)
@@ -312,26 +344,27 @@ class StatelessSession(AttemptSandboxes):
             await _must(sandbox, command, self._manager.config.verify_timeout, what="apply_cmd")
 
     async def keep(self, target: Path) -> None:
-        """Capture the work, and keep it when it is not too large to be verified again some day."""
+        """Capture the work, and store it for a later verification if it is not too large."""
         await self._carry()
         if self._carried is not None:
             await asyncio.to_thread(_pack, self._carried, target)
 
     async def restore(self, kept: Path) -> None:
-        """Verify what was kept, without the agent."""
+        """Use stored work, without the agent. Raises SandboxError when it cannot be read."""
         carried = Path(self._folder.name) / "output"
         await asyncio.to_thread(_unpack, kept, carried)
         await self._clean(carried)
         self._carried = carried
 
     async def close(self) -> None:
-        """Stop both."""
+        """Stop both sandboxes."""
         self._folder.cleanup()
         await super().close()
         if self._verifier is not None:
             await self._verifier.stop()
 
     async def _carry(self) -> None:
+        """Capture the agent's work, if there is any and it was not captured before."""
         agent = self.agent
         target = Path(self._folder.name) / "output"
         if self._carried is not None or not agent.started:
@@ -355,7 +388,7 @@ class StatelessSession(AttemptSandboxes):
             raise SandboxError(f"capture_cmd left nothing in {OUTPUT}")
 
     async def _capture_again(self, target: Path, failure: SandboxError) -> None:
-        """Try once more before anybody is blamed: a machine may have its bad moments."""
+        """Try once more before the agent is blamed: the machine may be at fault."""
         await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
         try:
             await self._capture(target)
@@ -363,10 +396,10 @@ class StatelessSession(AttemptSandboxes):
             await self._blame(failure)
 
     async def _blame(self, failure: SandboxError | BudgetError) -> NoReturn:
-        """Raise for work that could not be carried: it is the agent's doing when an untouched workspace can be."""
+        """Raise for work that could not be carried: TamperError if an untouched workspace can be, else the failure."""
         if self._is_control:
             raise failure
-        # There may be room for no more sandboxes than this session holds.
+        # The limit of concurrent sandboxes may allow no more than this session holds.
         await self.agent.stop()
         if self._verifier is not None:
             await self._verifier.stop()
@@ -384,12 +417,13 @@ class StatelessSession(AttemptSandboxes):
         ) from failure
 
     async def _clean(self, folder: Path) -> None:
-        """Make the archive of our own way to carry work plain; a way of the user's own is the user's."""
+        """Rewrite the archive with plain content only, if nel's own commands carry the work."""
         archive = folder / ARCHIVE
         if self._applies_archive() and archive.is_file():
             await asyncio.to_thread(clean_archive, archive)
 
     def _applies_archive(self) -> bool:
+        """Whether nel's own command applies the work."""
         spec = self._completed(self._seed.verify_sandbox_spec)
         if self._seed.apply_cmd is not None:
             return self._seed.apply_cmd == workspace.apply_command(spec.workdir)
@@ -406,15 +440,17 @@ class StatelessSession(AttemptSandboxes):
         await super()._prepare_agent(sandbox)
 
     def _completed(self, spec: SandboxSpec | None) -> SandboxSpec:
-        """With scratch folders for what is carried from one sandbox to the other."""
+        """The completed spec, with scratch folders for the carried work."""
         completed = super()._completed(spec)
         extra = [VolumeMount(container_path=OUTPUT), VolumeMount(container_path=INPUT)]
         return replace(completed, volumes=[*completed.volumes, *extra])
 
 
 def _pack(folder: Path, target: Path) -> None:
-    if sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) > _LARGEST:
-        log.info("the work of an agent is too large to be kept: %s", target.name)
+    """Store a folder as an archive, unless it is too large."""
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if size > _LARGEST:
+        log.info("the work of an agent is too large to be stored: %s", target.name)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_suffix(".part")
@@ -424,7 +460,7 @@ def _pack(folder: Path, target: Path) -> None:
 
 
 def _unpack(kept: Path, folder: Path) -> None:
-    """Only plain files of our own making: the archive inside is opened in the sandbox, not here."""
+    """Extract the plain files of a stored archive; the agent's archive among them is opened in the sandbox only."""
     folder.mkdir()
     try:
         with tarfile.open(kept) as tar:
@@ -432,15 +468,15 @@ def _unpack(kept: Path, folder: Path) -> None:
                 if member.isfile() and (content := tar.extractfile(member)) is not None:
                     (folder / Path(member.name).name).write_bytes(content.read())
     except (OSError, tarfile.TarError, EOFError) as error:
-        raise SandboxError(f"the kept work of an agent cannot be read: {kept}: {error}") from error
+        raise SandboxError(f"cannot read the stored work of an agent: {kept}: {error}") from error
 
 
 async def _must(sandbox: Sandbox, command: str, timeout: float, what: str) -> None:
+    """Run a command. Raises SandboxError, with the name of the step, when it fails."""
     result = await sandbox.exec(command, timeout=timeout)
     if not result.ok:
+        why = f"exit code {result.exit_code}"
         if result.timed_out:
             why = f"timed out after {timeout:g} s"
-        else:
-            why = f"exit code {result.exit_code}"
         tail = (result.stderr or result.stdout).strip()[-500:]
         raise SandboxError(f"{what} failed in the sandbox ({why}): {tail}")

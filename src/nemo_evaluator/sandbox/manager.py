@@ -1,4 +1,4 @@
-"""All sandboxes of one benchmark run: how many at once, warm ones, images, and the end of every one of them."""
+"""All sandboxes of one benchmark run: their number, shared ones, images, and the end of each."""
 
 import asyncio
 import logging
@@ -21,17 +21,17 @@ log = logging.getLogger(__name__)
 
 
 class SandboxedEnvironment(Protocol):
-    """What of an environment the manager asks before the first problem."""
+    """The part of an environment that the manager needs before the first problem."""
 
     async def sandbox_specs(self) -> list[SandboxSpec] | None:
-        """The sandboxes that the problems will need."""
+        """The sandboxes that the problems will need, if known."""
 
     async def image_build_requests(self) -> list[Any] | None:
-        """Images to build."""
+        """The images to build, if any."""
 
 
 class SandboxManager:
-    """Gives out sandboxes.
+    """Starts and stops sandboxes.
 
     ::
 
@@ -41,43 +41,56 @@ class SandboxManager:
             verdict = await environment.verify_answer(answer.response, seed, await session.for_verify())
         await manager.close()
 
-    Without a config, sandboxes are ``local`` ones. A sandbox that nobody touches is never started.
+    A sandbox that is never used is never started.
+
+    Args:
+        config: The sandbox config; None: ``local`` sandboxes.
+        run_id: The run that the sandboxes belong to.
     """
 
     def __init__(self, config: SandboxConfig | None, run_id: str = "") -> None:
-        if config is not None:
-            self.config: Any = config
-        else:
+        self.config: Any = config
+        if config is None:
             self.config = default_kind(SANDBOXES, "local")()
         self.run_id = run_id
         self._provider: Provider = SANDBOXES.build(self.config.type, self.config, run_id)
-        self._room = asyncio.Semaphore(self._provider.concurrency)
+        self._free_slots = asyncio.Semaphore(self._provider.concurrency)
         self._live: set[Sandbox] = set()
         self._idle: dict[str, deque[Sandbox]] = {}
-        # What is done once: the check, and one pull an image.
+        # Work that is done once: the check, and one pull per image.
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._expiries: dict[Sandbox, asyncio.TimerHandle] = {}
         self._stopping: set[asyncio.Task[None]] = set()
 
     @property
     def live(self) -> int:
-        """How many sandboxes are up, idle ones included."""
+        """How many sandboxes run, idle ones included."""
         return len(self._live)
 
     @asynccontextmanager
     async def session(
         self, seed: SeedResult, *, outside_endpoints: Sequence[OutsideEndpoint] = ()
     ) -> AsyncIterator[AttemptSandboxes]:
-        """The sandboxes of one attempt at one problem."""
-        carries = seed.verify_sandbox_spec is not None and not self.config.stateful
-        session = (StatelessSession if carries else AttemptSandboxes)(self, seed, outside_endpoints)
+        """The sandboxes of one attempt at one problem.
+
+        Args:
+            seed: The problem.
+            outside_endpoints: URLs of the host that the solver's commands may reach.
+        """
+        carries_work = seed.verify_sandbox_spec is not None and not self.config.stateful
+        session_class = StatelessSession if carries_work else AttemptSandboxes
+        session = session_class(self, seed, outside_endpoints)
         try:
             yield session
         finally:
             await session.close()
 
     async def prepare(self, environment: SandboxedEnvironment) -> None:
-        """Check that sandboxes can be had, then build and pull images before the first problem waits for one."""
+        """Check that sandboxes work here, then build and pull images, so that no problem waits for one.
+
+        Raises:
+            SandboxError: Sandboxes of this kind do not work here, or an image cannot be built.
+        """
         await self.check()
         await self._provider.build_images(await environment.image_build_requests() or [])
         specs = await environment.sandbox_specs() or []
@@ -86,22 +99,27 @@ class SandboxManager:
             *(self.ensure_image(image) for image in images), return_exceptions=True
         )
         for image, outcome in zip(images, outcomes, strict=True):
-            # Not the end: the problem that needs the image will say so, and be retried.
+            # The run continues: the problem that needs the image reports the error, and is retried.
             if isinstance(outcome, BaseException):
                 log.warning("image %s is not ready: %s", image, outcome)
 
     async def check(self) -> None:
-        """Raise SandboxError when sandboxes of this kind cannot be had here."""
+        """Raise SandboxError when sandboxes of this kind do not work here."""
         await self._once("", self._provider.check)
 
     async def ensure_image(self, image: str) -> None:
-        """Have an image ready."""
+        """Pull or build an image if need be. Raises SandboxError when that fails."""
         await self._once(image, partial(self._provider.ensure_image, image))
 
     def resolve(
         self, spec: SandboxSpec | None, metadata: dict[str, Any] | None = None
     ) -> SandboxSpec:
-        """The spec of a problem, completed by the config: image, template and environment."""
+        """The spec of a problem, completed by the config.
+
+        Args:
+            spec: The sandbox that the problem asks for; its image and variables take precedence.
+            metadata: The values for ``image_template``; None: they are not known yet.
+        """
         base = spec or SandboxSpec()
         image = base.image or getattr(self.config, "image", None) or ""
         template = getattr(self.config, "image_template", None)
@@ -121,65 +139,69 @@ class SandboxManager:
     async def acquire(
         self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()
     ) -> Sandbox:
-        """A sandbox of one's own, started. Waits while there are as many as the config allows."""
+        """Start a sandbox for one session; waits while as many run as the config allows.
+
+        Args:
+            spec: The sandbox that the problem asks for.
+            outside_endpoints: URLs of the host that commands inside may reach.
+
+        Raises:
+            SandboxError: It did not start.
+        """
         await self._make_ready(spec)
         try:
             sandbox = await self._start(spec, outside_endpoints)
         except BaseException:
-            self._room.release()
+            self._free_slots.release()
             raise
-        # Not for warm ones, which serve many: there each program has its own deadline.
-        life = getattr(self.config, "timeout", None)
-        if life is not None:
-            if "timeout" not in self.config.model_fields_set:
-                life = max(life, sandbox.spec.life or 0.0)
-            self._expiries[sandbox] = asyncio.get_running_loop().call_later(
-                float(life), self._expire, sandbox
-            )
+        self._limit_life(sandbox)
         return sandbox
 
+    def _limit_life(self, sandbox: Sandbox) -> None:
+        """Stop a sandbox after the timeout of the config. Shared ones have none: there each program has a deadline."""
+        life = getattr(self.config, "timeout", None)
+        if life is None:
+            return
+        if "timeout" not in self.config.model_fields_set:
+            life = max(life, sandbox.spec.life or 0.0)
+        loop = asyncio.get_running_loop()
+        self._expiries[sandbox] = loop.call_later(float(life), self._expire, sandbox)
+
     async def release(self, sandbox: Sandbox) -> None:
-        """Give a sandbox back; it is stopped."""
+        """Stop a sandbox of ``acquire``."""
         if sandbox in self._live:
             try:
                 await asyncio.shield(self._stop(sandbox))
             finally:
-                self._room.release()
+                self._free_slots.release()
 
     @asynccontextmanager
     async def warm(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
-        """A sandbox in which others ran before and will run after; for ``run_judge`` alone, which walls them off."""
-        key = digest(
-            [
-                spec.image,
-                spec.workdir,
-                spec.env,
-                spec.files,
-                spec.entrypoint,
-                list(map(str, spec.volumes)),
-            ]
-        )
+        """A sandbox that judged programs share, one after another; only for ``run_judge``, which isolates them.
+
+        Args:
+            spec: The sandbox that the program needs.
+        """
+        key = _shared_key(spec)
         await self._make_ready(spec)
         sandbox: Sandbox | None = None
         try:
-            waiting = self._idle.setdefault(key, deque())
-            if waiting:
-                sandbox = waiting.pop()
-            else:
-                sandbox = await self._start(spec, shared=True)
+            idle = self._idle.setdefault(key, deque())
+            sandbox = idle.pop() if idle else await self._start(spec, shared=True)
             yield sandbox
         except BaseException:
-            # Whatever went wrong, the next program shall not find its traces.
+            # Whatever went wrong, the next program must not find its traces.
             if sandbox is not None:
                 await self._stop(sandbox)
             raise
         else:
-            if sandbox in self._live and sandbox.is_running and getattr(sandbox, "is_clean", True):
-                waiting.append(sandbox)
+            is_clean = getattr(sandbox, "is_clean", True)
+            if sandbox in self._live and sandbox.is_running and is_clean:
+                idle.append(sandbox)
             else:
                 await self._stop(sandbox)
         finally:
-            self._room.release()
+            self._free_slots.release()
 
     async def close(self) -> None:
         """Stop every sandbox."""
@@ -192,18 +214,18 @@ class SandboxManager:
         await self._provider.close()
 
     async def _once(self, key: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Those who ask at the same time wait for one; what failed is tried again."""
+        """Do some work once: concurrent callers wait for the same task, and a failed one is repeated."""
         task = self._tasks.get(key)
-        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+        if task is None or _has_failed(task):
             task = self._tasks[key] = asyncio.ensure_future(work())
         await asyncio.shield(task)
 
     async def _make_ready(self, spec: SandboxSpec) -> None:
-        """Have what a sandbox needs, and room for it, which is to be given back."""
+        """Wait for the check, the image, and a free slot, which the caller has to release."""
         await self.check()
         if spec.image:
             await self.ensure_image(spec.image)
-        await self._room.acquire()
+        await self._free_slots.acquire()
 
     async def _start(
         self,
@@ -215,11 +237,10 @@ class SandboxManager:
         idle = [queue for queue in self._idle.values() if queue]
         if idle and len(self._live) >= self._provider.concurrency:
             await self._stop(idle[0].popleft())
-        # Only containers are made otherwise when programs follow one another in them.
+        create = self._provider.create
         if shared:
-            create = getattr(self._provider, "create_shared", self._provider.create)
-        else:
-            create = self._provider.create
+            # Only containers are created differently when programs share them.
+            create = getattr(self._provider, "create_shared", create)
         sandbox = create(spec)
         self._live.add(sandbox)
         try:
@@ -243,3 +264,13 @@ class SandboxManager:
         task = asyncio.ensure_future(sandbox.stop())
         self._stopping.add(task)
         task.add_done_callback(self._stopping.discard)
+
+
+def _has_failed(task: asyncio.Task[None]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
+
+
+def _shared_key(spec: SandboxSpec) -> str:
+    """Equal for the specs whose programs can share a sandbox."""
+    volumes = [str(volume) for volume in spec.volumes]
+    return digest([spec.image, spec.workdir, spec.env, spec.files, spec.entrypoint, volumes])
