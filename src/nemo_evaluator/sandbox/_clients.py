@@ -1,5 +1,5 @@
-"""Commands of the host that lead into a sandbox (runsc, apptainer, srun), and the nodes of a SLURM job to which they
-lead: a slot is taken, used and given back, never shared."""
+"""Host commands that run a command inside a sandbox (runsc, apptainer, srun), and the slots on the nodes of a SLURM
+job, each of which holds one sandbox at a time."""
 
 import asyncio
 import contextlib
@@ -25,14 +25,14 @@ _END: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class EntryCommand:
-    """A command of the host that runs one inside; ``env`` is the client's own, by default ours."""
+    """A host command that runs a command inside; ``env`` is the environment of the host command."""
 
     argv: list[str]
     env: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
 def start_client(client: EntryCommand, fds: list[int]) -> subprocess.Popen[bytes]:
-    """Start a client with the given stdin, stdout and stderr, in a group of its own."""
+    """Start a client in a process group of its own, with its stdin, stdout and stderr. Raises SandboxError."""
     stdin, stdout, stderr = fds[:3]
     try:
         return subprocess.Popen(
@@ -50,7 +50,18 @@ def start_client(client: EntryCommand, fds: list[int]) -> subprocess.Popen[bytes
 
 
 async def call(client: EntryCommand, *, timeout: float = 120.0) -> str:
-    """Run a client to its end: its stdout. A failure is a SandboxError with its stderr."""
+    """Run a client to its end.
+
+    Args:
+        client: The command.
+        timeout: Seconds until it is killed.
+
+    Returns:
+        Its stdout.
+
+    Raises:
+        SandboxError: It failed, or did not end in time; the message holds the end of its stderr.
+    """
     # Files, not pipes: a client that leaves a container behind leaves its stdout with it, and a pipe would never end.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = await asyncio.to_thread(
@@ -75,50 +86,59 @@ async def call(client: EntryCommand, *, timeout: float = 120.0) -> str:
 
 @dataclass(eq=False, slots=True)
 class NodeSlot:
-    """One slot on one node, and the steps that are under way for the sandbox in it. A step ends with all that was
-    started in it, so what shall stay (a container, background processes) needs a step that stays."""
+    """One slot on one node, and the steps that run for its sandbox.
+
+    A step ends with all its processes, so a container, or background processes, need a step that stays.
+    """
 
     node: str
     het_group: str | None = None
-    # Steps of commands that left processes running stay until the sandbox stops.
+    # The steps of commands that left processes running; they stay until the sandbox stops.
     kept: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _leaving: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _holder: subprocess.Popen[bytes] | None = None
-    _said: IO[bytes] | None = None
+    _holder_log: IO[bytes] | None = None
 
     def step(self, name: str) -> list[str]:
-        """The start of a command that runs on the node, in a step with the given name."""
-        group = [f"--het-group={self.het_group}"] if self.het_group else []
-        where = ["--overlap", "--nodes=1", f"--nodelist={self.node}", "--ntasks=1", *group]
-        return ["srun", *where, f"--job-name={name}"]
+        """The prefix of a command that runs on the node, in a step with a name."""
+        argv = ["srun", "--overlap", "--nodes=1", f"--nodelist={self.node}", "--ntasks=1"]
+        if self.het_group:
+            argv.append(f"--het-group={self.het_group}")
+        return [*argv, f"--job-name={name}"]
 
     async def hold(self, client: EntryCommand, ready: str) -> None:
-        """Start the holding step and wait until it says ``ready``."""
-        # A file, not a pipe: srun speaks up at any time, and nobody listens later.
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
-        fds = [subprocess.DEVNULL, self._said.fileno(), self._said.fileno()]
+        """Start the step that holds the container, and wait until it prints ``ready``.
+
+        Raises:
+            SandboxError: It ended, or did not become ready in time.
+        """
+        # A file, not a pipe: srun prints messages at any time, and nobody reads them later.
+        self._holder_log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
+        fds = [subprocess.DEVNULL, self._holder_log.fileno(), self._holder_log.fileno()]
         self._holder = await asyncio.to_thread(start_client, client, fds)
         until = time.monotonic() + _START
-        while ready not in (said := self._heard()):
-            ended = self._holder.poll() is not None
-            if ended or time.monotonic() > until:
-                raise SandboxError(
-                    f"the container did not start{'' if ended else f' in {_START:g} s'}: {said[-500:]}"
-                )
+        while True:
+            output = self._holder_output()
+            if ready in output:
+                return
+            if self._holder.poll() is not None:
+                raise SandboxError(f"the container did not start: {output[-500:]}")
+            if time.monotonic() > until:
+                raise SandboxError(f"the container did not start in {_START:g} s: {output[-500:]}")
             await asyncio.sleep(0.02)
 
     def check(self) -> None:
         """Raise SandboxError when the holding step has ended, and the sandbox with it."""
         if self._holder is not None and self._holder.poll() is not None:
-            raise SandboxError(f"the container on its node ended: {self._heard()[-500:]}")
+            raise SandboxError(f"the container on its node ended: {self._holder_output()[-500:]}")
 
     def end(self, client: subprocess.Popen[bytes]) -> None:
-        """End a step: srun does, when it is told to go, whatever the command does about signals."""
+        """End a step: on SIGTERM srun ends it, whatever the command does about signals."""
         client.terminate()
         self._leaving.append(client)
 
     async def settle(self) -> None:
-        """Wait until the steps that were told to end have ended."""
+        """Wait until the steps of ``end`` have ended. Raises SandboxError when one does not."""
         leaving = self._leaving
         self._leaving = []
         for client in leaving:
@@ -129,27 +149,35 @@ class NodeSlot:
                 raise SandboxError(f"a step did not end in {_END:g} s") from error
 
     async def close(self) -> None:
-        """End them all."""
-        for client in filter(None, [*self.kept, self._holder]):
+        """End all steps, and wait for them."""
+        for client in self.kept:
             self.end(client)
+        if self._holder is not None:
+            self.end(self._holder)
         self.kept = []
         self._holder = None
         try:
             await self.settle()
         finally:
-            if self._said is not None:
-                self._said.close()
-                self._said = None
+            if self._holder_log is not None:
+                self._holder_log.close()
+                self._holder_log = None
 
-    def _heard(self) -> str:
-        """What the holding step has said so far."""
-        assert self._said is not None
-        # srun writes where the file stands: read without moving it.
-        return os.pread(self._said.fileno(), 1 << 16, 0).decode("utf-8", "replace").strip()
+    def _holder_output(self) -> str:
+        """The output of the holding step so far."""
+        assert self._holder_log is not None
+        # srun shares the file's position: read without moving it.
+        return os.pread(self._holder_log.fileno(), 1 << 16, 0).decode("utf-8", "replace").strip()
 
 
 class NodeSlots:
-    """The free slots. A slot in use is never given out twice."""
+    """The free slots.
+
+    Args:
+        nodes: The nodes.
+        per_node: The number of slots on each.
+        het_group: The component of a heterogeneous job that the nodes belong to.
+    """
 
     def __init__(self, nodes: list[str], per_node: int, het_group: str | None = None) -> None:
         self.size = len(nodes) * per_node
@@ -160,7 +188,7 @@ class NodeSlots:
 
     @classmethod
     def from_environment(cls, per_node: int) -> Self | None:
-        """The nodes that the batch script named in ``NEL_SANDBOX_NODES``; None when it named none."""
+        """The slots on the nodes in ``NEL_SANDBOX_NODES``, which the batch script sets; None without nodes."""
         nodes = [name for name in os.environ.get("NEL_SANDBOX_NODES", "").split(",") if name]
         if nodes:
             return cls(nodes, per_node, os.environ.get("NEL_SANDBOX_HET_GROUP") or None)
@@ -176,7 +204,7 @@ class NodeSlots:
             )
 
     async def take(self) -> NodeSlot:
-        """A free slot; waits for one."""
+        """Take a free slot; waits for one."""
         return await self._free.get()
 
     def give(self, place: NodeSlot) -> None:
@@ -185,18 +213,20 @@ class NodeSlots:
 
     @staticmethod
     def from_node(url: str) -> str:
-        """A loopback URL of the evaluator as another node must write it."""
+        """A loopback URL of the evaluator as another node reaches it."""
         parts = urlsplit(url)
         if parts.hostname not in _LOOPBACK:
             return url
         if parts.username is not None:
             raise SandboxError("a URL with a password in it is not carried to another node")
-        host = socket.gethostname() + (f":{parts.port}" if parts.port else "")
+        host = socket.gethostname()
+        if parts.port:
+            host = f"{host}:{parts.port}"
         return urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment))
 
 
 class Quiet:
-    """Passes output on without the lines that srun and its daemon put between those of the command."""
+    """Passes output on without the lines that srun and its daemon insert between those of the command."""
 
     _THEIRS: Final = re.compile(rb"(srun|slurmstepd[^ :]*): ")
 
@@ -205,17 +235,17 @@ class Quiet:
         self._line = b""
 
     def take(self, stream: str, data: bytes) -> None:
-        """More output."""
+        """Filter a piece of output: whole lines of stderr are passed on, an incomplete one waits for its end."""
         if stream != "stderr":
-            return self._emit(stream, data)
-        *lines, self._line = (self._line + data).splitlines(keepends=True) + (
-            [b""] if data.endswith(b"\n") else []
-        )
+            self._emit(stream, data)
+            return
+        lines = (self._line + data).splitlines(keepends=True)
+        self._line = b"" if data.endswith(b"\n") else lines.pop()
         own = b"".join(line for line in lines if not self._THEIRS.match(line))
         if own:
             self._emit(stream, own)
 
     def flush(self) -> None:
-        """No more is coming."""
+        """Pass on an incomplete last line."""
         if self._line and not self._THEIRS.match(self._line):
             self._emit("stderr", self._line)

@@ -33,7 +33,8 @@ from nemo_evaluator.sandbox.base import (
 from nemo_evaluator.sandbox.jail import cgroups
 from nemo_evaluator.sandbox.slurm import SlurmConfig
 
-# Of the host even in a process space of one's own, and root's to change: only a root without a user namespace is root.
+# These belong to the host even in a process namespace, and root may change them: only inside a user namespace is root
+# not the host's root.
 _KERNEL: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _OLDEST: Final = (1, 1)
 _BUILD: Final = 3600.0
@@ -67,20 +68,8 @@ class ApptainerSandbox(ContainerSandbox):
     _groups: list[str] = field(default_factory=list, init=False)
 
     async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        limits = self.settings
         self.base_env = {"HOME": HOME, "LANG": "C.UTF-8"}
-        argv = ["apptainer", "instance", "start", "--containall", "--writable-tmpfs", "--no-home"]
-        argv += ["--no-privs", "--memory", str(limits.memory), "--cpus", f"{limits.cpus:g}"]
-        if os.geteuid() == 0:
-            kept = [f"{path}:{path}:ro" for path in _KERNEL if Path(path).exists()]
-            argv += ["--no-mount", "sys", *(word for bound in kept for word in ("--bind", bound))]
-        for one in volumes_of(self.spec):
-            bound = f"{one.host_path}:{one.container_path}:{'ro' if one.readonly else 'rw'}"
-            if one.host_path:
-                argv += ["--bind", bound]
-            else:
-                argv += ["--scratch", one.container_path]
-        argv += ["--scratch", self.spec.workdir, str(self.image_file), self.name]
+        argv = self._start_argv()
         if self.place is None:
             await call(EntryCommand(argv), timeout=300)
         else:
@@ -89,6 +78,24 @@ class ApptainerSandbox(ContainerSandbox):
             await self.place.hold(EntryCommand([*self._step(), *hold]), "nel-ready")
         self._groups = await self._memory_groups()
         await self._reach(outside_endpoints)
+
+    def _start_argv(self) -> list[str]:
+        """The command that starts the instance."""
+        limits = self.settings
+        argv = ["apptainer", "instance", "start", "--containall", "--writable-tmpfs", "--no-home"]
+        argv += ["--no-privs", "--memory", str(limits.memory), "--cpus", f"{limits.cpus:g}"]
+        if os.geteuid() == 0:
+            argv += ["--no-mount", "sys"]
+            for path in _KERNEL:
+                if Path(path).exists():
+                    argv += ["--bind", f"{path}:{path}:ro"]
+        for volume in volumes_of(self.spec):
+            if volume.host_path:
+                mode = "ro" if volume.readonly else "rw"
+                argv += ["--bind", f"{volume.host_path}:{volume.container_path}:{mode}"]
+            else:
+                argv += ["--scratch", volume.container_path]
+        return [*argv, "--scratch", self.spec.workdir, str(self.image_file), self.name]
 
     async def _prepare(self) -> None:
         await self.exec(["mkdir", "-p", HOME], timeout=30, cwd="/")
@@ -111,11 +118,11 @@ class ApptainerSandbox(ContainerSandbox):
 
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> EntryCommand:
         self._check_user(user)
-        # Without --no-eval a shell would expand what the values hold.
+        # Without --no-eval a shell would expand the values.
         command = [*self._step(), "apptainer", "exec", "--cleanenv", "--no-eval", "--pwd", "/"]
         argv, variables = carried(argv, env)
         inside = {f"APPTAINERENV_{name}": value for name, value in variables.items()}
-        # What is carried goes by the environment, never by the command line.
+        # Values travel in the environment, never on the command line.
         return EntryCommand([*command, f"instance://{self.name}", *argv], {**os.environ, **inside})
 
     def _step(self) -> list[str]:
@@ -124,24 +131,27 @@ class ApptainerSandbox(ContainerSandbox):
         return []
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
-        before = cgroups.oom_kills(self._groups)
+        kills_before = cgroups.oom_kills(self._groups)
         ended = await super()._run(job, emit)
-        killed = (
-            ended.code != 0 and not ended.timed_out and cgroups.oom_kills(self._groups) > before
-        )
-        if killed:
+        if ended.code == 0 or ended.timed_out:
+            return ended
+        if cgroups.oom_kills(self._groups) > kills_before:
             return replace(ended, out_of_memory=True)
         return ended
 
     async def _memory_groups(self) -> list[str]:
-        """Where the kernel counts what it killed in the instance; inside, nothing of it is to be seen."""
+        """The control groups in which the kernel counts OOM kills of the instance; they are not visible inside."""
         if self.place is not None:
             return []
         listed = await call(EntryCommand(["apptainer", "instance", "list", "--json", self.name]))
         pid = json.loads(listed)["instances"][0]["pid"]
-        rows = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
         roots = {"memory": "/sys/fs/cgroup/memory", "": "/sys/fs/cgroup"}
-        return [roots[kind] + path for _, kind, path in rows if kind in roots]
+        groups: list[str] = []
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _number, controller, path = line.split(":", 2)
+            if controller in roots:
+                groups.append(roots[controller] + path)
+        return groups
 
 
 class ApptainerProvider(Provider):
@@ -156,14 +166,14 @@ class ApptainerProvider(Provider):
         self._cache = Path(config.sif_cache_dir or default)
 
     async def check(self) -> None:
-        """Ask for the version: instances behave as we need from 1.1 on."""
+        """Check the version: instances work as nel needs them from 1.1 on."""
         if shutil.which("apptainer") is None:
             raise SandboxError(
                 "apptainer is not installed", hint="install Apptainer 1.1 or later, or use docker"
             )
         text = await call(EntryCommand(["apptainer", "--version"]), timeout=30)
-        found = re.search(r"(\d+)\.(\d+)", text)
-        if found is None or (int(found[1]), int(found[2])) < _OLDEST:
+        version = re.search(r"(\d+)\.(\d+)", text)
+        if version is None or (int(version[1]), int(version[2])) < _OLDEST:
             raise SandboxError(
                 f"apptainer {text.strip()} is too old", hint="install Apptainer 1.1 or later"
             )
@@ -171,13 +181,14 @@ class ApptainerProvider(Provider):
             self._slots.require_job()
 
     async def ensure_image(self, image: str) -> None:
-        """Convert an image unless its file is there; a file is either whole or absent."""
+        """Convert an image unless its file exists; a file is either complete or absent."""
         target = self._file(image)
         if target.exists():
             return
         if target == Path(image):
             raise SandboxError(f"image {image} does not exist")
-        await self._convert(image if "://" in image else f"docker://{image}", target)
+        source = image if "://" in image else f"docker://{image}"
+        await self._convert(source, target)
 
     async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
         """Build with docker, then convert."""
@@ -189,7 +200,7 @@ class ApptainerProvider(Provider):
                     await self._convert(f"docker-daemon://{spec.image}", self._file(spec.image))
 
     def _file(self, image: str) -> Path:
-        """Where the converted image lies; a path to a .sif file or a folder stands for itself."""
+        """The file of a converted image; a path to a .sif file or a folder is used as it is."""
         if image.endswith(".sif") or image.startswith(("/", "./")):
             return Path(image)
         return self._cache / f"{image.replace('/', '_').replace(':', '__')}.sif"

@@ -1,4 +1,4 @@
-"""Docker sandboxes for a run: the engine, its images, and a reaper for the day we are killed."""
+"""Docker sandboxes for a run: the engine, its images, and a reaper in case nel is killed."""
 
 import asyncio
 import contextlib
@@ -23,12 +23,17 @@ from nemo_evaluator.sandbox.docker import DockerConfig, DockerSandbox
 
 log = logging.getLogger(__name__)
 _PULL: Final = 3600.0
-# Less free than this, and images that we pulled are removed, the least recently used first.
+# With a smaller share of free disk space, nel removes images that it pulled, the least recently used first.
 _LEAST_FREE: Final = 0.1
 
 
 class ImageStore:
-    """What we know of an engine's images; kept in a file, since engines do not say when an image was last used."""
+    """The images of an engine that nel pulled or built, with the time of their last use, which engines do not record.
+
+    Args:
+        api: The engine.
+        least_free: The share of free disk space below which images are removed.
+    """
 
     def __init__(self, api: DockerApi, *, least_free: float = _LEAST_FREE) -> None:
         self._api = api
@@ -40,7 +45,7 @@ class ImageStore:
             self._used = {str(name): float(at) for name, at in read_json(self._file).items()}
 
     async def has(self, image: str) -> bool:
-        """True when the engine has the image."""
+        """Whether the engine has the image."""
         try:
             await self._api.call("GET", f"/images/{image}/json")
         except SandboxError as error:
@@ -50,22 +55,16 @@ class ImageStore:
         return True
 
     async def ensure(self, image: str) -> None:
-        """Pull the image unless it is there."""
+        """Pull the image unless the engine has it. Raises SandboxError when that fails."""
         if await self.has(image):
             return
         await self.prune()
-        name, colon, tag = image.partition("@") if "@" in image else image.rpartition(":")
-        if colon and "/" not in tag:
-            name = name
-            tag = tag
-        else:
-            name = image
-            tag = "latest"
+        name, tag = _name_and_tag(image)
         await self._api.stream("/images/create", timeout=_PULL, fromImage=name, tag=tag)
-        await self._brought(image, f"{image} was pulled and is not there")
+        await self._note_new(image, f"{image} was pulled, but the engine does not have it")
 
     async def build(self, image: str, folder: Path) -> None:
-        """Build an image from a folder with a Dockerfile, unless it is there."""
+        """Build an image from a folder with a Dockerfile, unless the engine has it. Raises SandboxError on failure."""
         if await self.has(image):
             return
         context = io.BytesIO()
@@ -74,12 +73,12 @@ class ImageStore:
         await self._api.stream(
             "/build", timeout=_PULL, data=context.getvalue(), t=image, rm=True, forcerm=True
         )
-        await self._brought(image, f"the build of {image} ended without an image")
+        await self._note_new(image, f"the build of {image} ended without an image")
 
-    async def _brought(self, image: str, otherwise: str) -> None:
-        """Only what we brought is ours to remove."""
+    async def _note_new(self, image: str, problem: str) -> None:
+        """Note an image of ours, which nel may remove later. Raises SandboxError when the engine does not have it."""
         if not await self.has(image):
-            raise SandboxError(f"docker: {otherwise}")
+            raise SandboxError(f"docker: {problem}")
         self._used[image] = 0.0
         self.used(image)
 
@@ -90,12 +89,19 @@ class ImageStore:
             write_json(self._file, self._used)
 
     async def prune(self) -> list[str]:
-        """Under disk pressure, remove images of ours until there is room; the engine keeps those in use."""
+        """Remove images of ours until enough disk space is free; the engine keeps those in use.
+
+        Returns:
+            The removed images.
+        """
         removed: list[str] = []
         async with self._lock:
-            root = (await self._api.call("GET", "/info")).get("DockerRootDir")
-            seen = self._api.socket and root and Path(root).is_dir()
-            for image in sorted(self._used, key=self._used.__getitem__) if seen else ():
+            info = await self._api.call("GET", "/info")
+            root = info.get("DockerRootDir")
+            # The disk of an engine on another machine cannot be checked.
+            if not self._api.socket or not root or not Path(root).is_dir():
+                return removed
+            for image in sorted(self._used, key=self._used.__getitem__):
                 usage = shutil.disk_usage(root)
                 if usage.free >= usage.total * self._least_free:
                     break
@@ -111,6 +117,18 @@ class ImageStore:
         return removed
 
 
+def _name_and_tag(image: str) -> tuple[str, str]:
+    """The name of an image, and its tag or digest; ``latest`` by default."""
+    if "@" in image:
+        name, _, tag = image.partition("@")
+    else:
+        name, _, tag = image.rpartition(":")
+    # A colon before a slash belongs to the port of a registry.
+    if not name or "/" in tag:
+        return image, "latest"
+    return name, tag
+
+
 class DockerProvider(Provider):
     """Makes docker sandboxes."""
 
@@ -123,7 +141,7 @@ class DockerProvider(Provider):
         self._folders: dict[str, Path] = {}
 
     async def check(self) -> None:
-        """Ask the engine whether it is there, and whether it has the runtime."""
+        """Check that the engine answers, and that it has the runtime."""
         info = await self._api.call("GET", "/info", timeout=20)
         runtimes = info.get("Runtimes") or {}
         wanted = self._settings.runtime
@@ -140,7 +158,7 @@ class DockerProvider(Provider):
             await self._images.ensure(image)
 
     async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
-        """Let the environment build what the engine lacks; a mere folder with a Dockerfile waits until it is needed."""
+        """Let the environment build missing images; nel builds those from a folder when a problem first needs them."""
         for request in requests:
             self._folders |= request.folders
             missing = [spec for spec in request.specs if not await self._images.has(spec.image)]
@@ -156,7 +174,7 @@ class DockerProvider(Provider):
         )
 
     def create_shared(self, spec: SandboxSpec) -> Sandbox:
-        """A container for one program after another: its root is read-only, unless files are to be put into it."""
+        """Create a container for one program after another; its root is read-only unless files are put into it."""
         sandbox = self.create(spec)
         sandbox.settings = replace(sandbox.settings, shared=not spec.files)
         return sandbox

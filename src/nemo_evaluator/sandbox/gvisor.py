@@ -17,7 +17,7 @@ from nemo_evaluator.sandbox._container import ContainerSandbox
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 from nemo_evaluator.sandbox.jail import cgroups
 
-# What all of them have in common, in the words of the OCI.
+# The part of the OCI config that all sandboxes share.
 _CONFIG: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("gvisor.json").read_text())
 # gVisor's own threads count against the limit of the group that it runs in.
 _OWN_THREADS: Final = 256
@@ -65,7 +65,7 @@ class GVisorSandbox(ContainerSandbox):
         return self._runsc("delete", "-force", self.name)
 
     async def _lost(self, launched: int, token: str) -> Exit:
-        # Its memory limit is that of the whole: where Linux would kill one process, gVisor ends altogether.
+        # The memory limit applies to gVisor itself: where Linux would kill one process, the whole sandbox ends.
         groups = [f"/sys/fs/cgroup/memory/{self.name}", f"/sys/fs/cgroup/{self.name}"]
         if cgroups.oom_kills(groups):
             self.started = False
@@ -77,61 +77,64 @@ class GVisorSandbox(ContainerSandbox):
         raise SandboxError("the gVisor sandbox ended while a command ran in it")
 
     def _runsc(self, *words: str) -> EntryCommand:
-        options = [
-            "-root",
-            f"{self._folder}/state",
-            "-network=none",
-            "-platform=systrap",
-            "-overlay2=none",
-        ]
-        return EntryCommand(
-            [shutil.which("runsc") or "runsc", *options, *words], {"PATH": os.defpath}
-        )
+        options = ["-root", f"{self._folder}/state", "-network=none"]
+        options += ["-platform=systrap", "-overlay2=none"]
+        program = shutil.which("runsc") or "runsc"
+        return EntryCommand([program, *options, *words], {"PATH": os.defpath})
 
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> EntryCommand:
         self._check_user(user, (None, "sandbox"))
-        # In a file that only we can read: arguments are for all to see.
+        # In a file that only this user can read: every user can see arguments.
         handle, path = tempfile.mkstemp(dir=self._folder, suffix=".json")
         with os.fdopen(handle, "w") as file:
             json.dump(_process(argv, env), file)
         return self._runsc("exec", "-process", path, self.name)
 
     def _write_bundle(self, folder: Path) -> None:
+        """Write the root folder and the OCI config of the container."""
         _bwrap.prepare(folder, _CONFIG["process"]["user"]["uid"])
-        root = folder / "rootfs"
+        self._make_root(folder / "rootfs")
         limits = self.settings
-        size = max(64 * 2**20, limits.memory // 4)
+        resources = {
+            "memory": {"limit": limits.memory},
+            "cpu": {"quota": int(limits.cpus * 100_000), "period": 100_000},
+            "pids": {"limit": limits.pids + _OWN_THREADS},
+        }
+        main = ["/bin/sh", "-c", f"mkdir -p {_bwrap.HOME}; {keepalive(self.spec)}"]
+        config = {
+            **_CONFIG,
+            "process": _process(main, {**self.base_env, "NEL_EXEC": "main"}),
+            "mounts": [*_CONFIG["mounts"], *self._mounts(folder)],
+            "linux": {**_CONFIG["linux"], "cgroupsPath": f"/{self.name}", "resources": resources},
+        }
+        (folder / "config.json").write_text(json.dumps(config))
+
+    def _make_root(self, root: Path) -> None:
+        """Create the folders and links of the root file system."""
+        own = [self.spec.workdir]
+        own += [volume.container_path for volume in volumes_of(self.spec)]
+        for name in ("usr", "etc", "proc", "dev", "tmp", "run", *own):
+            (root / name.lstrip("/")).mkdir(parents=True, exist_ok=True)
+        for name in ("bin", "sbin", "lib", "lib64"):
+            if Path("/", name).is_symlink():
+                (root / name).symlink_to(Path("/", name).readlink())
+
+    def _mounts(self, folder: Path) -> list[dict[str, Any]]:
+        """The system, the scratch folders, and the volumes of the spec."""
+        size = max(64 * 2**20, self.settings.memory // 4)
         mounts = [
             _mount("/usr", "/usr", "ro"),
             _mount(str(folder / "etc"), "/etc", "ro"),
             _scratch("/tmp", size),
             _scratch(self.spec.workdir, size),
         ]
-        volumes = volumes_of(self.spec)
-        for one in volumes:
-            bound = _mount(one.host_path, one.container_path, "ro" if one.readonly else "rw")
-            mounts.append(bound if one.host_path else _scratch(one.container_path, size))
-        own = [self.spec.workdir, *(one.container_path for one in volumes)]
-        for name in ("usr", "etc", "proc", "dev", "tmp", "run", *own):
-            (root / name.lstrip("/")).mkdir(parents=True, exist_ok=True)
-        for name in ("bin", "sbin", "lib", "lib64"):
-            if Path("/", name).is_symlink():
-                (root / name).symlink_to(Path("/", name).readlink())
-        resources = {
-            "memory": {"limit": limits.memory},
-            "cpu": {"quota": int(limits.cpus * 100_000), "period": 100_000},
-            "pids": {"limit": limits.pids + _OWN_THREADS},
-        }
-        config = {
-            **_CONFIG,
-            "process": _process(
-                ["/bin/sh", "-c", f"mkdir -p {_bwrap.HOME}; {keepalive(self.spec)}"],
-                {**self.base_env, "NEL_EXEC": "main"},
-            ),
-            "mounts": [*_CONFIG["mounts"], *mounts],
-            "linux": {**_CONFIG["linux"], "cgroupsPath": f"/{self.name}", "resources": resources},
-        }
-        (folder / "config.json").write_text(json.dumps(config))
+        for volume in volumes_of(self.spec):
+            if volume.host_path:
+                mode = "ro" if volume.readonly else "rw"
+                mounts.append(_mount(volume.host_path, volume.container_path, mode))
+            else:
+                mounts.append(_scratch(volume.container_path, size))
+        return mounts
 
 
 def _process(argv: list[str], env: Mapping[str, str]) -> dict[str, Any]:
