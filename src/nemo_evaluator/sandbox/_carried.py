@@ -1,8 +1,7 @@
-"""What an agent's sandbox hands over as its work, made plain before another sandbox unpacks it.
+"""The archive of an agent's work, rewritten with plain content before another sandbox unpacks it.
 
-The archive was packed by programs that the agent may have replaced, so it may hold anything: names that lead out of the
-workspace, files behind links, devices, setuid programs. It is written anew here, with what a workspace can honestly
-hold.
+Programs that the agent may have replaced packed the archive, so it may hold anything: names that lead out of the
+workspace, files behind links, devices, setuid programs. nel copies only what a workspace can legitimately hold.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _DAMAGED: Final = (tarfile.TarError, OSError, ValueError, OverflowError, Recursi
 
 
 def clean_archive(archive: Path) -> None:
-    """Write an archive of ``capture.sh`` anew, with plain content only.
+    """Rewrite an archive of ``capture.sh`` with plain content only.
 
     Raises TamperError for one that no capture writes.
     """
@@ -84,7 +83,7 @@ def _copy_files(content: IO[bytes], file: IO[bytes]) -> None:
             if count > _MOST_ENTRIES:
                 raise tarfile.TarError(f"more than {_MOST_ENTRIES} files")
             path = _path_of(member.name)
-            # The workspace itself is there already, and may be somebody else's: its mode is no work.
+            # The workspace itself exists already, and may belong to another user: its mode is not part of the work.
             if path is None or not path.parts or path.parts[0] == ".git":
                 continue
             if any(parent in links for parent in path.parents):

@@ -1,4 +1,4 @@
-"""Sandboxes that are entered by a command of their own (runsc, apptainer, srun): everything but how they start."""
+"""Sandboxes that a client command enters (runsc, apptainer, srun): everything but how they start."""
 
 import asyncio
 import contextlib
@@ -33,22 +33,22 @@ log = logging.getLogger(__name__)
 class ContainerSandbox(WrappedSandbox):
     """A sandbox with processes of its own, reached by starting a client per command."""
 
-    # Where it runs on a node of a SLURM job: the free places, and its own, whose steps cannot just be left alone.
+    # In a SLURM job: the free slots, and the one of this sandbox.
     slots: NodeSlots | None = None
     place: NodeSlot | None = field(default=None, init=False)
     _booted: bool = field(default=False, init=False)
 
     @abstractmethod
     async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
-        """Start it, where it has a place; somebody watches over it already."""
+        """Start it, in its slot; the reaper already watches it."""
 
     @abstractmethod
     def _removal(self) -> EntryCommand:
-        """What ends it and removes what it left."""
+        """The command that ends the sandbox and removes its files."""
 
     @abstractmethod
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> EntryCommand:
-        """The client that runs ``argv`` inside. Values of ``env`` may be secrets: not for its arguments."""
+        """The client that runs ``argv`` inside as ``user``. No value of ``env`` may appear in its arguments."""
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
         if self.slots is not None:
@@ -57,7 +57,7 @@ class ContainerSandbox(WrappedSandbox):
         if self.reaper is not None:
             argv = self._removal().argv
             if self.place is not None:
-                # All steps of its name end first, whoever started them.
+                # All steps with its name end first, whichever process started them.
                 argv = ["/bin/sh", "-c", script("clean_up"), "sh", self.name, *argv]
             await self.reaper.watch_command(self.name, argv, kind=self.kind, run_id=self.run_id)
         self._ending.push_async_callback(self._forget)
@@ -94,9 +94,10 @@ class ContainerSandbox(WrappedSandbox):
         """Let go of a client that still runs."""
         stays = command.job.background and command.complete
         if self.place is None:
+            # Background processes may be in the client's own group.
+            kill = os.kill if stays else os.killpg
             with contextlib.suppress(ProcessLookupError):
-                # What may stay can be of the client's own group.
-                (os.kill if stays else os.killpg)(client.pid, signal.SIGKILL)
+                kill(client.pid, signal.SIGKILL)
         elif stays:
             self.place.kept.append(client)
         else:
@@ -107,16 +108,16 @@ class ContainerSandbox(WrappedSandbox):
             self.place.check()
 
     def _check_begun(self, command: Command, launched: int | None) -> None:
-        # Only the wrapper makes a client end with 0: a command may have taken its words out of the pipes.
-        if not command.begun and launched != 0:
-            self._check_usable()
-            if launched is None:
-                late = f"no answer in {command.job.timeout:g} s"
-            else:
-                late = f"exit code {launched}"
-            raise SandboxError(
-                f"the sandbox did not run the command: {command.greeting[-500:] or late}"
-            )
+        # Only the wrapper makes a client end with 0: a command may have read the begin marker out of the pipes.
+        if command.begun or launched == 0:
+            return
+        self._check_usable()
+        reason = command.greeting[-500:]
+        if not reason and launched is None:
+            reason = f"no answer in {command.job.timeout:g} s"
+        raise SandboxError(
+            f"the sandbox did not run the command: {reason or f'exit code {launched}'}"
+        )
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         if self.place is None:
@@ -138,7 +139,7 @@ class ContainerSandbox(WrappedSandbox):
                 with pump.far_ends(far) as fds:
                     process = await asyncio.to_thread(start_client, client, fds)
                 ending = asyncio.ensure_future(asyncio.to_thread(process.wait))
-                # A command may have ended although its client runs on, which is held back by what it left.
+                # A command may have ended while its client still runs, because background processes keep it.
                 lingers = command.job.background or self.place is None
                 async with asyncio.timeout(command.left):
                     while not ending.done() and not (lingers and command.complete):
@@ -156,7 +157,7 @@ class ContainerSandbox(WrappedSandbox):
                 pump.drain_now()
 
     async def _lost(self, launched: int, token: str) -> Exit:
-        # The command killed its own wrapper; what it left goes too.
+        # The command killed its own wrapper; its other processes are killed too.
         await self._kill_later(token)
         return Exit(launched if launched > 0 else SIGKILL)
 
@@ -168,7 +169,7 @@ class ContainerSandbox(WrappedSandbox):
 
 
 async def _settle(pump: Pump, command: Command) -> None:
-    """Output may trail behind the end of the client."""
+    """Wait up to a second for output that arrives after the end of the client."""
     until = time.monotonic() + 1.0
     while not command.complete and time.monotonic() < until:
         with contextlib.suppress(TimeoutError):

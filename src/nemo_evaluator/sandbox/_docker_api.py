@@ -1,4 +1,4 @@
-"""The Docker engine over its socket: a small client for what sandboxes need. Podman's service answers to it too."""
+"""A small client for the API of the Docker engine, with the calls that sandboxes need; Podman's service works too."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ _HINT: Final = (
 
 
 class DockerApi:
-    """Calls one engine: the one of ``DOCKER_HOST``, else the usual socket."""
+    """Calls one engine: that of ``DOCKER_HOST``, else the one at the usual socket."""
 
     def __init__(self) -> None:
         usual = next((path for path in _DEFAULT if os.path.exists(path)), _DEFAULT[0])  # noqa: PTH110
@@ -32,7 +32,7 @@ class DockerApi:
             raise SandboxError(
                 f"DOCKER_HOST {self.host!r} cannot be used", hint="give a unix:// or tcp:// address"
             )
-        # With a socket the engine runs on this machine, as far as its address tells.
+        # The path of a socket, which means that the engine runs on this machine; None: it is reached over TCP.
         self.socket = parts.path if parts.scheme == "unix" else None
         self._base = f"http://{'docker' if self.socket else parts.netloc}"
         self._session: aiohttp.ClientSession | None = None
@@ -41,24 +41,21 @@ class DockerApi:
         self, method: str, path: str, query: dict[str, Any], data: Any, timeout: float, kind: str
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         if self._session is None or self._session.closed:
-            connector = (
-                aiohttp.UnixConnector(self.socket, limit=0)
-                if self.socket
-                else aiohttp.TCPConnector(limit=0)
-            )
-            self._session = aiohttp.ClientSession(connector=connector)
-        plain: dict[str, str] = {}
-        for name, one in query.items():
-            if isinstance(one, str):
-                plain[name] = one
-            else:
-                plain[name] = orjson.dumps(one).decode()
+            self._session = aiohttp.ClientSession(connector=self._connector())
+        params: dict[str, str] = {}
+        for name, value in query.items():
+            params[name] = value if isinstance(value, str) else orjson.dumps(value).decode()
         url = f"{self._base}/{_VERSION}{path}"
         limit = aiohttp.ClientTimeout(total=timeout)
         headers = {"Content-Type": kind}
         return self._session.request(
-            method, url, params=plain, data=data, timeout=limit, headers=headers
+            method, url, params=params, data=data, timeout=limit, headers=headers
         )
+
+    def _connector(self) -> aiohttp.BaseConnector:
+        if self.socket:
+            return aiohttp.UnixConnector(self.socket, limit=0)
+        return aiohttp.TCPConnector(limit=0)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -75,11 +72,23 @@ class DockerApi:
         ok: tuple[int, ...] = (),
         **query: Any,
     ) -> Any:
-        """One request: the decoded answer, or None. A status of 400 or more that is not in ``ok`` is a SandboxError."""
-        if body is None:
-            data: bytes | None = None
-        else:
-            data = orjson.dumps(body)
+        """Send one request.
+
+        Args:
+            method: The HTTP method.
+            path: The path, without the version.
+            body: The content, which is sent as JSON.
+            timeout: Seconds for the whole request.
+            ok: Error statuses that are accepted.
+            query: The parameters of the query; values other than strings are sent as JSON.
+
+        Returns:
+            The decoded answer; None when it is not JSON.
+
+        Raises:
+            SandboxError: The engine cannot be reached, or answered with an error.
+        """
+        data: bytes | None = None if body is None else orjson.dumps(body)
         try:
             async with self._request(
                 method, path, query, data=data, timeout=timeout, kind="application/json"
@@ -100,7 +109,17 @@ class DockerApi:
         return None
 
     async def stream(self, path: str, *, timeout: float, data: Any = None, **query: Any) -> None:
-        """A POST whose progress comes line by line (pull, build); an ``error`` line is a SandboxError."""
+        """Send a POST request whose answer is a stream of progress lines (pull, build).
+
+        Args:
+            path: The path, without the version.
+            timeout: Seconds for the whole request.
+            data: The content, a tar archive.
+            query: The parameters of the query.
+
+        Raises:
+            SandboxError: The request failed, or one of the lines reports an error.
+        """
         try:
             async with self._request(
                 "POST", path, query, data=data, timeout=timeout, kind="application/x-tar"
@@ -119,7 +138,8 @@ class DockerApi:
     async def attach(
         self, exec_id: str
     ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """Start an exec and take over the connection: output comes in frames, what is written is its stdin."""
+        """Start an exec, and take over its connection: its output arrives in frames (see ``frames``), and the writer is
+        its stdin. Raises SandboxError when it cannot be started."""
         try:
             if self.socket:
                 reader, writer = await asyncio.open_unix_connection(self.socket, limit=1 << 20)
@@ -156,7 +176,7 @@ class DockerApi:
 
 
 async def frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[str, bytes]]:
-    """The pieces of output of an attached exec, with the name of their stream."""
+    """The output of an attached exec: pairs of "stdout" or "stderr" and a piece."""
     while True:
         try:
             header = await reader.readexactly(8)
@@ -167,6 +187,7 @@ async def frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[str, bytes
 
 
 def _message(text: bytes) -> str:
+    """The message in an error answer, or the answer itself."""
     try:
         return str(orjson.loads(text)["message"])
     except (orjson.JSONDecodeError, KeyError, TypeError):

@@ -1,8 +1,8 @@
 """The network of one container that may reach the internet: it is alone in it, and reaches nothing but the internet.
 
-Each container has a bridge of its own, so that the agents of two tasks never meet. Docker has room for about thirty
-networks where it chooses their addresses; ours are small and lie in 198.18.0.0/15, which is set apart for measurements,
-so that there is room for 16,384. Rules in the container's own network space refuse addresses of the host, of other
+Each container has a bridge of its own, so that the agents of two tasks never meet. Docker can create about thirty
+networks where it chooses their addresses; ours are small and use 198.18.0.0/15, which is reserved for measurements, so
+that 16,384 are possible. Rules in the container's own network space refuse addresses of the host, of other
 networks at its site, and of clouds' metadata services. Code inside has no right to change them, and they are gone with
 the container.
 """
@@ -35,7 +35,7 @@ _TAKEN: Final = "overlap"
 _IN_USE: Final = (403, 409, 500)
 _REMOVALS: Final = 25
 _REMOVAL_PAUSE: Final = 0.2
-# Whatever a config allows: link-local addresses, and those under which clouds answer besides these.
+# Refused whatever a config allows: link-local addresses, and further ones of clouds' metadata services.
 _NEVER: Final = (
     "0.0.0.0/8",
     "169.254.0.0/16",
@@ -48,11 +48,11 @@ _PRIVATE: Final = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/
 _RESOLVERS: Final = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
 _DNS: Final = 53
 _TIMEOUT: Final = 30.0
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
 async def create_network(api: DockerApi, name: str, labels: Mapping[str, str]) -> None:
-    """Create a network for one container, in addresses that nobody has. Raises SandboxError."""
+    """Create a network for one container, with addresses that no other network has. Raises SandboxError."""
     for attempt in range(_TRIES):
         subnet = subnet_of(secrets.randbelow(ROOM))
         body = {
@@ -71,13 +71,13 @@ async def create_network(api: DockerApi, name: str, labels: Mapping[str, str]) -
 
 
 def subnet_of(number: int) -> ipaddress.IPv4Network:
-    """One of the networks of the pool."""
+    """The network of the pool with a number."""
     size = 2 ** (32 - _PREFIX)
     return ipaddress.IPv4Network((int(POOL.network_address) + number * size, _PREFIX))
 
 
 async def remove_network(api: DockerApi, name: str) -> None:
-    """Remove a network; it may be gone already. While its container is being removed, that is tried again."""
+    """Remove a network if it exists; retried while its container is still being removed."""
     for attempt in range(_REMOVALS):
         try:
             await api.call("DELETE", f"/networks/{name}", ok=(404,))
@@ -89,7 +89,7 @@ async def remove_network(api: DockerApi, name: str) -> None:
 
 
 def can_guard(api: DockerApi, runtime: str | None) -> bool:
-    """Whether rules can be set for containers of this engine. Says once why not."""
+    """Whether nel can set rules for containers of this engine; if not, logs the reason once."""
     why = None
     if not api.socket:
         why = "the engine is on another machine"
@@ -99,8 +99,8 @@ def can_guard(api: DockerApi, runtime: str | None) -> bool:
         why = "gVisor has a network stack of its own"
     elif shutil.which("nsenter") is None or shutil.which("iptables-restore") is None:
         why = "nsenter or iptables-restore is not installed"
-    if why is not None and why not in _told:
-        _told.add(why)
+    if why is not None and why not in _warned:
+        _warned.add(why)
         log.warning(
             "containers with network bridge can reach this machine and metadata addresses: %s", why
         )
@@ -164,14 +164,17 @@ def _restore(space: Path, command: str, text: str) -> None:
 
 
 def _resolvers() -> list[str]:
-    """Name servers that are not on this machine: the engine asks them from the container's own network."""
-    found: dict[str, None] = {}
-    for path in map(Path, _RESOLVERS):
-        for line in path.read_text().splitlines() if path.is_file() else ():
+    """Name servers that are not on this machine: the engine queries them from the container's own network."""
+    resolvers: dict[str, None] = {}
+    for name in _RESOLVERS:
+        path = Path(name)
+        if not path.is_file():
+            continue
+        for line in path.read_text().splitlines():
             words = line.split()
             if len(words) > 1 and words[0] == "nameserver" and _is_remote(words[1]):
-                found[words[1]] = None
-    return list(found)
+                resolvers[words[1]] = None
+    return list(resolvers)
 
 
 def _is_remote(text: str) -> bool:
@@ -184,9 +187,9 @@ def _is_remote(text: str) -> bool:
 
 def _own_addresses() -> list[str]:
     """Addresses of this machine, public ones included."""
-    found: dict[str, None] = {}
+    own: dict[str, None] = {}
     for addresses in psutil.net_if_addrs().values():
-        for each in addresses:
-            if each.family == socket.AF_INET and not each.address.startswith("127."):
-                found[each.address] = None
-    return list(found)
+        for entry in addresses:
+            if entry.family == socket.AF_INET and not entry.address.startswith("127."):
+                own[entry.address] = None
+    return list(own)

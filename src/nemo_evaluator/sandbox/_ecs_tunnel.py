@@ -52,7 +52,17 @@ def sidecar(settings: SshSidecar, life: int) -> dict[str, Any]:
 
 
 class Tunnel:
-    """An ``ssh -N`` process: the exec server comes here, the outside endpoints go there."""
+    """An ``ssh -N`` process that forwards the exec server to this machine, and the outside endpoints to the task.
+
+    Args:
+        address: The address of the task.
+        settings: The SSH sidecar.
+        key: The private key.
+        outside: URLs of the host that the task may reach.
+
+    Attributes:
+        url: The address of the exec server on this machine, once the tunnel is open.
+    """
 
     def __init__(self, address: str, settings: SshSidecar, key: str, outside: list[str]) -> None:
         self._address = address
@@ -64,7 +74,7 @@ class Tunnel:
         self.url = ""
 
     def inside(self, url: str) -> str:
-        """A URL of the host as the task must write it."""
+        """A URL of the host as the task reaches it."""
         parts = urlsplit(url)
         port = self._ports.get((parts.hostname or "", parts.port or 80))
         if port is None:
@@ -74,41 +84,28 @@ class Tunnel:
         )
 
     async def open(self) -> None:
-        """Connect, trying until the sidecar answers."""
+        """Connect; retried until the sidecar answers. Raises SandboxError when it does not in time."""
         self._folder = Path(tempfile.mkdtemp(prefix="nel-ssh-"))
-        key = self._folder / "key"
-        handle = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        key_file = self._folder / "key"
+        handle = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(self._key if self._key.endswith("\n") else f"{self._key}\n")
         port = free_port()
-        argv = [
-            "ssh",
-            "-N",
-            "-i",
-            str(key),
-            "-p",
-            str(self._settings.sshd_port),
-            "-o",
+        argv = ["ssh", "-N", "-i", str(key_file), "-p", str(self._settings.sshd_port)]
+        options = [
             "ExitOnForwardFailure=yes",
-        ]
-        # The task was born a minute ago and nobody knows its key; but once seen, it must not change.
-        argv += [
-            "-o",
+            # The task is new and its host key unknown; but once seen, the key must not change.
             "StrictHostKeyChecking=accept-new",
-            "-o",
             f"UserKnownHostsFile={self._folder / 'known'}",
-        ]
-        argv += [
-            "-o",
             "BatchMode=yes",
-            "-o",
             "ServerAliveInterval=30",
-            "-o",
             "ServerAliveCountMax=20",
         ]
+        for option in options:
+            argv += ["-o", option]
         argv += ["-L", f"127.0.0.1:{port}:127.0.0.1:{self._settings.exec_server_port}"]
-        for (host, target), far in self._ports.items():
-            argv += ["-R", f"127.0.0.1:{far}:{host}:{target}"]
+        for (host, host_port), task_port in self._ports.items():
+            argv += ["-R", f"127.0.0.1:{task_port}:{host}:{host_port}"]
         argv.append(f"root@{self._address}")
         try:
             async with asyncio.timeout(self._settings.ssh_ready_timeout_sec):
@@ -151,13 +148,17 @@ class Tunnel:
 
 
 def _reverse_ports(outside: list[str], taken: set[int]) -> dict[tuple[str, int], int]:
+    """A port in the task for every host and port of the outside URLs: the same number if that is free."""
     ports: dict[tuple[str, int], int] = {}
-    for parts in map(urlsplit, outside):
-        target = parts.hostname or "", parts.port or 80
-        if target not in ports:
-            wanted = target[1]
-            if wanted < 1024 or wanted in taken:
-                wanted = next(port for port in range(_FIRST_PORT, 65_536) if port not in taken)
-            ports[target] = wanted
-            taken.add(wanted)
+    used = set(taken)
+    for url in outside:
+        parts = urlsplit(url)
+        target = (parts.hostname or "", parts.port or 80)
+        if target in ports:
+            continue
+        port = target[1]
+        if port < 1024 or port in used:
+            port = next(port for port in range(_FIRST_PORT, 65_536) if port not in used)
+        ports[target] = port
+        used.add(port)
     return ports

@@ -1,4 +1,4 @@
-"""The one way out of a sandbox without a network: a socket inside, whose connections we carry to the model."""
+"""The only way out of a sandbox without a network: a socket inside, whose connections nel forwards to the model."""
 
 import asyncio
 import contextlib
@@ -16,38 +16,52 @@ from nemo_evaluator.core.open_files import is_own_fault, raise_limit
 from nemo_evaluator.sandbox import jail
 from nemo_evaluator.sandbox.jail import wire
 
-# Connections of one sandbox at once.
+# Concurrent connections of one sandbox, at most and at least.
 _MOST_OF_ONE: Final = 64
 _FEWEST_OF_ONE: Final = 4
 # Each connection takes two files here, and one more in the proxy.
 _SHARE_OF_FILES: Final = 8
 _MOST_IN_ALL: Final = 4096
-# How long nothing is accepted after a connection over the limit, and after one that the system could not give us.
+# Seconds without accepting after a connection over the limit, and after a failed accept.
 _PAUSE: Final = 0.01
 _LONG_PAUSE: Final = 0.1
 
 
 class Forwards:
-    """The ways out of one sandbox: each accepts on a socket that lives in its network, and connects from ours.
+    """The forwarded URLs of one sandbox: each has a socket in the sandbox's network, and connects from the host's.
 
-    Connections are capped per sandbox and in all. One that is over the cap is closed at once. When all places are
-    taken, a sandbox with fewer connections than the one with most of them gets a place of that one.
+    The number of connections is limited per sandbox and in total; one over the limit is closed at once. At the total
+    limit, a new connection replaces the newest one of the sandbox with the most, if that has clearly more.
+
+    Attributes:
+        urls: The forwarded URLs of the host, with the URL to use inside.
+        carried: The connections, the oldest first.
     """
 
     def __init__(self) -> None:
-        # URLs of the host as code inside must write them.
         self.urls: dict[str, str] = {}
-        # In the order in which they came.
         self.carried: dict[asyncio.Task[None], None] = {}
         self._accepting: list[asyncio.Task[None]] = []
 
     async def add(self, url: str, listen: Callable[[], Awaitable[tuple[int, int]]]) -> str:
-        """Carry to ``url`` what comes to the socket (its descriptor and port) that ``listen`` makes inside; the URL to
-        use there. Only plain HTTP can be carried: a certificate would not fit the name inside."""
+        """Forward the connections to a socket inside.
+
+        Args:
+            url: Where to forward them; only plain HTTP, since a certificate would not match the name inside.
+            listen: Creates the socket inside, and returns its descriptor and port.
+
+        Returns:
+            The URL to use inside.
+
+        Raises:
+            SandboxError: The URL cannot be forwarded.
+        """
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
-            fix = "give the http:// address of the proxy"
-            raise SandboxError(f"{url!r} cannot be carried into a sandbox", hint=fix)
+            raise SandboxError(
+                f"{url!r} cannot be carried into a sandbox",
+                hint="give the http:// address of the proxy",
+            )
         fd, port = await listen()
         listening_socket = socket.socket(fileno=fd)
         listening_socket.setblocking(False)
@@ -60,7 +74,7 @@ class Forwards:
         return self.urls[url]
 
     async def close(self) -> None:
-        """Stop, and cut what is under way."""
+        """Stop accepting, and close all connections."""
         tasks = [*self._accepting, *self.carried]
         self._accepting.clear()
         for task in tasks:
@@ -68,7 +82,7 @@ class Forwards:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def drop_newest(self) -> None:
-        """Cut the connection that came last."""
+        """Close the newest connection."""
         newest = next(reversed(self.carried), None)
         if newest is not None:
             del self.carried[newest]
@@ -77,7 +91,7 @@ class Forwards:
     async def _accept(
         self, listening_socket: socket.socket, url: str, address: tuple[str, int]
     ) -> None:
-        """Accept until the sandbox ends; lack of files only delays that."""
+        """Accept until the sandbox ends; a lack of file descriptors only delays the next connection."""
         loop = asyncio.get_running_loop()
         with listening_socket:
             while True:
@@ -103,6 +117,7 @@ class Forwards:
         self.carried.pop(task, None)
 
     async def _carry(self, inside: socket.socket, url: str, address: tuple[str, int]) -> None:
+        """Forward one connection until either side closes it."""
         writers: list[asyncio.StreamWriter] = []
         try:
             reader, writer = await asyncio.open_connection(sock=inside)
@@ -110,7 +125,7 @@ class Forwards:
             try:
                 out_reader, out_writer = await asyncio.open_connection(*address)
             except OSError as error:
-                # The proxy is ours: that it cannot be reached is nothing that the agent did.
+                # The proxy is ours: the agent did not cause this.
                 note_broken(url, os.strerror(error.errno) if error.errno else str(error))
                 raise
             writers.append(out_writer)
@@ -118,37 +133,38 @@ class Forwards:
                 group.create_task(_copy(reader, out_writer))
                 group.create_task(_copy(out_reader, writer))
         except (OSError, asyncio.CancelledError):
-            # Nobody is there, or we are done: the caller inside sees its connection close. What is cancelled and says
-            # so has asyncio's streams write a traceback (Python 3.11).
+            # The proxy is gone, or the sandbox ends: the caller inside sees its connection close. Raising the
+            # cancellation again would make asyncio's streams print a traceback (Python 3.11).
             return
         finally:
-            for each in writers:
-                each.close()
+            for open_writer in writers:
+                open_writer.close()
             if not writers:
                 inside.close()
 
 
 class _Places:
-    """The connections of all sandboxes of this process, and whose turn it is when there are too many."""
+    """The connections of all sandboxes of this process, and the rule for when there are too many."""
 
     def __init__(self) -> None:
         self._owners: WeakSet[Forwards] = WeakSet()
         self._most = _MOST_IN_ALL
 
     def enter(self, owner: Forwards) -> None:
-        """A sandbox will have connections."""
+        """Register a sandbox that will have connections."""
         self._owners.add(owner)
         self._most = max(2 * _FEWEST_OF_ONE, min(_MOST_IN_ALL, raise_limit() // _SHARE_OF_FILES))
 
     def take(self, owner: Forwards) -> bool:
-        """Whether a sandbox may have one more connection; another one may lose one for it."""
+        """Whether a sandbox may have one more connection; another sandbox may lose one for it."""
         own = len(owner.carried)
-        if own >= max(_FEWEST_OF_ONE, min(_MOST_OF_ONE, self._most // 2)):
+        own_limit = max(_FEWEST_OF_ONE, min(_MOST_OF_ONE, self._most // 2))
+        if own >= own_limit:
             return False
-        in_all = sum([len(each.carried) for each in self._owners])
-        if in_all < self._most:
+        total = sum([len(forwards.carried) for forwards in self._owners])
+        if total < self._most:
             return True
-        largest = max(self._owners, key=lambda each: len(each.carried))
+        largest = max(self._owners, key=lambda forwards: len(forwards.carried))
         if len(largest.carried) <= own + 1:
             return False
         largest.drop_newest()
@@ -159,6 +175,7 @@ _places: Final = _Places()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy one direction of a connection to its end."""
     with contextlib.suppress(ConnectionError):
         while data := await reader.read(1 << 16):
             writer.write(data)
@@ -168,7 +185,17 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def listen_in(pid: int) -> tuple[int, int]:
-    """A socket (its descriptor and port) on the loopback of another process's network. Needs root."""
+    """Listen on the loopback of another process's network, as root.
+
+    Args:
+        pid: The process.
+
+    Returns:
+        The descriptor of the socket, and its port.
+
+    Raises:
+        SandboxError: The network cannot be entered.
+    """
     ours, theirs = wire.pair()
     argv = jail.command("listen", str(theirs.fileno()), str(pid))
     with ours, theirs:
@@ -180,7 +207,7 @@ def listen_in(pid: int) -> tuple[int, int]:
 
 
 def listening(message: tuple[dict[str, Any], list[int]]) -> tuple[int, int]:
-    """The socket (its descriptor and port) that was handed over. Raises SandboxError when none was."""
+    """The descriptor and the port of the socket in a message. Raises SandboxError for a message with an error."""
     answer, fds = message
     if "error" in answer:
         raise SandboxError(f"cannot open a way to the model: {answer['error']}")

@@ -1,4 +1,4 @@
-"""The evaluator's end of the local sandboxes: starting the keeper, and talking to one warden per sandbox."""
+"""The evaluator's side of local sandboxes: it starts the keeper, and sends requests to one warden per sandbox."""
 
 import asyncio
 import contextlib
@@ -28,21 +28,27 @@ def state_root() -> Path:
 
 
 class WardenConnection:
-    """A socket to a warden: requests with numbers, answers as futures."""
+    """A socket to a warden, for numbered requests with answers as futures.
+
+    Args:
+        sock: Our end, which is closed by ``hang_up``.
+
+    Attributes:
+        greeting: The answer to the request for the sandbox, which went to the keeper.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._sock = sock
         self._loop = asyncio.get_running_loop()
         self._number = 0
-        # The warden's first word answers what was asked of the keeper.
         self.greeting: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting = {self._number: self.greeting}
         self._gone = asyncio.Event()
         self._loop.add_reader(sock.fileno(), self._read)
 
     def ask(self, message: dict[str, Any], fds: list[int]) -> asyncio.Future[Answer]:
-        """Send a request; the future brings its answer and descriptors."""
+        """Send a request; the future holds its answer and descriptors. Raises SandboxError when the warden is gone."""
         self._number += 1
         future = self._waiting[self._number] = self._loop.create_future()
         try:
@@ -53,7 +59,7 @@ class WardenConnection:
         return future
 
     async def hang_up(self, patience: float = 5.0) -> None:
-        """Hang up: the warden ends and takes all commands along. Waits until it is gone."""
+        """Close the connection, upon which the warden ends with all commands; waits for that up to ``patience`` s."""
         if not self._gone.is_set():
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_WR)
@@ -79,6 +85,7 @@ class WardenConnection:
                 os.close(fd)
 
     def _lose(self) -> None:
+        """Note that the warden is gone: open requests fail."""
         if not self._gone.is_set():
             self._gone.set()
             self._loop.remove_reader(self._sock.fileno())
@@ -91,14 +98,17 @@ class WardenConnection:
 
 
 class KeeperClient:
-    """One keeper process; shared by all local sandboxes of a manager."""
+    """One keeper process, which all local sandboxes of a manager share.
+
+    Attributes:
+        uid: The unprivileged user that commands run as; None: nel itself is unprivileged, and they run as its user.
+        controllers: The controllers of control groups that can limit sandboxes.
+        folder: The folder of the keeper's files.
+    """
 
     def __init__(self) -> None:
-        # The unprivileged user for commands when we are root; None: we have no other user than ourselves.
-        if os.getuid() == 0:
-            self.uid: int | None = _FIRST_UID + os.getpid() % 1000
-        else:
-            self.uid = None
+        is_root = os.getuid() == 0
+        self.uid: int | None = _FIRST_UID + os.getpid() % 1000 if is_root else None
         self.controllers: list[str] = []
         self._sock: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -106,7 +116,7 @@ class KeeperClient:
         self.folder = Path()
 
     async def start(self) -> None:
-        """Start the keeper process; does nothing when it runs."""
+        """Start the keeper process unless it runs. Raises SandboxError when it does not start."""
         async with self._lock:
             if self._sock is None:
                 await asyncio.to_thread(self._launch)
@@ -138,7 +148,17 @@ class KeeperClient:
         self._sock = ours
 
     async def open(self, request: dict[str, Any]) -> tuple[WardenConnection, list[str]]:
-        """Have the keeper, which was started, make a sandbox: the line to its warden, and its control groups."""
+        """Create a sandbox; the keeper must run.
+
+        Args:
+            request: Its name, limits and shape.
+
+        Returns:
+            The connection to its warden, and the folders of its control groups.
+
+        Raises:
+            SandboxError: It could not be created.
+        """
         assert self._sock is not None
         ours, theirs = wire.pair()
         with theirs:

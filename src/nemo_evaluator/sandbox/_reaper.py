@@ -1,4 +1,4 @@
-"""A small process that outlives a killed evaluator for as long as it takes to remove what it left behind."""
+"""A small process that outlives a killed evaluator until it has removed the evaluator's sandboxes."""
 
 import asyncio
 import json
@@ -16,7 +16,11 @@ from nemo_evaluator.sandbox import jail
 
 
 def own_folder(name: str) -> Path:
-    """A folder of this user in which sandboxes are recorded, for ``nel sandbox``."""
+    """A folder of this user for records of sandboxes, which ``nel sandbox`` reads.
+
+    Raises:
+        SandboxError: It belongs to another user.
+    """
     folder = Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"
     folder.mkdir(mode=0o711, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
@@ -25,42 +29,60 @@ def own_folder(name: str) -> Path:
 
 
 def watched_folder() -> Path:
-    """Where sandboxes are recorded that a command removes."""
+    """The folder for records of sandboxes that a command removes."""
     return own_folder("nel-watched")
 
 
 class Reaper:
-    """Knows what to remove. It notices our end, whatever the end was, because its stdin closes."""
+    """The reaper process, which removes the sandboxes it knows when its stdin closes, however the evaluator ends."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = asyncio.Lock()
 
     async def watch(self, name: str, host: str, delete: list[str]) -> None:
-        """Remember a container: at our end, a DELETE of each path is sent to the engine at ``host``, in order."""
-        await self._tell({"add": name, "host": host, "delete": delete})
+        """Watch a container.
+
+        Args:
+            name: Its name.
+            host: The address of its engine.
+            delete: The paths for which the reaper sends DELETE requests, in order.
+        """
+        await self._send({"add": name, "host": host, "delete": delete})
 
     async def watch_command(self, name: str, argv: list[str], *, kind: str, run_id: str) -> None:
-        """Remember a sandbox with the command that removes it: run at our end, or by ``nel sandbox gc``."""
+        """Watch a sandbox that a command removes; ``nel sandbox gc`` can run the command, too.
+
+        Args:
+            name: Its name.
+            argv: The command.
+            kind: The type of the sandbox.
+            run_id: The run that it belongs to.
+        """
         file = _record(name)
         pid = os.getpid()
-        # Steps belong to a job, also when somebody else removes them.
+        # Steps belong to a job, also when another process removes them.
         env = {key: value for key, value in os.environ.items() if key == "SLURM_JOB_ID"}
-        owner = {"owner": pid, "began": start_time(pid), "started": time.time()}
-        file.write_text(
-            json.dumps(
-                {"kind": kind, "name": name, "run_id": run_id, "argv": argv, "env": env, **owner}
-            )
-        )
-        await self._tell({"add": name, "argv": argv, "record": str(file)})
+        record = {
+            "kind": kind,
+            "name": name,
+            "run_id": run_id,
+            "argv": argv,
+            "env": env,
+            "owner": pid,
+            "began": start_time(pid),
+            "started": time.time(),
+        }
+        file.write_text(json.dumps(record))
+        await self._send({"add": name, "argv": argv, "record": str(file)})
 
     async def forget(self, name: str) -> None:
-        """It is gone already."""
+        """Stop watching a sandbox, which was removed."""
         _record(name).unlink(missing_ok=True)
-        await self._tell({"forget": name})
+        await self._send({"forget": name})
 
     async def close(self) -> None:
-        """End the process; what it still knows, it removes."""
+        """End the process, which first removes the sandboxes that it still watches."""
         process = self._process
         self._process = None
         if process is not None:
@@ -68,7 +90,7 @@ class Reaper:
             process.stdin.close()
             await asyncio.to_thread(process.wait, 60)
 
-    async def _tell(self, message: dict[str, Any]) -> None:
+    async def _send(self, message: dict[str, Any]) -> None:
         async with self._lock:
             if self._process is None:
                 argv = jail.command("reaper")

@@ -1,4 +1,4 @@
-"""Fargate sandboxes: one task each; for a run settings, task definitions, and a reaper for the day we are killed."""
+"""Fargate sandboxes, one task each, and the shared resources of a run: settings, task definitions and a reaper."""
 
 import asyncio
 import base64
@@ -41,15 +41,22 @@ _STOP: Final = (
     "import boto3, sys; "
     "boto3.client('ecs', region_name=sys.argv[1]).stop_task(cluster=sys.argv[2], task=sys.argv[3], reason='nel: gone')"
 )
+# Settings that AWS SSM may hold.
 _DISCOVERED: Final = (
-    *("cluster", "subnets", "security_groups", "assign_public_ip"),
-    *("execution_role_arn", "task_role_arn", "log_group", "ssh_sidecar"),
+    "cluster",
+    "subnets",
+    "security_groups",
+    "assign_public_ip",
+    "execution_role_arn",
+    "task_role_arn",
+    "log_group",
+    "ssh_sidecar",
 )
 
 
 @dataclass(eq=False)
 class EcsSandbox(Backend):
-    """One task. Commands have ids, so that one whose answer was lost on the way is not run twice."""
+    """One task. Commands have ids, so that a command whose answer was lost does not run twice."""
 
     tasks: "EcsProvider" = field(kw_only=True)
     kind: ClassVar[str] = "ecs_fargate"
@@ -65,7 +72,8 @@ class EcsSandbox(Backend):
         self._task = await self.tasks.run_task(self.spec, self.name, self._token)
         self._ending.push_async_callback(self.tasks.stop_task, self._task)
         address = await self.tasks.wait_running(self._task)
-        self._tunnel = await self.tasks.connect(address, [one.url for one in outside_endpoints])
+        urls = [endpoint.url for endpoint in outside_endpoints]
+        self._tunnel = await self.tasks.connect(address, urls)
         self._ending.push_async_callback(self._tunnel.close)
         await self._reach(outside_endpoints)
         self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
@@ -86,25 +94,26 @@ class EcsSandbox(Backend):
         return ["sh", "-c", chosen, "sh", command]
 
     def resolve_outside_endpoint(self, url: str) -> str:
-        """The far end of the reverse tunnel."""
+        """The address of the reverse tunnel inside the task."""
         if self._tunnel is not None:
             return self._tunnel.inside(url)
         return url
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
-        stdin = job.stdin
-        if stdin is None or isinstance(stdin, bytes):
-            data = stdin
-        else:
-            data = await asyncio.to_thread(stdin.read)
-        request: dict[str, Any] = {}
-        for key in ("argv", "cwd", "env", "timeout", "user", "background"):
-            request[key] = getattr(job, key)
-        request |= {"id": uuid.uuid4().hex, "max_bytes": _CAP}
-        if data:
-            request["stdin"] = base64.b64encode(data).decode()
-        else:
-            request["stdin"] = ""
+        stdin = job.stdin or b""
+        if not isinstance(stdin, bytes):
+            stdin = await asyncio.to_thread(stdin.read)
+        request: dict[str, Any] = {
+            "id": uuid.uuid4().hex,
+            "argv": job.argv,
+            "cwd": job.cwd,
+            "env": job.env,
+            "timeout": job.timeout,
+            "user": job.user,
+            "background": job.background,
+            "max_bytes": _CAP,
+            "stdin": base64.b64encode(stdin).decode(),
+        }
         answer = await self._post(request, job.timeout + 30)
         for stream in ("stdout", "stderr"):
             if answer[stream]:
@@ -112,9 +121,9 @@ class EcsSandbox(Backend):
         return Exit(answer["code"], timed_out=bool(answer.get("timed_out")))
 
     async def _post(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """The answer to a request; sent again under the same id when the connection broke."""
+        """Send a request, again under the same id when the connection breaks. Raises SandboxError when all tries fail."""
         limit = aiohttp.ClientTimeout(total=timeout)
-        last: Exception | None = None
+        last_error: Exception | None = None
         for attempt in range(_ATTEMPTS):
             if self._session is None or self._session.closed or self._tunnel is None:
                 break
@@ -129,11 +138,12 @@ class EcsSandbox(Backend):
                     answer: dict[str, Any] = await response.json(content_type=None)
                     return answer
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                last = error
-                if (await self.tasks.describe(self._task)).get("lastStatus") != "RUNNING":
+                last_error = error
+                task = await self.tasks.describe(self._task)
+                if task.get("lastStatus") != "RUNNING":
                     raise SandboxError("the task stopped while a command ran in it") from error
                 await asyncio.sleep(0.5 * 2**attempt)
-        raise SandboxError(f"the exec server of the task cannot be reached: {last}")
+        raise SandboxError(f"the exec server of the task cannot be reached: {last_error}")
 
     async def _wait_healthy(self) -> None:
         assert self._session is not None
@@ -163,37 +173,53 @@ class EcsProvider(Provider):
         self._definitions: dict[str, asyncio.Task[Any]] = {}
 
     async def check(self) -> None:
-        """Find the settings, and ask whether the cluster is there."""
+        """Complete the settings, and check that the cluster is active."""
         if self._config.region and not self._config.cluster:
-            # What the config leaves open is taken from SSM; the config wins field by field.
-            ssm: Any = aws_client("ssm", self._config.region)
-            answer = await _call(
-                ssm.get_parameter, Name=f"/{self._config.ssm_project}/ecs-sandbox/config"
-            )
-            found = json.loads(answer["Parameter"]["Value"])
-            missing: dict[str, Any] = {}
-            for key in _DISCOVERED:
-                if found.get(key) and not getattr(self._config, key):
-                    missing[key] = found[key]
-            given = self._config.model_dump(exclude_unset=True)
-            self._config = EcsFargateConfig(**missing, **given)
+            await self._complete_from_ssm()
         config = self._config
-        needed: list[str] = []
+        missing: list[str] = []
         for name in ("cluster", "subnets", "ssh_sidecar"):
             if not getattr(config, name):
-                needed.append(name)
-        if needed:
-            hint = "set them, or set region and let them be found in SSM"
-            raise SandboxError(f"an ecs_fargate sandbox needs {', '.join(needed)}", hint=hint)
-        known = await _call(self._ecs.describe_clusters, clusters=[config.cluster])
-        if not any(one["status"] == "ACTIVE" for one in known["clusters"]):
+                missing.append(name)
+        if missing:
+            raise SandboxError(
+                f"an ecs_fargate sandbox needs {', '.join(missing)}",
+                hint="set them, or set region and let them be found in SSM",
+            )
+        answer = await _call(self._ecs.describe_clusters, clusters=[config.cluster])
+        if not any(cluster["status"] == "ACTIVE" for cluster in answer["clusters"]):
             raise SandboxError(f"ECS has no active cluster {config.cluster!r} in {config.region}")
+
+    async def _complete_from_ssm(self) -> None:
+        """Take the settings that the config leaves open from AWS SSM."""
+        ssm: Any = aws_client("ssm", self._config.region)
+        parameter = f"/{self._config.ssm_project}/ecs-sandbox/config"
+        answer = await _call(ssm.get_parameter, Name=parameter)
+        discovered = json.loads(answer["Parameter"]["Value"])
+        missing: dict[str, Any] = {}
+        for key in _DISCOVERED:
+            if discovered.get(key) and not getattr(self._config, key):
+                missing[key] = discovered[key]
+        configured = self._config.model_dump(exclude_unset=True)
+        self._config = EcsFargateConfig(**missing, **configured)
 
     def create(self, spec: SandboxSpec) -> Sandbox:
         return EcsSandbox(spec, self._run_id, tasks=self)
 
     async def run_task(self, spec: SandboxSpec, name: str, token: str) -> str:
-        """Start a task: its ARN. What differs between runs goes in as an override: definitions are shared."""
+        """Start a task.
+
+        Args:
+            spec: The sandbox that the problem asks for.
+            name: The name of the sandbox.
+            token: The token of its exec server: an override, since task definitions are shared.
+
+        Returns:
+            The ARN of the task.
+
+        Raises:
+            SandboxError: ECS did not start it.
+        """
         definition = await self._definition(spec)
         config = self._config
         environment = [{"name": "NEL_EXEC_TOKEN", "value": token}]
@@ -219,7 +245,8 @@ class EcsProvider(Provider):
             },
         )
         if not answer["tasks"]:
-            reasons = "; ".join(str(one.get("reason")) for one in answer.get("failures", []))
+            failures = answer.get("failures", [])
+            reasons = "; ".join(str(failure.get("reason")) for failure in failures)
             raise SandboxError(f"ECS did not start a task: {reasons or 'no reason given'}")
         arn = str(answer["tasks"][0]["taskArn"])
         stop = [sys.executable, "-c", _STOP, config.region or "", config.cluster or "", arn]
@@ -227,44 +254,43 @@ class EcsProvider(Provider):
         return arn
 
     async def wait_running(self, task: str) -> str:
-        """Wait until a task runs: its address."""
+        """Wait until a task runs, and return its address. Raises SandboxError when it stops or takes too long."""
         try:
             async with asyncio.timeout(_START):
                 pause = 1.0
                 while True:
-                    found = await self.describe(task)
-                    status = found.get("lastStatus")
+                    description = await self.describe(task)
+                    status = description.get("lastStatus")
                     if status == "RUNNING":
-                        return await self._address(found)
-                    if status in ("STOPPED", "DEPROVISIONING") or not found:
-                        raise SandboxError(
-                            f"the task stopped: {found.get('stoppedReason') or 'no reason given'}"
-                        )
+                        return await self._address(description)
+                    if status in ("STOPPED", "DEPROVISIONING") or not description:
+                        reason = description.get("stoppedReason") or "no reason given"
+                        raise SandboxError(f"the task stopped: {reason}")
                     await asyncio.sleep(pause)
                     pause = min(15.0, pause * 1.5)
         except TimeoutError as error:
             raise SandboxError(f"the task did not run within {_START:g} s") from error
 
     async def _address(self, task: dict[str, Any]) -> str:
-        """The public address of a task where it has one, else the private one."""
-        details: dict[Any, Any] = {}
-        for each in task.get("attachments", []):
-            for one in each.get("details", []):
-                details[one["name"]] = one["value"]
+        """The public address of a task if it has one, else the private one."""
+        details: dict[str, Any] = {}
+        for attachment in task.get("attachments", []):
+            for detail in attachment.get("details", []):
+                details[detail["name"]] = detail["value"]
         if self._config.assign_public_ip is not False and "networkInterfaceId" in details:
             ec2: Any = aws_client("ec2", self._config.region)
-            found = await _call(
-                ec2.describe_network_interfaces, NetworkInterfaceIds=[details["networkInterfaceId"]]
-            )
-            for interface in found["NetworkInterfaces"]:
-                if interface.get("Association", {}).get("PublicIp"):
-                    return str(interface["Association"]["PublicIp"])
+            interface_ids = [details["networkInterfaceId"]]
+            answer = await _call(ec2.describe_network_interfaces, NetworkInterfaceIds=interface_ids)
+            for interface in answer["NetworkInterfaces"]:
+                public_ip = interface.get("Association", {}).get("PublicIp")
+                if public_ip:
+                    return str(public_ip)
         if "privateIPv4Address" not in details:
             raise SandboxError("the task has no network address")
         return str(details["privateIPv4Address"])
 
     async def stop_task(self, task: str) -> None:
-        """Stop a task; one that is gone already is fine."""
+        """Stop a task; it may have stopped already."""
         with contextlib.suppress(SandboxError):
             await _call(
                 self._ecs.stop_task, cluster=self._config.cluster, task=task, reason="nel: done"
@@ -283,12 +309,12 @@ class EcsProvider(Provider):
         return tunnel
 
     async def describe(self, task: str) -> dict[str, Any]:
-        """What ECS says of a task; nothing of one that it has forgotten."""
+        """The description of a task by ECS; empty for a task that ECS no longer knows."""
         answer: Any = await _call(
             self._ecs.describe_tasks, cluster=self._config.cluster, tasks=[task]
         )
-        found: list[dict[str, Any]] = answer["tasks"]
-        return found[0] if found else {}
+        tasks: list[dict[str, Any]] = answer["tasks"]
+        return tasks[0] if tasks else {}
 
     async def _definition(self, spec: SandboxSpec) -> str:
         payload = self._payload(spec)
@@ -329,10 +355,11 @@ class EcsProvider(Provider):
         roles = {"executionRoleArn": config.execution_role_arn, "taskRoleArn": config.task_role_arn}
         payload |= {name: value for name, value in roles.items() if value}
         if config.log_group:
-            given = {"group": config.log_group, "stream-prefix": config.log_stream_prefix or "nel"}
-            options: dict[str, Any] = {}
-            for key, value in {**given, "region": config.region or ""}.items():
-                options[f"awslogs-{key}"] = value
+            options = {
+                "awslogs-group": config.log_group,
+                "awslogs-stream-prefix": config.log_stream_prefix or "nel",
+                "awslogs-region": config.region or "",
+            }
             main["logConfiguration"] = {"logDriver": "awslogs", "options": options}
         if config.ephemeral_storage_gib:
             payload["ephemeralStorage"] = {"sizeInGiB": config.ephemeral_storage_gib}
@@ -347,6 +374,6 @@ def aws_client(service: str, region: str | None) -> Any:
 
 
 async def _call(function: Callable[..., T], **arguments: Any) -> T:
-    """An AWS call in a thread; what it raises is a SandboxError."""
+    """Make an AWS call in a thread; its errors become SandboxErrors."""
     with boundary(Cause.SANDBOX):
         return await asyncio.to_thread(lambda: function(**arguments))

@@ -27,9 +27,9 @@ from nemo_evaluator.sandbox._pump import Pump
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
 from nemo_evaluator.sandbox.jail import cgroups, seccomp
 
-# How long after the deadline a command that was killed may take to let go of its output.
+# Seconds that a command killed at its deadline may take to close its output.
 _GRACE: Final = 0.2
-# How long a process space that was killed may take to be gone before its sandbox is thrown away.
+# Seconds that a killed process namespace may take to end before nel gives up its sandbox.
 _DYING: Final = 2.0
 # Warden, waiting init and running init.
 _OWN_PIDS: Final = 8
@@ -56,15 +56,15 @@ class LocalConfig(SandboxBase):
 
 @dataclass(eq=False)
 class LocalSandbox(Backend):
-    """A sandbox of namespaces: a warden process waits inside, each command gets a process space of its own."""
+    """A sandbox of namespaces: a warden waits inside, and each command gets a process namespace of its own."""
 
-    # Without one it has a keeper of its own.
+    # None: it starts a keeper of its own.
     keeper: InitVar[KeeperClient | None] = None
     _line: WardenConnection | None = field(default=None, init=False)
     _groups: list[str] = field(default_factory=list, init=False)
     _oom_kills: int = field(default=0, init=False)
     _forwards: Forwards = field(default_factory=Forwards, init=False)
-    # False when something of a judged program may be left: the sandbox is not handed on.
+    # False when a judged program may have left something: then the sandbox is not used again.
     is_clean: bool = field(default=True, init=False)
 
     def __post_init__(self, keeper: KeeperClient | None) -> None:
@@ -112,19 +112,16 @@ class LocalSandbox(Backend):
     def shell(self, command: str) -> list[str]:
         """``bash -c`` where there is a bash."""
         root = self.spec.image if self.spec.image.startswith("/") else ""
-        return [
-            "bash" if shutil.which("bash", path=f"{root}/usr/bin:{root}/bin") else "sh",
-            "-c",
-            command,
-        ]
+        has_bash = shutil.which("bash", path=f"{root}/usr/bin:{root}/bin") is not None
+        return ["bash" if has_bash else "sh", "-c", command]
 
     def resolve_outside_endpoint(self, url: str) -> str:
         return self._forwards.urls.get(url, url)
 
     async def _let_in(self, url: str) -> str:
-        return (
-            url if self.settings.network == "host" else await self._forwards.add(url, self._listen)
-        )
+        if self.settings.network == "host":
+            return url
+        return await self._forwards.add(url, self._listen)
 
     async def _listen(self) -> tuple[int, int]:
         assert self._line is not None
@@ -139,21 +136,22 @@ class LocalSandbox(Backend):
         with Pump(emit) as pump:
             with pump.far_ends(job.stdin, self._keeper.uid) as fds:
                 started = self._line.ask(self._request(job), fds)
-            answer, received = await started
+            answer, descriptors = await started
             if "error" in answer:
                 raise SandboxError(f"cannot start a command: {answer['error']}")
+            pidfd = descriptors[0]
             try:
-                report = await self._await_end(job, pump, received[0])
+                report = await self._await_end(job, pump, pidfd)
             finally:
                 if not job.background:
-                    _kill(received[0])
+                    _kill(pidfd)
                 if job.private:
-                    self.is_clean = await self._is_idle_after(received[0])
-                os.close(received[0])
+                    self.is_clean = await self._is_idle_after(pidfd)
+                os.close(pidfd)
         return self._exit(report, emit)
 
     async def _is_idle_after(self, pidfd: int) -> bool:
-        """Wait until a process space is gone; True when nothing but our own processes are left in the sandbox."""
+        """Wait until a process namespace has ended; True when only nel's own processes are left in the sandbox."""
         loop = asyncio.get_running_loop()
         gone: asyncio.Future[None] = loop.create_future()
 
@@ -161,7 +159,7 @@ class LocalSandbox(Backend):
             loop.remove_reader(pidfd)
             gone.set_result(None)
 
-        # An init is gone only after all processes of its space are.
+        # An init ends only after all processes of its namespace.
         loop.add_reader(pidfd, note)
         try:
             async with asyncio.timeout(_DYING):
@@ -172,33 +170,38 @@ class LocalSandbox(Backend):
         return cgroups.processes(self._groups) <= _OWN_PIDS
 
     def _out_of_memory(self) -> bool:
-        """True when the kernel has killed something inside for want of memory since this was last asked."""
-        before = self._oom_kills
+        """Whether the kernel has killed a process inside since the last call, because memory ran out."""
+        kills_before = self._oom_kills
         self._oom_kills = cgroups.oom_kills(self._groups)
-        return self._oom_kills > before
+        return self._oom_kills > kills_before
 
     def _request(self, job: BackendCommand) -> dict[str, Any]:
+        """The request to the warden; limits that no control group enforces become limits per process."""
         rlimits = [(resource.RLIMIT_CORE, 0)]
         if "memory" not in self._keeper.controllers:
             rlimits.append((resource.RLIMIT_AS, self.settings.memory))
         if "pids" not in self._keeper.controllers:
             rlimits.append((resource.RLIMIT_NPROC, self.settings.pids))
+        is_read_only = self.settings.read_only and not job.transfer
         request: dict[str, Any] = {
-            key: getattr(job, key) for key in ("argv", "cwd", "env", "timeout", "background")
+            "op": "exec",
+            "argv": job.argv,
+            "cwd": job.cwd,
+            "env": job.env,
+            "timeout": job.timeout,
+            "background": job.background,
+            "rlimits": rlimits,
+            "read_only": [self.spec.workdir] if is_read_only else [],
         }
-        request |= {"op": "exec", "rlimits": rlimits}
-        request["read_only"] = (
-            [self.spec.workdir] if self.settings.read_only and not job.transfer else []
-        )
         if job.private:
             request["private"] = [self.spec.workdir, "/tmp", "/dev/shm"]
             request["private_size"] = min(_PRIVATE_SIZE, self.settings.memory // 2)
         return request
 
     async def _await_end(self, job: BackendCommand, pump: Pump, pidfd: int) -> dict[str, Any]:
-        """Wait for the report; the command's own init enforces the deadline, and so do we."""
-        # A home of background processes kills what is late itself, and all of them go when it is killed instead: on a
-        # busy machine it may take its time, as long as it is not lost.
+        """Wait for the report. The command's init enforces the deadline, and a kill from here is the second line."""
+        # An init with background processes kills late commands itself; killing it would end all of them. On a busy
+        # machine it may need time.
         slack = 10.0 if job.background else 0.05
         report = dict[str, Any]()
         try:
@@ -213,9 +216,12 @@ class LocalSandbox(Backend):
                     await pump.drained()
             report = {"timed_out": True}
         pump.drain_now()
-        return marshal.loads(pump.report) if pump.report else report
+        if pump.report:
+            report = marshal.loads(pump.report)
+        return report
 
     def _exit(self, report: dict[str, Any], emit: Emit) -> Exit:
+        """How a command ended, from the report of its init; an empty one means that the init was killed."""
         if report.get("timed_out"):
             return Exit(128 + signal.SIGKILL, timed_out=True)
         if "errno" in report:
@@ -228,7 +234,8 @@ class LocalSandbox(Backend):
                 return Exit(128 + signal.SIGKILL, out_of_memory=True)
             raise SandboxError("a command was lost: its sandbox ended under it")
         code = os.waitstatus_to_exitcode(report["status"])
-        code = 128 - code if code < 0 else code
+        if code < 0:
+            code = 128 - code
         return Exit(code, out_of_memory=code != 0 and self._out_of_memory())
 
 

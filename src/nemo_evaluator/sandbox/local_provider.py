@@ -1,4 +1,4 @@
-"""Local sandboxes for a run: one keeper for all, and a check that this machine can isolate at all."""
+"""Local sandboxes for a run: one keeper for all, and a check that this machine can isolate."""
 
 import asyncio
 import contextlib
@@ -32,8 +32,10 @@ _HINT = (
 
 @dataclass(eq=False)
 class UnsafeSandbox(Backend):
-    """What ``unsafe: true`` gives on a machine that cannot isolate: plain processes in a temporary folder. A deadline
-    still holds and groups of processes still die, but the code can read and write whatever the user can."""
+    """The sandbox of ``unsafe: true`` on a machine that cannot isolate: plain processes in a temporary folder.
+
+    Deadlines and the end of process groups still work, but the code can read and write whatever the user can.
+    """
 
     _folder: str = field(default="", init=False)
     _home: str = field(default="", init=False)
@@ -58,7 +60,7 @@ class UnsafeSandbox(Backend):
         await self._reach(outside_endpoints)
 
     def _absolute(self, path: str) -> str:
-        """The working directory stands for our folder; any other path is the host's own."""
+        """A path below the working directory is in the temporary folder; any other path is the host's."""
         path = super()._absolute(path)
         workdir = self.spec.workdir.rstrip("/")
         if path == workdir or path.startswith(f"{workdir}/"):
@@ -105,7 +107,9 @@ class UnsafeSandbox(Backend):
                 async with asyncio.timeout(0.2):
                     await pump.drained()
             pump.drain_now()
-            return Exit(128 - code if code < 0 else code, timed_out=timed_out)
+            if code < 0:
+                code = 128 - code
+            return Exit(code, timed_out=timed_out)
 
 
 class LocalProvider(Provider):
@@ -137,13 +141,13 @@ class LocalProvider(Provider):
             await probe.stop()
 
     async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
-        """Note the folders of images that may be no more than a plain system and some files; see ``create``."""
-        await super().build_images([one for one in requests if not one.folders])
+        """Note the folders of Dockerfiles, which may only copy files; see ``create``."""
+        await super().build_images([request for request in requests if not request.folders])
         for request in requests:
             self._folders |= request.folders
 
     def create(self, spec: SandboxSpec) -> Sandbox:
-        """A local sandbox. What a Dockerfile only copies is put where it says; commands of one cannot be run."""
+        """Create a sandbox. A Dockerfile that only copies files is followed; any other is a SandboxError."""
         if spec.image in self._folders:
             spec = without_build(spec, self._folders[spec.image])
         limits = self._settings.of_problem(spec, self._config)

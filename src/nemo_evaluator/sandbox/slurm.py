@@ -39,10 +39,12 @@ class SlurmConfig(ImageSandbox):
 
 @dataclass(eq=False)
 class SlurmSandbox(ContainerSandbox):
-    """A named Pyxis container that a step of its own keeps alive; every command is a step that joins it. The name is
-    new for every sandbox: Pyxis takes an existing name for the container itself and would hand one problem the files of
-    another. A command's step ends with all that the command started, so nothing is searched for among the processes of
-    the node, which containers share."""
+    """A named Pyxis container that a step of its own keeps alive; every command is a step that joins it.
+
+    Every sandbox has a new name: Pyxis joins an existing container of the same name, and one problem would see the
+    files of another. A command's step ends with all processes of the command, so nel does not search for them among the
+    processes of the node, which containers share.
+    """
 
     kind: ClassVar[str] = "slurm"
     _needs_image: ClassVar[bool] = True
@@ -60,19 +62,17 @@ class SlurmSandbox(ContainerSandbox):
             "--no-container-mount-home",
             "--container-writable",
         ]
-        volumes = volumes_of(self.spec)
-        bound: list[tuple[str, bool]] = []
-        for one in volumes:
-            if one.host_path:
-                bound.append((f"{one.host_path}:{one.container_path}", one.readonly))
-        mounts = [f"{paths}:{'ro' if readonly else 'rw'}" for paths, readonly in bound]
+        mounts: list[str] = []
+        # Not --container-workdir: the folder must exist for it, and in most images it does not.
+        folders = [self.spec.workdir]
+        for volume in volumes_of(self.spec):
+            if volume.host_path:
+                mode = "ro" if volume.readonly else "rw"
+                mounts.append(f"{volume.host_path}:{volume.container_path}:{mode}")
+            else:
+                folders.append(volume.container_path)
         if mounts:
             flags += [f"--container-mounts={','.join(mounts)}"]
-        # Not --container-workdir: it must be there, and in most images is not.
-        folders = [
-            self.spec.workdir,
-            *(mount.container_path for mount in volumes if not mount.host_path),
-        ]
         main = ["/bin/sh", "-c", _MAIN + keepalive(self.spec), "sh", ready, *folders]
         assert self.place is not None
         await self.place.hold(self._step(flags, main, self._env()), ready)
@@ -83,7 +83,7 @@ class SlurmSandbox(ContainerSandbox):
         return EntryCommand([*self.place.step(self.name), *remove])
 
     def resolve_outside_endpoint(self, url: str) -> str:
-        """From a node the evaluator is reached by its name."""
+        """Nodes reach the evaluator by its host name."""
         return NodeSlots.from_node(url)
 
     def _client(self, argv: list[str], env: dict[str, str], user: str | None) -> EntryCommand:
@@ -92,7 +92,7 @@ class SlurmSandbox(ContainerSandbox):
 
     def _step(self, flags: list[str], argv: list[str], env: Mapping[str, str]) -> EntryCommand:
         assert self.place is not None
-        # Names stand on the command line, values only in the environment of srun.
+        # Names are on the command line, values only in the environment of srun.
         argv, variables = carried(argv, env)
         command = [*self.place.step(self.name), f"--export={','.join(variables) or 'NONE'}"]
         # Every step has a limit of its own: that of the holding step would not bind the commands.
@@ -127,7 +127,7 @@ class SlurmProvider(Provider):
             self.concurrency = min(self.concurrency, self._slots.size)
 
     async def check(self) -> None:
-        """srun must be there, know Pyxis, and have nodes of a job."""
+        """Check that srun is installed, has Pyxis, and has nodes of a job."""
         if shutil.which("srun") is None:
             hint = "slurm sandboxes run inside a SLURM job; use docker or local"
             raise SandboxError("srun is not installed", hint=hint)

@@ -1,4 +1,4 @@
-"""What a workspace holds: path, type, mode and digest of everything in it, and what changed between two looks."""
+"""Snapshots of a workspace (path, type, mode and digest of every entry), and the changes between two of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LARGEST_TEXT: Final = _CHUNK
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEntry:
-    """One thing in a workspace. ``content`` is the digest of a file, or the target of a link."""
+    """One entry of a workspace. ``content`` is the digest of a file, or the target of a link."""
 
     kind: Kind
     executable: bool
@@ -47,7 +47,7 @@ Snapshot: TypeAlias = dict[str, SnapshotEntry]
 async def take_snapshot(
     sandbox: Sandbox, folder: str, archive: Path | None = None, texts: frozenset[str] = frozenset()
 ) -> Snapshot:
-    """Read what a folder of a sandbox holds, without following any link.
+    """Read the content of a folder in a sandbox, without following links.
 
     Args:
         sandbox: where the folder is.
@@ -112,13 +112,13 @@ def _entry(
     while data := content.read(_CHUNK):
         digest.update(data)
         text = data
-    wanted = PurePosixPath(member.name).name in texts and member.size <= _LARGEST_TEXT
+    keeps_text = PurePosixPath(member.name).name in texts and member.size <= _LARGEST_TEXT
     return SnapshotEntry(
         kind="file",
         executable=executable,
         special_bits=special_bits,
         content=digest.hexdigest(),
-        text=(text or b"") if wanted else None,
+        text=(text or b"") if keeps_text else None,
     )
 
 

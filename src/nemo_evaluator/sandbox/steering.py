@@ -26,14 +26,16 @@ _MISSING: Final = object()
 class SteeringRule:
     """One kind of steering file."""
 
+    #: What the files do, for messages.
     what: str
+    #: Patterns for the name of a file, and for its path.
     names: tuple[str, ...] = ()
     paths: tuple[re.Pattern[str], ...] = ()
     # Whether a known solution that changes one such file allows all of them.
     allows_all: bool = False
 
     def matches(self, path: str) -> bool:
-        """Whether a path is of this kind."""
+        """Whether the rule applies to a path."""
         name = PurePosixPath(path).name
         if any(fnmatchcase(name, pattern) for pattern in self.names):
             return True
@@ -42,10 +44,10 @@ class SteeringRule:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The whole table."""
+    """The content of ``steering.toml``."""
 
     rules: tuple[SteeringRule, ...]
-    # By file name: the rule's words, and the sections that count.
+    # By file name: what the file does, and the sections that count.
     sections: Mapping[str, tuple[str, tuple[str, ...]]]
     programs: Mapping[str, Any]
     shadows: Mapping[str, Any]
@@ -107,14 +109,14 @@ def steering_changes(
         The steering changes by path.
     """
     roots = _import_roots(after) | set(start_folders)
-    found: dict[str, SteeringChange] = {}
+    steering_by_path: dict[str, SteeringChange] = {}
     for path, change in changes.items():
         steering = _steering_change(
             path, change, before, after=after, roots=roots, task_tests=task_tests
         )
         if steering is not None:
-            found[path] = steering
-    return found
+            steering_by_path[path] = steering
+    return steering_by_path
 
 
 def _steering_change(
@@ -125,6 +127,7 @@ def _steering_change(
     roots: Collection[str],
     task_tests: Collection[str],
 ) -> SteeringChange | None:
+    """How a change steers tests; None when it does not."""
     entry = after.get(path) or before[path]
     name = PurePosixPath(path).name
     if _takes_place_of_test(path, task_tests):
@@ -169,24 +172,22 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
 
 def _is_program(path: str, entry: SnapshotEntry) -> bool:
+    """Whether a path is a program, on the search path, that tests may start."""
     programs = table().programs
     place = PurePosixPath(path)
-    if len(place.parts) == 1:
-        folder = ""
-    else:
-        folder = str(place.parent)
-    runs = entry.executable or entry.kind == "link"
-    return runs and place.name in programs["names"] and folder in programs["folders"]
+    folder = "" if len(place.parts) == 1 else str(place.parent)
+    can_run = entry.executable or entry.kind == "link"
+    return can_run and place.name in programs["names"] and folder in programs["folders"]
 
 
 def _import_roots(after: Snapshot) -> set[str]:
-    """Folders that Python looks in for modules, as far as names tell: the usual ones, and those with tests."""
+    """Folders in which Python looks for modules, judged by names: the usual ones, and those with tests."""
     roots = set(table().shadows["folders"])
     for path in after:
         place = PurePosixPath(path)
         if _TEST_FILE.fullmatch(place.name) and len(place.parts) > 1:
             roots.add(str(place.parent))
-    # A folder that is a package is not looked in itself.
+    # Python does not search a folder that is a package.
     return {root for root in roots if not root or f"{root}/__init__.py" not in after}
 
 
@@ -215,7 +216,7 @@ def _is_package(folder: str, snapshot: Snapshot) -> bool:
 def _sections_differ(
     name: str, before: SnapshotEntry | None, after: SnapshotEntry | None, sections: tuple[str, ...]
 ) -> bool:
-    """Whether what counts of a file differs. A file that cannot be read counts as a whole."""
+    """Whether a section that counts differs between two versions of a file; any change counts if one is unreadable."""
     earlier = _parsed(name, before)
     later = _parsed(name, after)
     if earlier is None or later is None:
@@ -224,6 +225,7 @@ def _sections_differ(
 
 
 def _parsed(name: str, entry: SnapshotEntry | None) -> dict[str, Any] | None:
+    """The content of a configuration file: empty for a missing file, None for one that cannot be parsed."""
     if entry is None:
         return {}
     if entry.kind != "file" or entry.text is None:
@@ -234,9 +236,7 @@ def _parsed(name: str, entry: SnapshotEntry | None) -> dict[str, Any] | None:
             return tomllib.loads(text)
         if name.endswith(".json"):
             value = json.loads(text)
-            if isinstance(value, dict):
-                return value
-            return None
+            return value if isinstance(value, dict) else None
         parser = configparser.RawConfigParser(strict=False)
         parser.read_string(text)
         return {section: dict(parser[section]) for section in parser.sections()}
@@ -245,7 +245,7 @@ def _parsed(name: str, entry: SnapshotEntry | None) -> dict[str, Any] | None:
 
 
 def _part(content: dict[str, Any], section: str) -> Any:
-    """A section by its whole name, as INI files have it, else by the names of the tables that it lies in."""
+    """A section by its full name, as in INI files, else by the path of nested tables that its name spells."""
     if section in content:
         return content[section]
     value: Any = content
