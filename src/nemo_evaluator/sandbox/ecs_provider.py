@@ -121,7 +121,7 @@ class EcsSandbox(Backend):
         return Exit(answer["code"], timed_out=bool(answer.get("timed_out")))
 
     async def _post(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """Send a request, again under the same id when the connection breaks. Raises SandboxError when all tries fail."""
+        """Send a request, again under the same id when the connection breaks. Raises SandboxError when all fail."""
         limit = aiohttp.ClientTimeout(total=timeout)
         last_error: Exception | None = None
         for attempt in range(_ATTEMPTS):
