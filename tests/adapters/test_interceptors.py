@@ -163,7 +163,7 @@ async def test_payload_modifier(opened):
     assert both.server.requests[-1].headers["x-new"] == "1"
 
 
-async def test_payload_modifier_headers():
+def test_payload_modifier_headers():
     from nemo_evaluator.adapters import build_stage
     from nemo_evaluator.models import ModelRequest
 
@@ -173,7 +173,7 @@ async def test_payload_modifier_headers():
         "headers_to_add": {"X-C": "3", "Host": "evil"},
     }
     request = ModelRequest("/chat/completions", {}, {"x-old": "1", "X-A": "2", "x-c": "0"})
-    await build_stage(StageSpec("payload_modifier", config)).on_request(request)
+    build_stage(StageSpec("payload_modifier", config)).on_request(request)
     assert request.headers == {"X-B": "2", "X-C": "3"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -100,6 +101,12 @@ OURS = [
 ]
 
 
+async def _finished(result):
+    """Wait for the result of a hook, where the hook is a coroutine function."""
+    if inspect.isawaitable(result):
+        await result
+
+
 @pytest.mark.parametrize("name", OURS)
 async def test_interceptors_are_linear(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -111,10 +118,10 @@ async def check_that_a_text_is_read_in_linear_time(name, kind, text):
     stage = registry.build_stage(StageSpec(name, CONFIGS.get(name, {})))
     request = _request(text)
     started = time.process_time()
-    await stage.on_request(request)
+    await _finished(stage.on_request(request))
     request.body = {"model": "m", "messages": [], "max_tokens": 4}
     between = time.process_time()
-    await stage.on_reply(request, _reply(text))
+    await _finished(stage.on_reply(request, _reply(text)))
     ended = time.process_time()
     streamed = 0.0
     if type(stage).on_event is not Interceptor.on_event:

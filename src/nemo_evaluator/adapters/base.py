@@ -1,9 +1,9 @@
 """The contract of an interceptor: a stage that sees model requests, replies and the events of streams."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from enum import IntEnum
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.logs import CleanFormatter
@@ -11,16 +11,22 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
-# The note of a request that came through the proxy: what it says of itself is the agent's word.
+#: The note on a request that came through the proxy: what such a request says of itself cannot be trusted.
 OUTSIDE: Final = "outside"
-# The log of the stages that speak.
+#: The log of the stages whose lines are meant to be read.
 log: Final = logging.getLogger("nemo_evaluator.traffic")
+
+#: What ``on_request`` and ``on_reply`` return: a reply or None, directly or from a coroutine.
+StageResult: TypeAlias = ModelReply | Awaitable[ModelReply | None] | None
 
 
 class Place(IntEnum):
-    """Where a stage stands between the asker and the endpoint. Requests pass the places upwards, replies downwards. All
-    stages that change what is asked share one place, and all that only change what is answered another: there the order
-    of the config holds. Those that look on, or must stand next to the endpoint, have places of their own."""
+    """Where a stage runs between the caller and the endpoint.
+
+    Requests pass the places upwards, replies downwards. All stages that change requests share one place, and all that
+    change only replies share another; within a place the order of the config holds. Stages that only observe, or that
+    must run next to the endpoint, have places of their own.
+    """
 
     EDIT = 20
     REPLY = 60
@@ -34,59 +40,67 @@ class Place(IntEnum):
 
 
 class Interceptor:
-    """One stage. Override what you need; the pipeline calls only what is overridden. A stage changes ``request.body``
-    by putting a new dict in its place: the old one, and the lists inside it, belong to the asker. ``observes`` says
-    that ``on_reply`` changes nothing, so that it can also be called when a stream has passed; ``best_effort`` that its
-    own failure must not fail the request."""
+    """One stage of the pipeline. Override the hooks you need; the pipeline calls only those.
+
+    ``on_request``, ``on_reply`` and ``on_error`` may be plain functions or coroutine functions; plain ones are
+    cheaper. A stage changes ``request.body`` by assigning a new dict: the old one, and the lists inside it, belong to
+    the caller.
+
+    Attributes:
+        place: Where the stage runs.
+        observes: ``on_reply`` changes nothing, so it is also called after a stream has passed.
+        best_effort: A failure of the stage is logged and does not fail the request.
+        talks: The stage writes log lines that are meant to be read.
+        counted: Names of the attributes that ``stats`` shows.
+    """
 
     place: ClassVar[int] = Place.EDIT
     observes: ClassVar[bool] = False
     best_effort: ClassVar[bool] = False
-    # Says that its log lines are meant to be read.
     talks: ClassVar[bool] = False
-    # Attributes that count something worth showing.
     counted: ClassVar[tuple[str, ...]] = ()
 
     def bind(self, endpoint: Endpoint) -> None:
-        """Learn which endpoint the stage stands before; called once, before the first request."""
+        """Receive the endpoint that the stage serves; called once, before the first request."""
         self._endpoint = endpoint
 
-    async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """See or change a request; a reply returned here is the answer, and nobody is asked."""
+    def on_request(self, request: ModelRequest) -> StageResult:
+        """See or change a request; a returned reply is the answer, and the endpoint gets no request."""
         return None
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply | None:
-        """See or change a reply of any status; one returned here takes its place."""
+    def on_reply(self, request: ModelRequest, reply: ModelReply) -> StageResult:
+        """See or change a reply of any status; a returned reply replaces it."""
         return None
 
     def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
-        """Change one event of a stream: what is returned is sent in its place."""
+        """Change one event of a stream; the returned events are sent in its place."""
         return (event,)
 
     def on_end(self, request: ModelRequest) -> Sequence[JsonDict]:
-        """Events to send before a stream closes: whatever ``on_event`` held back."""
+        """Events to send before a stream closes: those that ``on_event`` held back."""
         return ()
 
-    async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
+    def on_error(self, request: ModelRequest, error: BoundaryError) -> Awaitable[None] | None:
         """See a request that got no reply at all."""
+        return None
 
     def stats(self) -> JsonDict:
-        """Counts worth showing."""
+        """Counts to show at the end of a run."""
         return {name: getattr(self, name) for name in self.counted}
 
     async def close(self) -> None:
-        """Called once, at the end."""
+        """Release resources and write what is left; called once, at the end."""
 
 
 class Observer(Interceptor):
-    """A stage that only looks on: it changes nothing, and its own failure fails nothing."""
+    """A stage that only observes: it changes nothing, and its own failure does not fail the request."""
 
     observes = True
     best_effort = True
 
 
 def make_audible() -> None:
-    """Show the log on stderr, unless the program has set its logging up by itself."""
+    """Show the log of the stages on stderr, unless the program has configured its own logging."""
     if not log.hasHandlers():
         handler = logging.StreamHandler()
         handler.setFormatter(CleanFormatter("%(asctime)s %(message)s", "%H:%M:%S"))

@@ -89,7 +89,7 @@ class _Ledger(base.Observer):
     def __init__(self) -> None:
         self.sessions: dict[str, AgentSession] = {}
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         session = self.sessions.get(request.session or "")
         if session is None:
             return
@@ -101,7 +101,7 @@ class _Ledger(base.Observer):
         if reply.ok:
             session.calls.append((_sent(reply.sent or request.body), self._response(reply)))
 
-    async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
+    def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
         session = self.sessions.get(request.session or "")
         if session is not None:
             session.fault = error

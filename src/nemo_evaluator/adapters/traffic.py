@@ -40,7 +40,7 @@ class Traffic(base.Observer):
         super().bind(endpoint)
         self._price = price_of(endpoint)
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         scope = request.scope
         if scope is None or scope.traffic is None:
             return
@@ -67,7 +67,7 @@ class Traffic(base.Observer):
             self._add_error(record, reply)
         scope.traffic(record)
 
-    async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
+    def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
         scope = request.scope
         if scope is None or scope.traffic is None:
             return

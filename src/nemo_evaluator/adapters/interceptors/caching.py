@@ -62,7 +62,7 @@ class Interceptor(base.Interceptor):
         self._extra = endpoint.extra_body
         self._identity = endpoint.describe()["service"]
 
-    async def on_request(self, request: ModelRequest) -> ModelReply | None:
+    def on_request(self, request: ModelRequest) -> ModelReply | None:
         if self.bypass or self.mode == "off" or request.path.endswith("/embeddings"):
             return None
         if self._store is None:

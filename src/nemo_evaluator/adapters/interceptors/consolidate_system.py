@@ -15,7 +15,7 @@ class Interceptor(base.Interceptor):
     requests_changed = 0
     separator: str = "\n\n"
 
-    async def on_request(self, request: ModelRequest) -> None:
+    def on_request(self, request: ModelRequest) -> None:
         messages = messages_of(request)
         places: list[int] = []
         for number, message in enumerate(messages or ()):

@@ -14,7 +14,7 @@ class Interceptor(base.Interceptor):
     requests_changed = 0
     params: list[str]
 
-    async def on_request(self, request: ModelRequest) -> None:
+    def on_request(self, request: ModelRequest) -> None:
         body = {key: value for key, value in request.body.items() if key not in self.params}
         if len(body) < len(request.body):
             request.body = body

@@ -18,7 +18,7 @@ class Interceptor(base.Interceptor):
     counted = ("mended", "empty")
     mended = empty = 0
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         choices = reply.body.get("choices")
         if not choices or not isinstance(choices, list):
             return

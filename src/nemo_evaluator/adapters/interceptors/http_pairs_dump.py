@@ -37,7 +37,7 @@ class Interceptor(base.Observer):
         self._log = TrafficLog(part, max_bytes=self.max_bytes)
         self._statuses: Counter[str] = Counter()
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         self._seen += 1
         self._statuses[str(reply.status)] += 1
         if self._seen <= self.first_n or reply.status != 200:
@@ -49,7 +49,7 @@ class Interceptor(base.Observer):
             }
             self._keep(request, reply.sent or request.body, response)
 
-    async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
+    def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
         self._seen += 1
         self._statuses["error"] += 1
         self._keep(request, request.body, {"status": None, "error": error.message})

@@ -13,7 +13,7 @@ class Interceptor(base.Observer):
     counted = ("prompt_tokens", "completion_tokens")
     prompt_tokens = completion_tokens = 0
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         usage = usage_of(reply.body)
         if usage.total is not None:
             self.prompt_tokens += usage.prompt or 0

@@ -23,14 +23,14 @@ class Interceptor(base.Observer):
     max_responses: int | None = None
     log_failed: bool = True
 
-    async def on_request(self, request: ModelRequest) -> None:
+    def on_request(self, request: ModelRequest) -> None:
         self.requests += 1
         if self.max_requests is None or self.requests <= self.max_requests:
             base.log.info(
                 "POST %s keys=%s%s", request.path, ",".join(request.body), self._show(request.body)
             )
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         self.responses += 1
         within = self.max_responses is None or self.responses <= self.max_responses
         if within or (self.log_failed and not reply.ok):
@@ -42,7 +42,7 @@ class Interceptor(base.Observer):
                 self._show(reply.body),
             )
 
-    async def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
+    def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
         if self.log_failed:
             base.log.warning("%s failed: %s", request.path, scrub(error.message))
 

@@ -26,7 +26,7 @@ class Interceptor(base.Interceptor):
         self._strip = frozenset(self.strip_properties or ())
         self._add = dict(self.add_properties or {})
 
-    async def on_request(self, request: ModelRequest) -> None:
+    def on_request(self, request: ModelRequest) -> None:
         tools = request.body.get("tools")
         if isinstance(tools, list) and tools:
             request.body = {**request.body, "tools": [self._tool(tool) for tool in tools]}

@@ -8,7 +8,7 @@ from nemo_evaluator.config.compose import deep_merge
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelRequest
 
-# What the asker says is not a parameter, however its keys are called.
+# Fields of a request that hold content. Keys inside them are not parameters, whatever their names.
 _CONTENT: Final = frozenset(
     {
         "messages",
@@ -22,13 +22,16 @@ _CONTENT: Final = frozenset(
         "system",
     }
 )
+# Headers that belong to one connection.
 _HOP: Final = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 
 
 @dataclass(eq=False)
 class Interceptor(base.Interceptor):
-    """Remove, then rename, then add; in parameters at any depth, but never inside messages, tools or schemas. What is
-    added is merged into objects that are there already, and wins over their values."""
+    """Removes, then renames, then adds parameters at any depth, but never inside messages, tools or schemas.
+
+    Added objects are merged into existing ones, and their values win.
+    """
 
     params_to_remove: list[str] | None = None
     params_to_add: dict[str, Any] | None = None
@@ -39,53 +42,59 @@ class Interceptor(base.Interceptor):
 
     def __post_init__(self) -> None:
         self._remove = frozenset(self.params_to_remove or ())
-        self._add = dict(self.params_to_add or {})
         self._rename = dict(self.params_to_rename or {})
-        self._named = self._remove | frozenset(self._rename)
-        headers_add: dict[str, str] = {}
-        for n, v in (self.headers_to_add or {}).items():
-            if n.lower() not in _HOP:
-                headers_add[n] = str(v)
-        self._headers_add = headers_add
+        self._removed_or_renamed = self._remove | frozenset(self._rename)
+        self._add = dict(self.params_to_add or {})
+        # Without objects to merge, one dict operation adds the parameters.
+        self._adds_objects = any(isinstance(value, dict) for value in self._add.values())
+        self._headers_add: dict[str, str] = {}
+        for name, value in (self.headers_to_add or {}).items():
+            if name.lower() not in _HOP:
+                self._headers_add[name] = str(value)
         self._headers_remove = frozenset(name.lower() for name in self.headers_to_remove or ())
-        headers_rename: dict[str, str] = {}
+        self._headers_rename: dict[str, str] = {}
         for old, new in (self.headers_to_rename or {}).items():
-            headers_rename[old.lower()] = new
-        self._headers_rename = headers_rename
+            self._headers_rename[old.lower()] = new
+        self._changes_headers = bool(
+            self._headers_add or self._headers_remove or self._headers_rename
+        )
 
-    async def on_request(self, request: ModelRequest) -> None:
+    def on_request(self, request: ModelRequest) -> None:
+        """Change the parameters and headers of a request."""
         body = request.body
-        if self._remove or self._rename:
+        if self._removed_or_renamed:
             body = self._reshape(body)
-        if self._add:
-            request.body = deep_merge(body, self._add)
-        else:
-            request.body = body
-        if self._headers_add or self._headers_remove or self._headers_rename:
+        if self._adds_objects:
+            body = deep_merge(body, self._add)
+        elif self._add:
+            body = body | self._add
+        request.body = body
+        if self._changes_headers:
             request.headers = self._headers(request.headers)
 
     def _reshape(self, value: JsonDict) -> JsonDict:
-        if self._named.isdisjoint(value) and dict not in map(type, value.values()):
+        """Remove and rename the parameters of an object and of the objects inside it."""
+        if self._removed_or_renamed.isdisjoint(value) and dict not in map(type, value.values()):
             return value
         changed: JsonDict = {}
         for key, item in value.items():
             if key in self._remove:
                 continue
+            new_key = self._rename.get(key, key)
             if isinstance(item, dict) and key not in _CONTENT:
-                inner: dict[str, Any] | Any = self._reshape(item)
+                changed[new_key] = self._reshape(item)
             else:
-                inner = item
-            changed[self._rename.get(key, key)] = inner
+                changed[new_key] = item
         return changed
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         added = {name.lower() for name in self._headers_add}
         changed: dict[str, str] = {}
         for name, value in headers.items():
-            low = name.lower()
-            if low in self._headers_remove:
+            lower_name = name.lower()
+            if lower_name in self._headers_remove:
                 continue
-            new = self._headers_rename.get(low, name)
-            if new.lower() not in added and new.lower() not in _HOP:
-                changed[new] = value
+            new_name = self._headers_rename.get(lower_name, name)
+            if new_name.lower() not in added and new_name.lower() not in _HOP:
+                changed[new_name] = value
         return {**changed, **self._headers_add}

@@ -32,7 +32,7 @@ class Interceptor(base.Observer):
     def __post_init__(self) -> None:
         self._posts: set[asyncio.Task[None]] = set()
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         self.completed += 1
         if self.completed % self.every == 0:
             self._tell()

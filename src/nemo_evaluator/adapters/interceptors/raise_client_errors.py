@@ -10,6 +10,6 @@ class Interceptor(base.Interceptor):
 
     place = base.Place.REPLY
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         if 400 <= reply.status < 500 and reply.status not in (408, 429):
             raise error_of(reply, self._endpoint)

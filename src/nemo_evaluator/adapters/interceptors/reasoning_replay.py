@@ -26,13 +26,13 @@ class Interceptor(base.Observer):
     def __post_init__(self) -> None:
         self._kept: OrderedDict[str, str] = OrderedDict()
 
-    async def on_request(self, request: ModelRequest) -> None:
+    def on_request(self, request: ModelRequest) -> None:
         messages = messages_of(request)
         if not messages or not any(message.get("role") == "assistant" for message in messages):
             return
         put_messages(request, [self._filled(request, message) for message in messages])
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         for message in messages_in(reply.body):
             reasoning = str(message.get("reasoning_content") or message.get("reasoning") or "")
             if reasoning.strip():

@@ -15,7 +15,7 @@ from nemo_evaluator.models.usage import usage_of
 
 @dataclass(eq=False)
 class Interceptor(base.Observer):
-    """Logs its counts every ``every`` answers; with ``stats_path`` they live in a file and go on after a restart."""
+    """Logs its counts every ``every`` answers; ``stats_path`` keeps them in a file across restarts."""
 
     talks = True
     place = base.Place.STATS
@@ -23,46 +23,46 @@ class Interceptor(base.Observer):
     stats_path: str | None = None
 
     def __post_init__(self) -> None:
-        if self.stats_path:
-            self._path: Path | None = Path(self.stats_path)
-        else:
-            self._path = None
+        self._path = Path(self.stats_path) if self.stats_path else None
+        saved: JsonDict = {}
         if self._path is not None and self._path.is_file():
-            old: JsonDict = read_json(self._path)
-        else:
-            old = {}
-        self._count = int(old.get("count", 0))
-        self._tokens = int(old.get("total_tokens", 0))
-        self._latency = float(old.get("latency_ms_sum", 0.0))
-        self._longest = float(old.get("max_latency_ms", 0.0))
-        self._statuses = Counter(
-            {int(status): int(count) for status, count in old.get("statuses", {}).items()}
-        )
-        self._finishes: Counter[str] = Counter(old.get("finish_reasons", {}))
+            saved = read_json(self._path)
+        self._count = int(saved.get("count", 0))
+        self._tokens = int(saved.get("total_tokens", 0))
+        self._latency = float(saved.get("latency_ms_sum", 0.0))
+        self._longest = float(saved.get("max_latency_ms", 0.0))
+        self._statuses: Counter[int] = Counter()
+        for status, count in saved.get("statuses", {}).items():
+            self._statuses[int(status)] = int(count)
+        self._finish_reasons: Counter[str] = Counter(saved.get("finish_reasons", {}))
 
-    async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+    def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+        """Count a reply."""
+        body = reply.body
+        latency = reply.latency_ms
         self._count += 1
-        usage = reply.body.get("usage")
-        if usage:
-            if isinstance(usage, dict):
-                total = usage.get("total_tokens")
-            else:
-                total = None
-            self._tokens += total if total.__class__ is int else usage_of(reply.body).total or 0
-        self._latency += reply.latency_ms
-        self._longest = max(self._longest, reply.latency_ms)
+        self._latency += latency
+        if latency > self._longest:
+            self._longest = latency
         self._statuses[reply.status] += 1
-        reason = finish_reason_of(reply.body)
+        usage = body.get("usage")
+        if usage:
+            total = usage.get("total_tokens") if isinstance(usage, dict) else None
+            if type(total) is not int:
+                total = usage_of(body).total or 0
+            self._tokens += total
+        reason = finish_reason_of(body)
         if reason:
-            self._finishes[reason] += 1
+            self._finish_reasons[reason] += 1
         if self._count % self.every == 0:
             mean = self._latency / self._count
             base.log.info(
                 "%d answers, %d tokens, mean latency %.0f ms", self._count, self._tokens, mean
             )
-            await self.close()
+            self._save()
 
     def stats(self) -> JsonDict:
+        """All counts."""
         return {
             "count": self._count,
             "total_tokens": self._tokens,
@@ -70,9 +70,13 @@ class Interceptor(base.Observer):
             "max_latency_ms": round(self._longest, 2),
             "latency_ms_sum": round(self._latency, 2),
             "statuses": {str(status): count for status, count in self._statuses.items()},
-            "finish_reasons": dict(self._finishes),
+            "finish_reasons": dict(self._finish_reasons),
         }
 
     async def close(self) -> None:
+        """Write the counts to their file."""
+        self._save()
+
+    def _save(self) -> None:
         if self._path is not None:
             write_json(self._path, self.stats())

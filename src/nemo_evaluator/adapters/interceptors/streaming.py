@@ -14,7 +14,7 @@ class Interceptor(base.Interceptor):
     place = base.Place.STREAM
     request: bool = False
 
-    async def on_request(self, request: ModelRequest) -> None:
+    def on_request(self, request: ModelRequest) -> None:
         request.whole = True
         if (
             self.request

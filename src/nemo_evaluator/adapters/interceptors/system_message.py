@@ -1,7 +1,7 @@
 """``system_message``: puts a system message into every request."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_of, put_messages
@@ -10,16 +10,23 @@ from nemo_evaluator.models.types import ModelRequest
 
 @dataclass(eq=False)
 class Interceptor(base.Interceptor):
-    """Prepends, appends or replaces; a text-completion gets the text before or after its prompt."""
+    """Prepends, appends or replaces the system message.
+
+    A text-completion request gets the text before or after its prompt.
+    """
 
     system_message: str
     strategy: Literal["prepend", "append", "replace"] = "prepend"
 
-    async def on_request(self, request: ModelRequest) -> None:
+    def on_request(self, request: ModelRequest) -> None:
+        """Put the message into the messages or the prompt of a request."""
+        # A new dict for every request: stages of users may change it.
         message = {"role": "system", "content": self.system_message}
-        given = request.body.get("messages")
-        if given is not None and self.strategy == "prepend":
-            request.body = {**request.body, "messages": [message, *given]}
+        body = request.body
+        chat_messages = body.get("messages")
+        if chat_messages is not None and self.strategy == "prepend":
+            # By far the most frequent case.
+            request.body = {**body, "messages": [message, *chat_messages]}
             return
         messages = messages_of(request)
         if messages is None:
@@ -29,19 +36,17 @@ class Interceptor(base.Interceptor):
         elif self.strategy == "prepend":
             put_messages(request, [message, *messages])
         else:
-            put_messages(request, [message, *(m for m in messages if m.get("role") != "system")])
-            if "instructions" in request.body:
-                body: dict[str, Any] = {}
-                for key, value in request.body.items():
-                    if key != "instructions":
-                        body[key] = value
-                request.body = body
+            others = [other for other in messages if other.get("role") != "system"]
+            put_messages(request, [message, *others])
+            # The Responses API keeps its system message here.
+            request.body.pop("instructions", None)
 
     def _to_prompt(self, request: ModelRequest) -> None:
         prompt = request.body.get("prompt")
-        if isinstance(prompt, str):
-            if self.strategy == "append":
-                parts: tuple[str, str] = (prompt, self.system_message)
-            else:
-                parts = (self.system_message, prompt)
-            request.body = {**request.body, "prompt": "\n\n".join(parts)}
+        if not isinstance(prompt, str):
+            return
+        if self.strategy == "append":
+            joined = f"{prompt}\n\n{self.system_message}"
+        else:
+            joined = f"{self.system_message}\n\n{prompt}"
+        request.body = {**request.body, "prompt": joined}
