@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from nemo_evaluator.adapters import Door, Proxy
+from nemo_evaluator.adapters import Proxy, ServicePipeline
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.models import (
     CallScope,
@@ -44,7 +44,7 @@ class Both:
 
     def __init__(self, kind: str, server: ScriptedServer, endpoint: Endpoint) -> None:
         self.kind, self.server, self.endpoint = kind, server, endpoint
-        self.door: Door
+        self.door: ServicePipeline
         self.proxy: Proxy | None = None
 
     async def ask(
@@ -89,14 +89,14 @@ async def _opened(
         endpoint = endpoint_for(server, *stages, **settings)
         both = Both(kind, server, endpoint)
         if kind == "process":
-            both.door = Door(endpoint)
+            both.door = ServicePipeline(endpoint)
             try:
                 yield both
             finally:
                 await both.door.close()
         else:
             async with Proxy(endpoint) as proxy:
-                both.proxy, both.door = proxy, proxy.door
+                both.proxy, both.door = proxy, proxy.pipeline
                 yield both
 
 

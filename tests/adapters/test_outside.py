@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aiohttp
 
-from nemo_evaluator.adapters.outside import AgentDoor
+from nemo_evaluator.adapters.outside import AgentProxy
 from nemo_evaluator.core.types import ModelAccess
 from nemo_evaluator.models import CallScope, Endpoint
 from nemo_evaluator.models.budget import Budget
@@ -24,7 +24,7 @@ async def ask(access: ModelAccess, url: str | None = None) -> int:
 
 async def test_a_key_opens_its_own_session_while_it_lasts() -> None:
     async with ScriptedServer("hello") as server:
-        door = AgentDoor(Endpoint(name="m", url=server.url, model="m"))
+        door = AgentProxy(Endpoint(name="m", url=server.url, model="m"))
         await door.start()
         try:
             with door.session(CallScope("one")) as one, door.session(CallScope("two")) as two:
@@ -40,7 +40,7 @@ async def test_a_key_opens_its_own_session_while_it_lasts() -> None:
 
 async def test_the_usage_of_a_session_is_the_sum_of_its_calls_and_its_budget_ends_it() -> None:
     async with ScriptedServer("hello") as server:
-        door = AgentDoor(Endpoint(name="m", url=server.url, model="m"))
+        door = AgentProxy(Endpoint(name="m", url=server.url, model="m"))
         await door.start()
         try:
             budget = Budget("step", requests=2, step=True)

@@ -189,7 +189,7 @@ async def test_when_the_agent_leaves_so_do_we(proxied, stream):
                 break
             await asyncio.sleep(0.02)
         assert server.cancelled == 1
-        assert proxy.door.transport.lane.limiter.in_flight == 0
+        assert proxy.pipeline.transport.lane.limiter.in_flight == 0
         assert proxy.stats()["in_flight"] == 0
 
 

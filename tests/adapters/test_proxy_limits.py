@@ -23,7 +23,7 @@ from nemo_evaluator.adapters._json_bodies import (
     parsed,
 )
 from nemo_evaluator.adapters._limits import BodyBudget, ConnectionTable
-from nemo_evaluator.adapters.outside import AgentDoor
+from nemo_evaluator.adapters.outside import AgentProxy
 from nemo_evaluator.core.broken_ways import note_broken
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.types import SolveResult
@@ -326,7 +326,7 @@ async def test_a_request_whose_session_ends_before_its_body_came_is_not_sent(pro
 
 async def test_an_agent_whose_way_broke_on_our_side_is_not_scored():
     async with ScriptedServer("ok") as server:
-        door = AgentDoor(Endpoint(name="m", url=server.url, model="m"))
+        door = AgentProxy(Endpoint(name="m", url=server.url, model="m"))
         await door.start()
         try:
             with door.session(CallScope("one")) as session:

@@ -7,7 +7,7 @@ import json
 import aiohttp
 import pytest
 
-from nemo_evaluator.adapters import Door, Proxy, TrafficLog
+from nemo_evaluator.adapters import Proxy, ServicePipeline, TrafficLog
 from nemo_evaluator.config.traffic import ModelTrafficConfig
 from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.files import iter_jsonl
@@ -44,7 +44,7 @@ async def test_a_record_has_the_documented_fields(tmp_path):
     )
     log = TrafficLog(tmp_path / "model_traffic.jsonl")
     async with ScriptedServer(say) as server:
-        door = Door(_endpoint(server, price=Price(1, 2)))
+        door = ServicePipeline(_endpoint(server, price=Price(1, 2)))
         call_scope.set(CallScope("abcd", "gsm8k", 3, 1, traffic=log.write))
         await door.client().chat(HELLO)
         await door.close()
@@ -92,7 +92,7 @@ async def test_capture_settings(tmp_path):
             capture_request_body=True,
         )
         for capture in (none, ModelTrafficConfig(max_content_chars=6)):
-            door = Door(_endpoint(server, traffic=capture))
+            door = ServicePipeline(_endpoint(server, traffic=capture))
             call_scope.set(CallScope("s", traffic=records.append))
             await door.client().chat(HELLO)
             await door.close()
@@ -106,13 +106,13 @@ async def test_capture_settings(tmp_path):
 async def test_errors_are_recorded_without_secrets(tmp_path):
     log = TrafficLog(tmp_path / "t.jsonl")
     async with ScriptedServer("x", api_key="other") as server:
-        door = Door(_endpoint(server, api_key=Secret(KEY)))
+        door = ServicePipeline(_endpoint(server, api_key=Secret(KEY)))
         call_scope.set(CallScope("s", traffic=log.write))
         with pytest.raises(Exception, match="Incorrect"):
             await door.client().chat([{"role": "user", "content": f"my key is {KEY}"}])
         await door.close()
     async with ScriptedServer(Say(fault=Fault.RESET)) as server:
-        door = Door(_endpoint(server))
+        door = ServicePipeline(_endpoint(server))
         with pytest.raises(TransportError):
             await door.client().chat(HELLO)
         await door.close()
@@ -166,7 +166,7 @@ async def test_the_file_is_bounded_and_may_hold_metadata_only(tmp_path):
 
 async def test_without_a_sink_nothing_is_recorded():
     async with ScriptedServer("ok") as server:
-        door = Door(_endpoint(server))
+        door = ServicePipeline(_endpoint(server))
         call_scope.set(CallScope("s"))
         assert (await door.client().chat(HELLO)).content == "ok"
         await door.close()

@@ -7,7 +7,7 @@ from nemo_evaluator.core.lazy import lazy_names
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.base import Interceptor as Interceptor
     from nemo_evaluator.adapters.base import Place as Place
-    from nemo_evaluator.adapters.in_process import Door as Door
+    from nemo_evaluator.adapters.in_process import ServicePipeline as ServicePipeline
     from nemo_evaluator.adapters.in_process import open_client as open_client
     from nemo_evaluator.adapters.pipeline import Pipeline as Pipeline
     from nemo_evaluator.adapters.proxy import Proxy as Proxy
@@ -30,7 +30,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     {
         "AdapterRequest": "nemo_evaluator.adapters.types",
         "AdapterResponse": "nemo_evaluator.adapters.types",
-        "Door": "nemo_evaluator.adapters.in_process",
+        "ServicePipeline": "nemo_evaluator.adapters.in_process",
         "Interceptor": "nemo_evaluator.adapters.base",
         "InterceptorContext": "nemo_evaluator.adapters.types",
         "InterceptorRegistry": "nemo_evaluator.adapters.registry",

@@ -1,10 +1,10 @@
-"""What a key opens: which session it speaks for, which routes there are, which models may be asked."""
+"""What a key permits: the session it belongs to, the routes of the proxy, and the models a request may name."""
 
 import hashlib
 import hmac
 import re
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from nemo_evaluator.adapters._errors import Refused
 from nemo_evaluator.adapters.convert import ROUTES
@@ -15,89 +15,135 @@ from nemo_evaluator.models.types import CallScope
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
 _SESSION: Final = re.compile(r"/s/([A-Za-z0-9_-]{1,128})(/.*)?")
-# What of an agent's headers goes on: nothing that chooses an account, a route or a key upstream.
-_PASSED: Final = frozenset({b"x-request-id", b"idempotency-key", b"traceparent", b"tracestate"})
+# Headers of an agent that are forwarded: none that chooses an account, a route or a key upstream.
+_FORWARDED: Final = frozenset({b"x-request-id", b"idempotency-key", b"traceparent", b"tracestate"})
 # Fields by which gateways take further models.
 _MORE_MODELS: Final = ("models", "fallbacks")
 
 
+class Caller(NamedTuple):
+    """Who sends a request.
+
+    Attributes:
+        scope: On whose behalf the model is called; None for calls outside of any session and scope.
+        trusted: Whether the key is the token of the proxy.
+    """
+
+    scope: CallScope | None
+    trusted: bool
+
+
 class Access:
-    """Keys and sessions of one proxy. The key of a session names it and is signed with the token, so that whoever
-    holds it cannot speak for another session."""
+    """Keys and sessions of one proxy.
+
+    The key of a session contains its name and is signed with the token, so that its holder cannot use another session.
+    """
 
     def __init__(self, token: Secret, scope: CallScope | None, *, sessions_only: bool) -> None:
+        """Start without sessions.
+
+        Args:
+            token: The token of the proxy; it may use everything.
+            scope: On whose behalf calls with the token, outside of any session, are made.
+            sessions_only: Refuse calls outside of sessions.
+        """
         self.opened: dict[str, CallScope] = {}
         self._token = token.reveal().encode()
         self._scope = scope
         self._sessions_only = sessions_only
 
     def key_of(self, session: str) -> str:
-        return (
-            f"{session}.{hmac.new(self._token, session.encode(), hashlib.sha256).hexdigest()[:40]}"
-        )
+        """The key of a session."""
+        signature = hmac.new(self._token, session.encode(), hashlib.sha256).hexdigest()
+        return f"{session}.{signature[:40]}"
 
-    def caller(self, given: str, session: str | None) -> tuple[CallScope | None, bool]:
-        """On whose behalf a key asks, on a path that names ``session`` or none; is it the token? Raises Refused."""
-        own = given.rpartition(".")[0]
-        if own and hmac.compare_digest(given.encode(), self.key_of(own).encode()):
-            if session not in (None, own) or own not in self.opened:
-                raise Refused(
-                    403,
-                    f"this key is for session {own!r} alone, while it is open",
-                    "permission_error",
-                )
-            return self.opened[own], False
-        if not hmac.compare_digest(given.encode(), self._token):
+    def caller(self, key: str, session: str | None) -> Caller:
+        """Find out who sends a request.
+
+        Args:
+            key: The key of the request.
+            session: The session that the path names, if it names one.
+
+        Raises:
+            Refused: The key is wrong, or is not valid for this session.
+        """
+        own_session = key.rpartition(".")[0]
+        if own_session and hmac.compare_digest(key.encode(), self.key_of(own_session).encode()):
+            if session not in (None, own_session) or own_session not in self.opened:
+                text = f"this key is for session {own_session!r} alone, while it is open"
+                raise Refused(403, text, "permission_error")
+            return Caller(self.opened[own_session], trusted=False)
+        if not hmac.compare_digest(key.encode(), self._token):
             text = "the proxy's token is missing or wrong: give it as the API key"
             raise Refused(401, text, "authentication_error")
         if session is None:
-            return self._scope, True
+            return Caller(self._scope, trusted=True)
         if session not in self.opened:
             text = f"there is no session {session!r}: sessions are opened where the proxy is started (--session)"
             raise Refused(404, text, "not_found_error")
-        return self.opened[session], True
+        return Caller(self.opened[session], trusted=True)
 
-    def is_open(self, caller: CallScope | None) -> bool:
-        """Whether a caller may still ask: a session may have been closed since its key was looked at."""
-        return caller is None or caller is self._scope or self.opened.get(caller.session) is caller
+    def is_open(self, scope: CallScope | None) -> bool:
+        """Whether a caller may still send requests: its session may have been closed since its key was checked."""
+        if scope is None or scope is self._scope:
+            return True
+        return self.opened.get(scope.session) is scope
 
-    def check(self, caller: CallScope | None, path: str) -> None:
-        """Only the routes of the protocols are carried on, and questions answered only inside of sessions, if any."""
+    def check(self, scope: CallScope | None, path: str) -> None:
+        """Check that a route exists and that the caller may use it.
+
+        Raises:
+            Refused: The path is not a route of a protocol, or the proxy answers only inside sessions.
+        """
         if path not in ROUTES:
-            text = f"no such route: POST one of {', '.join(f'/v1{known}' for known in ROUTES)}"
-            raise Refused(404, text, code="unknown_url")
-        if self._sessions_only and (caller is None or caller.session not in self.opened):
-            raise Refused(
-                403,
-                "this proxy answers inside its sessions only: /s/<session>/v1/...",
-                "permission_error",
-            )
+            routes = ", ".join(f"/v1{route}" for route in ROUTES)
+            raise Refused(404, f"no such route: POST one of {routes}", code="unknown_url")
+        in_session = scope is not None and scope.session in self.opened
+        if self._sessions_only and not in_session:
+            text = "this proxy answers inside its sessions only: /s/<session>/v1/..."
+            raise Refused(403, text, "permission_error")
 
 
 def split_path(path: str) -> tuple[str | None, str]:
-    """The session of a path, if it names one, and the path without session and version."""
+    """The session that a path names, if any, and the path without session and version."""
+    session: str | None = None
+    rest: str | None = path
     match = _SESSION.fullmatch(path)
-    session, rest = match.groups() if match is not None else (None, path)
-    rest = (rest or "").rstrip("/") or "/"
-    return session, rest[3:] if rest.startswith("/v1/") else rest
+    if match is not None:
+        session, rest = match.groups()
+    route = (rest or "").rstrip("/") or "/"
+    if route.startswith("/v1/"):
+        route = route[3:]
+    return session, route
 
 
 def pin_model(body: JsonDict, own: str, allowed: Collection[str]) -> None:
-    """Fill the model in where none is named; refuse one that is not the service's nor allowed by its config."""
+    """Fill in the model of a request that names none.
+
+    Args:
+        body: The request; it is changed.
+        own: The model of the service.
+        allowed: Further models that the config allows.
+
+    Raises:
+        Refused: The request names another model.
+    """
     if own and not body.get("model"):
         body["model"] = own
     named = [("model", body.get("model"))]
     for field in _MORE_MODELS:
-        for item in _each(body.get(field)):
-            named.append((field, item))
+        named += [(field, model) for model in _items(body.get(field))]
     for field, model in named:
-        if model != own and not (isinstance(model, str) and model in allowed):
-            known = ", ".join(repr(name) for name in dict.fromkeys((own, *allowed)))
-            text = f"the model {str(model)[:100]!r} is not served here; use {known} (more: proxy.allowed_models)"
-            raise Refused(404, text, code="model_not_found", param=field)
+        is_allowed = model == own or (isinstance(model, str) and model in allowed)
+        if is_allowed:
+            continue
+        known = ", ".join(repr(name) for name in dict.fromkeys((own, *allowed)))
+        text = f"the model {str(model)[:100]!r} is not served here; use {known} (more: proxy.allowed_models)"
+        raise Refused(404, text, code="model_not_found", param=field)
 
 
-def _each(value: object) -> Sequence[object]:
+def _items(value: object) -> Sequence[object]:
+    """The items of a list; any other value is the only item."""
     if value is None:
         return ()
     if isinstance(value, list):
@@ -106,7 +152,7 @@ def _each(value: object) -> Sequence[object]:
 
 
 def token_of(headers: RawHeaders) -> str:
-    """The key that an agent gives, in either of the places where clients put it."""
+    """The key of a request, from any of the headers where clients put it."""
     for name, value in headers:
         if name == b"authorization":
             return value.decode("latin-1").removeprefix("Bearer ").strip()
@@ -116,8 +162,9 @@ def token_of(headers: RawHeaders) -> str:
 
 
 def passed_headers(headers: RawHeaders) -> dict[str, str]:
-    mapping: dict[str, str] = {}
+    """The headers of a request that are forwarded to the service."""
+    forwarded: dict[str, str] = {}
     for name, value in headers:
-        if name in _PASSED:
-            mapping[name.decode("latin-1")] = value.decode("latin-1")
-    return mapping
+        if name in _FORWARDED:
+            forwarded[name.decode("latin-1")] = value.decode("latin-1")
+    return forwarded

@@ -1,6 +1,7 @@
-"""Small readings of the bodies of requests and answers that several stages need, whichever protocol they speak."""
+"""Helpers that read and change the bodies of requests and answers, whatever their protocol."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from nemo_evaluator.core.json_coerce import as_list
 from nemo_evaluator.core.types import JsonDict, Message
@@ -12,34 +13,34 @@ def messages_of(request: ModelRequest) -> list[Message] | None:
     """The messages of a chat or Responses request; None for requests that have none."""
     body = request.body
     if request.path.endswith("/responses"):
-        given = body.get("input")
-        if isinstance(given, str):
-            return [{"role": "user", "content": given}]
-        if isinstance(given, list):
-            return list(given)
+        items = body.get("input")
+        if isinstance(items, str):
+            return [{"role": "user", "content": items}]
+        if isinstance(items, list):
+            return list(items)
         return None
     if request.path.endswith("/chat/completions") or "messages" in body:
-        given = body.get("messages")
-        if isinstance(given, (list, tuple)):
-            return list(given)
+        messages = body.get("messages")
+        if isinstance(messages, (list, tuple)):
+            return list(messages)
         return []
     return None
 
 
 def put_messages(request: ModelRequest, messages: list[Message]) -> None:
-    if request.path.endswith("/responses"):
-        key = "input"
-    else:
-        key = "messages"
+    """Give a chat or Responses request other messages, in a new body."""
+    key = "input" if request.path.endswith("/responses") else "messages"
     request.body = {**request.body, key: messages}
 
 
 def text_of(content: object) -> str:
     """The text of a message's content: a string, or the parts of a list that have text, joined by newlines."""
     if isinstance(content, list):
-        return "\n".join(
-            str(part["text"]) for part in content if isinstance(part, dict) and part.get("text")
-        )
+        texts: list[str] = []
+        for part in content:
+            if isinstance(part, dict) and part.get("text"):
+                texts.append(str(part["text"]))
+        return "\n".join(texts)
     if isinstance(content, str):
         return content
     return ""
@@ -76,25 +77,39 @@ def finish_reason_of(body: JsonDict) -> str | None:
     return None
 
 
-def texts_of(body: JsonDict) -> tuple[str, str, list[JsonDict]]:
-    """Content, reasoning and tool calls ``{id, name, arguments}`` of an answer of any protocol."""
-    content: list[str] = []
-    reasoning: list[str] = []
-    calls: list[JsonDict] = []
-    for choice in choices_of(chat_of_response(body) if "output" in body else body):
+class AnswerTexts(NamedTuple):
+    """The content of an answer of any protocol.
+
+    Attributes:
+        content: The text.
+        reasoning: The reasoning.
+        tool_calls: The tool calls as ``{id, name, arguments}``.
+    """
+
+    content: str
+    reasoning: str
+    tool_calls: list[JsonDict]
+
+
+def texts_of(body: JsonDict) -> AnswerTexts:
+    """The content, the reasoning and the tool calls of an answer of any protocol."""
+    contents: list[str] = []
+    thoughts: list[str] = []
+    tool_calls: list[JsonDict] = []
+    chat = chat_of_response(body) if "output" in body else body
+    for choice in choices_of(chat):
         message = choice.get("message")
         if not isinstance(message, dict):
-            content.append(str(choice.get("text") or ""))
+            contents.append(str(choice.get("text") or ""))
             continue
-        content.append(str(message.get("content") or ""))
-        reasoning.append(str(message.get("reasoning_content") or message.get("reasoning") or ""))
+        contents.append(str(message.get("content") or ""))
+        thoughts.append(str(message.get("reasoning_content") or message.get("reasoning") or ""))
         for call in message.get("tool_calls") or ():
             function = call.get("function") or {}
-            calls.append(
-                {
-                    "id": call.get("id"),
-                    "name": function.get("name"),
-                    "arguments": function.get("arguments"),
-                }
-            )
-    return "".join(content), "".join(reasoning), calls
+            tool_call = {
+                "id": call.get("id"),
+                "name": function.get("name"),
+                "arguments": function.get("arguments"),
+            }
+            tool_calls.append(tool_call)
+    return AnswerTexts("".join(contents), "".join(thoughts), tool_calls)

@@ -1,5 +1,6 @@
-"""Errors as an agent sees them: in the shape of its protocol, with a status that says what happened."""
+"""Errors as an agent sees them: in the shape of its protocol, with a status that names the cause."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from nemo_evaluator.core.errors import (
@@ -16,7 +17,7 @@ from nemo_evaluator.models.budget import BudgetExhausted
 from nemo_evaluator.models.faults import SESSION_BUDGET, message_of
 from nemo_evaluator.models.types import ModelReply
 
-# The retries are done on this side; a client that repeats them would only multiply them.
+#: The proxy has retried already; a client that retries again would only multiply the requests.
 FINAL: Final = {"x-should-retry": "false"}
 _INVALID: Final = "invalid_request_error"
 _KINDS: Final = {
@@ -30,7 +31,12 @@ _KINDS: Final = {
 
 
 class Refused(Exception):
-    """A request goes no further."""
+    """A request that the proxy answers itself, with an error.
+
+    Attributes:
+        status: The HTTP status of the answer.
+        headers: Further headers of the answer.
+    """
 
     def __init__(
         self,
@@ -40,42 +46,65 @@ class Refused(Exception):
         code: str | None = None,
         param: str | None = None,
     ) -> None:
+        """Describe the error.
+
+        Args:
+            status: The HTTP status.
+            text: The message.
+            kind: The type of the error, in OpenAI's terms.
+            code: The code of the error, in OpenAI's terms.
+            param: The field of the request that caused it.
+        """
         super().__init__(text)
         self.status = status
         self.headers: dict[str, str] = {}
         self._error = {"message": text, "type": kind, "code": code, "param": param}
 
     def body(self, path: str) -> JsonDict:
-        """What the agent is told, in the shape of its protocol."""
+        """The body of the answer, in the shape of the protocol of ``path``."""
         return as_error(path, ModelReply(self.status, {"error": self._error}))
 
 
+@dataclass(frozen=True, slots=True)
+class _ErrorShape:
+    """How an error of the pipeline looks to an agent."""
+
+    status: int
+    kind: str
+    code: str | None = None
+
+
 def refused_by(error: NelError) -> Refused:
-    """What an agent gets for an error of the pipeline."""
-    status = getattr(error, "status", None)
-    if isinstance(error, BudgetError):
-        said: tuple[int, str, str | None] = (429, _INVALID, SESSION_BUDGET)
-    elif isinstance(error, BudgetExhausted):
-        said = (429, "insufficient_quota", "run_budget_exhausted")
-    elif isinstance(error, RateLimitError):
-        said = (429, "rate_limit_error", None)
-    elif isinstance(error, ContextExceededError):
-        said = (status or 400, _INVALID, "context_length_exceeded")
-    elif isinstance(error, TransportError) and status is None:
-        if "(timeouts." in error.message:
-            said = (504, "timeout", None)
-        else:
-            said = (502, "upstream_error", None)
-    else:
-        said = (status or 500, _KINDS.get(status or 500, "server_error"), None)
-    text = scrub(error.message + (f" ({error.hint})" if error.hint else ""))
-    refused = Refused(said[0], text, said[1], code=said[2])
+    """The answer to an agent whose request failed in the pipeline."""
+    shape = _shape_of(error)
+    text = error.message
+    if error.hint:
+        text += f" ({error.hint})"
+    refused = Refused(shape.status, scrub(text), shape.kind, code=shape.code)
     refused.headers = FINAL
     return refused
 
 
+def _shape_of(error: NelError) -> _ErrorShape:
+    status: int | None = getattr(error, "status", None)
+    if isinstance(error, BudgetError):
+        return _ErrorShape(429, _INVALID, SESSION_BUDGET)
+    if isinstance(error, BudgetExhausted):
+        return _ErrorShape(429, "insufficient_quota", "run_budget_exhausted")
+    if isinstance(error, RateLimitError):
+        return _ErrorShape(429, "rate_limit_error")
+    if isinstance(error, ContextExceededError):
+        return _ErrorShape(status or 400, _INVALID, "context_length_exceeded")
+    if isinstance(error, TransportError) and status is None:
+        if "(timeouts." in error.message:
+            return _ErrorShape(504, "timeout")
+        return _ErrorShape(502, "upstream_error")
+    status = status or 500
+    return _ErrorShape(status, _KINDS.get(status, "server_error"))
+
+
 def as_error(path: str, reply: ModelReply) -> JsonDict:
-    """The error body of a reply, in the shape of the protocol that the agent speaks."""
+    """The body of an error reply, in the shape of the protocol that the agent uses."""
     error = reply.body.get("error")
     if path == "/messages":
         kind = _KINDS.get(reply.status) or as_dict(error).get("type") or "api_error"

@@ -1,59 +1,75 @@
-"""Bodies of requests as JSON: how many values are in them, and how deep, is known before they are parsed.
+"""Bodies of requests as JSON: their values and levels are counted before they are parsed.
 
-A text of nested lists takes fifty times its size once it is parsed, and while it is parsed nobody else is served.
+A text of nested lists takes fifty times its size once it is parsed, and nothing else is served while it is parsed.
 """
 
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
 from nemo_evaluator.core.types import JsonDict
 
-#: Values in one body, and levels of nesting.
+#: The largest number of values in one body, and of levels of nesting.
 MOST_VALUES: Final = 400_000
 MOST_LEVELS: Final = 200
-#: What a value takes in memory, about.
+#: About how many bytes of memory a value takes.
 VALUE_SIZE: Final = 240
-# Smaller bodies are parsed at once; a thread would take longer.
+# Smaller bodies are parsed immediately; a thread would take longer.
 _LARGE: Final = 2**19
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NOT_BRACKETS: Final = bytes([code for code in range(256) if code not in _STEPS])
-# Few enough in any order.
+# So few separators cannot make too many values, wherever they are.
 _HARMLESS: Final = 1000
-# One large body is parsed at a time: each takes the interpreter from everybody else.
+# One large body is parsed at a time: nothing else runs meanwhile.
 _one_at_a_time: Final = ThreadPoolExecutor(1, thread_name_prefix="nel-json")
-
-
-# How long nothing large is parsed after a large body, in times that the body took.
+# The pause after a large body, as a multiple of the time it took to parse, and at most.
 _REST: Final = 4.0
 _LONGEST_REST: Final = 3.0
 
 
 class TooManyValuesError(ValueError):
-    """A body has more values or levels than are taken."""
+    """A body has too many values or levels."""
 
 
-async def parsed(raw: bytes) -> tuple[JsonDict | None, int]:
-    """The object that a body holds (None when it holds anything else), and how many values it has at most. Raises
-    TooManyValuesError."""
+class ParsedBody(NamedTuple):
+    """A parsed body.
+
+    Attributes:
+        body: The JSON object; None if the text holds anything else.
+        values: An upper bound for the number of values in it.
+    """
+
+    body: JsonDict | None
+    values: int
+
+
+async def parsed(raw: bytes) -> ParsedBody:
+    """Parse the body of a request.
+
+    Raises:
+        TooManyValuesError: The body has too many values or levels.
+    """
     if len(raw) < _LARGE:
         return _parse(raw)
     return await asyncio.get_running_loop().run_in_executor(_one_at_a_time, _turns.parse, raw)
 
 
 class _Turns:
-    """Parses large bodies, and rests after each: while a text of 60 MB is parsed, nobody else has the interpreter for a
-    tenth of a second or more, thread or not. Whoever sends one after the other still takes only a share of it."""
+    """Parses large bodies, and pauses after each.
+
+    While 60 MB of JSON are parsed, nothing else runs for a tenth of a second or more, thread or not. With the pauses,
+    a client that sends one after the other takes only a share of the time.
+    """
 
     def __init__(self) -> None:
         self._rests_until = 0.0
 
-    def parse(self, raw: bytes) -> tuple[JsonDict | None, int]:
-        """See ``_parse``; in the one thread that parses large bodies."""
+    def parse(self, raw: bytes) -> ParsedBody:
+        """Parse a body; called only in the thread for large bodies."""
         time.sleep(max(0.0, self._rests_until - time.monotonic()))
         began = time.thread_time()
         try:
@@ -64,8 +80,13 @@ class _Turns:
 
 
 def count_values(raw: bytes) -> int:
-    """How many values a body has at most. Raises TooManyValuesError for more than are taken, or too many levels."""
-    if _separators(raw) <= _HARMLESS and raw.count(b"[") + raw.count(b"{") <= MOST_LEVELS:
+    """An upper bound for the number of values in a body; 0 for a harmless one, which is not counted.
+
+    Raises:
+        TooManyValuesError: The body has too many values or levels.
+    """
+    opening_brackets = raw.count(b"[") + raw.count(b"{")
+    if _separators(raw) <= _HARMLESS and opening_brackets <= MOST_LEVELS:
         return 0
     structure = _structure(raw)
     values = _separators(structure)
@@ -79,16 +100,19 @@ def count_values(raw: bytes) -> int:
     return values
 
 
-def _parse(raw: bytes) -> tuple[JsonDict | None, int]:
+def _parse(raw: bytes) -> ParsedBody:
     values = count_values(raw)
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError:
-        return None, 0
-    return (body if isinstance(body, dict) else None), values
+        return ParsedBody(None, 0)
+    if not isinstance(body, dict):
+        return ParsedBody(None, values)
+    return ParsedBody(body, values)
 
 
 def _separators(text: bytes) -> int:
+    """The number of commas and opening brackets: at least one precedes every value but the first."""
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 

@@ -1,4 +1,4 @@
-"""Secrets in streams: a server may say one in pieces, so the pieces are held back until it is clear what they are."""
+"""Masks secrets in streams. A server may send a secret in two chunks, so text that may begin one is held back."""
 
 import re
 from dataclasses import dataclass
@@ -9,134 +9,175 @@ import orjson
 from nemo_evaluator.core.files import scrub_json
 from nemo_evaluator.core.secrets import MASK, encoded_forms, plain_forms, scrub_bytes
 
-_Lane: TypeAlias = tuple[bytes, ...]
-_PIECE: Final = re.compile(
+# One text of an answer that grows over several events: the name of its field, and the indexes in the event.
+_Field: TypeAlias = tuple[bytes, ...]
+_TEXT: Final = re.compile(
     rb'"(content|reasoning_content|reasoning|text|arguments|delta|partial_json|thinking)":\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
 )
 _INDEX: Final = re.compile(rb'"(?:index|output_index|content_index)":\s*(\d+)')
 # Fewer characters of a secret than this may pass: they are a common beginning such as `sk-`.
 _CLUE: Final = 4
-_SHORTEST: Final = 12
+# A shorter line holds no text.
+_SHORTEST_LINE: Final = 12
 
 
 @dataclass(slots=True)
-class _Piece:
-    """A text in a held line, where it stands there, and what is shown of it if not all."""
+class _Text:
+    """A text in a line that is held back.
 
-    lane: _Lane
+    Attributes:
+        field: The growing text that it continues.
+        text: The decoded text.
+        start: Where it begins in the line, in bytes.
+        end: Where it ends in the line.
+        shown: What replaces each character, if a part of the text is masked.
+    """
+
+    field: _Field
     text: str
     start: int
     end: int
     shown: list[str] | None = None
 
 
+@dataclass(slots=True)
+class _HeldLine:
+    """A line that is held back, and the texts in it."""
+
+    line: bytes
+    texts: list[_Text]
+
+    def written(self) -> bytes:
+        """The line with its masked texts."""
+        line = self.line
+        # From the end, so that the earlier positions stay right.
+        for text in reversed(self.texts):
+            if text.shown is not None:
+                encoded = orjson.dumps("".join(text.shown))[1:-1]
+                line = line[: text.start] + encoded + line[text.end :]
+        return line
+
+
 class StreamScrubber:
-    """Gives a stream back line by line, with whole and with split secrets masked."""
+    """Returns a stream line by line, with whole and with split secrets masked."""
 
     def __init__(self) -> None:
         self._partial: list[bytes] = []
-        self._held: list[tuple[bytes, list[_Piece]]] = []
-        self._said: dict[_Lane, str] = {}
+        self._held: list[_HeldLine] = []
+        # The last characters of each growing text that has been sent.
+        self._sent: dict[_Field, str] = {}
         self._clues = frozenset(form[:_CLUE] for form in plain_forms)
 
     def feed(self, data: bytes) -> bytes:
-        """What may go on to the agent."""
-        at = data.rfind(b"\n") + 1
-        if not at:
+        """Take the next bytes of a stream, and return the bytes that may be sent to the agent."""
+        end = data.rfind(b"\n") + 1
+        if not end:
             self._partial.append(data)
             return b""
-        block = b"".join((*self._partial, data[:at]))
-        if at < len(data):
-            self._partial = [data[at:]]
-        else:
-            self._partial = []
+        block = b"".join((*self._partial, data[:end]))
+        self._partial = [data[end:]] if end < len(data) else []
         return b"".join([self._line(line) for line in block.splitlines(keepends=True)])
 
     def finish(self) -> bytes:
-        """The rest; what was held back was no whole secret."""
+        """The rest of the stream: what was held back turned out not to be a whole secret."""
+        rest = b""
         if self._partial:
             rest = self._line(b"".join(self._partial))
-        else:
-            rest = b""
         self._partial = []
-        return rest + b"".join([_written(line, pieces) for line, pieces in self._held])
+        return rest + b"".join([held.written() for held in self._held])
 
     def _line(self, line: bytes) -> bytes:
-        if not self._held and len(line) < _SHORTEST:
+        """Take one line, and return the lines that may be sent."""
+        if not self._held and len(line) < _SHORTEST_LINE:
             return line
         line = _scrub_line(line)
+        # The usual line has one text, and neither the text nor its border to the one before looks like a secret.
         if not self._held:
-            # The usual line has one piece of text, and nothing in it or across its border looks like a secret.
-            found = _PIECE.findall(line)
-            if not found:
+            matches = _TEXT.findall(line)
+            if not matches:
                 return line
-            if len(found) == 1:
-                lane = (found[0][0], *_INDEX.findall(line))
-                said = self._said.get(lane, "") + _decoded(found[0][1])
-                if not any(map(said.__contains__, self._clues)):
-                    self._said[lane] = said[1 - _CLUE :]
+            if len(matches) == 1:
+                name, raw_text = matches[0]
+                field = (name, *_INDEX.findall(line))
+                text = self._sent.get(field, "") + _decoded(raw_text)
+                if not any(map(text.__contains__, self._clues)):
+                    self._sent[field] = text[1 - _CLUE :]
                     return line
-        index = _INDEX.findall(line)
-        pieces: list[_Piece] = []
-        for m in _PIECE.finditer(line):
-            pieces.append(_Piece((m[1], *index), _decoded(m[2]), m.start(2), end=m.end(2)))
-        self._held.append((line, pieces))
-        open_ends = {
-            lane: self._mask(lane) for lane in {one.lane for _, held in self._held for one in held}
-        }
+        self._hold(line)
+        fields = {text.field for held in self._held for text in held.texts}
+        open_ends = {field: self._mask(field) for field in fields}
         return self._release(open_ends)
 
-    def _mask(self, lane: _Lane) -> int:
-        """Mask every whole secret of a lane; returns how many characters at its end may be the beginning of one."""
-        held: list[_Piece] = []
-        for _, pieces in self._held:
-            for one in pieces:
-                if one.lane == lane:
-                    held.append(one)
-        said = self._said.get(lane, "")
-        text = said + "".join([one.text for one in held])
+    def _hold(self, line: bytes) -> None:
+        """Hold a line back, with the texts in it."""
+        indexes = _INDEX.findall(line)
+        texts: list[_Text] = []
+        for match in _TEXT.finditer(line):
+            field = (match[1], *indexes)
+            texts.append(_Text(field, _decoded(match[2]), match.start(2), end=match.end(2)))
+        self._held.append(_HeldLine(line, texts))
+
+    def _mask(self, field: _Field) -> int:
+        """Mask every whole secret in the held texts of a field.
+
+        Returns:
+            How many characters at the end of the text may be the beginning of a secret.
+        """
+        texts: list[_Text] = []
+        for held in self._held:
+            texts += [text for text in held.texts if text.field == field]
+        sent = self._sent.get(field, "")
+        whole = sent + "".join([text.text for text in texts])
         for form in plain_forms:
-            at = text.find(form)
-            while at >= 0:
-                _hide(held, at - len(said), at - len(said) + len(form))
-                at = text.find(form, at + len(form))
-        return _open_end(text)
+            start = whole.find(form)
+            while start >= 0:
+                first = start - len(sent)
+                _hide(texts, first, first + len(form))
+                start = whole.find(form, start + len(form))
+        return _open_end(whole)
 
-    def _release(self, open_ends: dict[_Lane, int]) -> bytes:
-        """The first held lines, up to one whose text may belong to a secret that goes on."""
-        left = dict.fromkeys(open_ends, 0)
-        for _, pieces in self._held:
-            for one in pieces:
-                left[one.lane] += len(one.text)
-        done = 0
-        for _, pieces in self._held:
-            for one in pieces:
-                left[one.lane] -= len(one.text)
-            if any(left[one.lane] < open_ends[one.lane] for one in pieces):
+    def _release(self, open_ends: dict[_Field, int]) -> bytes:
+        """Return the first held lines, up to one whose text may belong to an unfinished secret.
+
+        Args:
+            open_ends: How many characters at the end of each field must be held back.
+        """
+        following = dict.fromkeys(open_ends, 0)
+        for held in self._held:
+            for text in held.texts:
+                following[text.field] += len(text.text)
+        released = 0
+        for held in self._held:
+            for text in held.texts:
+                following[text.field] -= len(text.text)
+            if any(following[text.field] < open_ends[text.field] for text in held.texts):
                 break
-            done += 1
-        going = self._held[:done]
-        self._held = self._held[done:]
-        for one in (one for _, pieces in going for one in pieces):
-            self._said[one.lane] = (self._said.get(one.lane, "") + one.text)[1 - _CLUE :]
-        return b"".join([_written(line, pieces) for line, pieces in going])
+            released += 1
+        lines = self._held[:released]
+        self._held = self._held[released:]
+        for held in lines:
+            for text in held.texts:
+                sent = self._sent.get(text.field, "") + text.text
+                self._sent[text.field] = sent[1 - _CLUE :]
+        return b"".join([held.written() for held in lines])
 
 
-def _hide(pieces: list[_Piece], start: int, end: int) -> None:
-    """Hide the characters from ``start`` to ``end`` of pieces that follow each other, with a mask in the first one."""
+def _hide(texts: list[_Text], start: int, end: int) -> None:
+    """Hide the characters from ``start`` to ``end`` of consecutive texts; the first text gets the mask."""
     mask = MASK
-    place = 0
-    for one in pieces:
-        first = max(start - place, 0)
-        last = min(end - place, len(one.text))
+    offset = 0
+    for text in texts:
+        first = max(start - offset, 0)
+        last = min(end - offset, len(text.text))
         if first < last:
-            one.shown = one.shown or list(one.text)
-            one.shown[first:last] = [mask, *[""] * (last - first - 1)]
+            text.shown = text.shown or list(text.text)
+            text.shown[first:last] = [mask, *[""] * (last - first - 1)]
             mask = ""
-        place += len(one.text)
+        offset += len(text.text)
 
 
 def _scrub_line(line: bytes) -> bytes:
+    """A line with the secrets masked that are whole inside it."""
     if not any(map(line.__contains__, encoded_forms)):
         return line
     payload = line.removeprefix(b"data:").strip()
@@ -147,6 +188,7 @@ def _scrub_line(line: bytes) -> bytes:
 
 
 def _decoded(text: bytes) -> str:
+    """The text of a JSON string without its quotes."""
     if b"\\" not in text:
         return text.decode("utf-8", "replace")
     try:
@@ -160,16 +202,10 @@ def _open_end(text: str) -> int:
     """The length of the longest end of a text that is the beginning of a secret."""
     longest = 0
     for form in plain_forms:
-        at = text.find(form[:_CLUE], max(0, len(text) - len(form) + 1))
-        while at >= 0 and len(text) - at > longest:
-            if form.startswith(text[at:]):
-                longest = len(text) - at
-            at = text.find(form[:_CLUE], at + 1)
+        clue = form[:_CLUE]
+        start = text.find(clue, max(0, len(text) - len(form) + 1))
+        while start >= 0 and len(text) - start > longest:
+            if form.startswith(text[start:]):
+                longest = len(text) - start
+            start = text.find(clue, start + 1)
     return longest
-
-
-def _written(line: bytes, pieces: list[_Piece]) -> bytes:
-    for one in reversed(pieces):
-        if one.shown is not None:
-            line = line[: one.start] + orjson.dumps("".join(one.shown))[1:-1] + line[one.end :]
-    return line

@@ -1,4 +1,4 @@
-"""Streams inside the pipeline: read once into events, gathered on the side, written back when a stage changed them."""
+"""Streams inside the pipeline: parsed into events, gathered into a reply, written again when a stage changed them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,26 +15,31 @@ DONE: Final = b"data: [DONE]\n\n"
 
 
 class PassingStream(StreamReader):
-    """A stream that passes the stages."""
+    """Reads a stream while it passes the stages.
+
+    Attributes:
+        closed: The closing events have been sent.
+        named: Every event has a line with its name, as in the Responses API.
+    """
 
     def __init__(self, path: str) -> None:
+        """Start to read the answer to a request for ``path``."""
         super().__init__(path)
         self._started = monotonic()
         self.closed = False
-        # Events of the Responses API have a name line of their own.
         self.named = path.endswith("/responses")
 
     def whole(self, reply: ModelReply) -> ModelReply:
-        """The reply as it would have been without streaming."""
+        """The reply as it would have been without streaming; 502 if the stream ended with an error or too early."""
         self.finish()
-        took = reply.latency_ms + (monotonic() - self._started) * 1000.0
+        latency = reply.latency_ms + (monotonic() - self._started) * 1000.0
         if self.error is not None:
-            if isinstance(self.error, dict):
-                error: dict[Any, Any] | dict[str | Any, str | Any] = self.error
-            else:
-                error = {"message": str(self.error)}
-            return replace(reply, status=502, body={"error": error}, stream=None, latency_ms=took)
-        whole = replace(reply, body=self.gathered.body(), stream=None, latency_ms=took)
+            error = self.error
+            if not isinstance(error, dict):
+                error = {"message": str(error)}
+            body = {"error": error}
+            return replace(reply, status=502, body=body, stream=None, latency_ms=latency)
+        whole = replace(reply, body=self.gathered.body(), stream=None, latency_ms=latency)
         if self.first_token_at is not None:
             whole.first_token_ms = reply.latency_ms + (self.first_token_at - self._started) * 1000.0
         if not self.gathered.complete:
@@ -43,55 +48,76 @@ class PassingStream(StreamReader):
 
 
 def encode_event(event: JsonDict, *, named: bool = False) -> bytes:
-    if named:
-        head = b"event: " + str(event.get("type", "message")).encode() + b"\n"
-    else:
-        head = b""
-    return head + b"data: " + orjson.dumps(event) + b"\n\n"
-
-
-def replay(path: str, body: JsonDict, *, usage: bool) -> Iterator[bytes]:
-    """A stored answer as the stream it may have been: one event per kind of content, then the end."""
-    if not path.endswith("/responses"):
-        yield from _replay_choices(path, body, usage)
-        return
-    yield named_event("response.created", response={**body, "status": "in_progress", "output": []})
-    for index, item in enumerate(body.get("output") or ()):
-        yield named_event("response.output_item.added", output_index=index, item=item)
-        for place, part in enumerate(item.get("content") or ()):
-            if isinstance(part, dict) and part.get("type") == "output_text":
-                where = {"item_id": item.get("id"), "output_index": index, "content_index": place}
-                yield named_event("response.output_text.delta", **where, delta=part.get("text", ""))
-        yield named_event("response.output_item.done", output_index=index, item=item)
-    if body.get("status") == "incomplete":
-        ended = "incomplete"
-    else:
-        ended = "completed"
-    yield named_event(f"response.{ended}", response=body)
+    """The bytes of an event; ``named`` adds a line with its type."""
+    data = b"data: " + orjson.dumps(event) + b"\n\n"
+    if not named:
+        return data
+    kind = str(event.get("type", "message"))
+    return b"event: " + kind.encode() + b"\n" + data
 
 
 def named_event(kind: str, **fields: Any) -> bytes:
-    """An event whose name line tells its type, as the newer protocols have them."""
+    """The bytes of an event with a line for its name, as in the Responses and Messages protocols."""
     return encode_event({"type": kind, **fields}, named=True)
 
 
+def replay(path: str, body: JsonDict, *, usage: bool) -> Iterator[bytes]:
+    """A stored answer as a stream: one event per kind of content, then the end.
+
+    Args:
+        path: The path of the request.
+        body: The stored answer.
+        usage: Whether the caller wants an event with the token counts.
+    """
+    if path.endswith("/responses"):
+        yield from _replay_response(body)
+    else:
+        yield from _replay_choices(path, body, usage)
+
+
+def _replay_response(body: JsonDict) -> Iterator[bytes]:
+    yield named_event("response.created", response={**body, "status": "in_progress", "output": []})
+    for output_index, item in enumerate(body.get("output") or ()):
+        yield named_event("response.output_item.added", output_index=output_index, item=item)
+        for content_index, part in enumerate(item.get("content") or ()):
+            if isinstance(part, dict) and part.get("type") == "output_text":
+                yield named_event(
+                    "response.output_text.delta",
+                    item_id=item.get("id"),
+                    output_index=output_index,
+                    content_index=content_index,
+                    delta=part.get("text", ""),
+                )
+        yield named_event("response.output_item.done", output_index=output_index, item=item)
+    status = "incomplete" if body.get("status") == "incomplete" else "completed"
+    yield named_event(f"response.{status}", response=body)
+
+
 def _replay_choices(path: str, body: JsonDict, usage: bool) -> Iterator[bytes]:
-    chat = path.endswith("/chat/completions")
+    is_chat = path.endswith("/chat/completions")
     head: JsonDict = {key: body[key] for key in ("id", "created", "model") if key in body}
-    head["object"] = "chat.completion.chunk" if chat else "text_completion"
+    head["object"] = "chat.completion.chunk" if is_chat else "text_completion"
     for choice in body.get("choices") or ():
-        parts: list[JsonDict] = [{"text": choice.get("text", "")}, {"text": ""}]
-        if chat:
-            message = dict(choice.get("message") or {})
-            calls = message.pop("tool_calls", None)
-            if calls:
-                message["tool_calls"] = [
-                    {"index": number, **call} for number, call in enumerate(calls)
-                ]
-            parts = [{"delta": message}, {"delta": {}}]
-        for part, finish in zip(parts, (None, choice.get("finish_reason")), strict=True):
-            said = {"index": choice.get("index", 0), **part, "finish_reason": finish}
-            yield encode_event({**head, "choices": [said]})
+        index = choice.get("index", 0)
+        if is_chat:
+            content: JsonDict = {"delta": _delta_of(choice.get("message") or {})}
+            ending: JsonDict = {"delta": {}}
+        else:
+            content = {"text": choice.get("text", "")}
+            ending = {"text": ""}
+        first = {"index": index, **content, "finish_reason": None}
+        yield encode_event({**head, "choices": [first]})
+        last = {"index": index, **ending, "finish_reason": choice.get("finish_reason")}
+        yield encode_event({**head, "choices": [last]})
     if usage and body.get("usage"):
         yield encode_event({**head, "choices": [], "usage": body["usage"]})
     yield DONE
+
+
+def _delta_of(message: JsonDict) -> JsonDict:
+    """A whole message as one delta, whose tool calls need an index."""
+    delta = dict(message)
+    calls = delta.pop("tool_calls", None)
+    if calls:
+        delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
+    return delta

@@ -1,4 +1,4 @@
-"""The answer store: one SQLite file in WAL mode, read at once, written in batches by a thread."""
+"""The answer store: one SQLite file in WAL mode, read directly, written in batches by a thread."""
 
 import asyncio
 import sqlite3
@@ -6,7 +6,7 @@ import time
 import zlib
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -16,6 +16,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass
 
 FILE: Final = "answers.db"
+# Answers are written in batches, at most this many seconds late.
 _BATCH: Final = 64
 _DELAY: Final = 0.25
 _SCHEMA: Final = """
@@ -23,8 +24,8 @@ CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY, body BLOB NOT NULL, model TEXT NOT NULL, created REAL NOT NULL
 ) WITHOUT ROWID
 """
-# All but the newest that fit in so many bytes.
-_OLDEST: Final = """
+# Removes the oldest answers, so that the rest fit in a number of bytes.
+_DELETE_OLDEST: Final = """
 DELETE FROM answers WHERE key IN (SELECT key FROM (
     SELECT key, SUM(LENGTH(body)) OVER (ORDER BY created DESC ROWS UNBOUNDED PRECEDING) AS total FROM answers
 ) WHERE total > ?)
@@ -33,7 +34,7 @@ DELETE FROM answers WHERE key IN (SELECT key FROM (
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """What a store holds."""
+    """The size of a store; ``oldest`` and ``newest`` are times in seconds since 1970."""
 
     path: Path
     entries: int
@@ -43,23 +44,38 @@ class StoreStats:
     newest: float | None
 
 
+class _Entry(NamedTuple):
+    """A row of the store; ``packed`` is the compressed body."""
+
+    key: str
+    packed: bytes
+    model: str
+    created: float
+
+
 class AnswerStore:
     """Answers by key. Several processes may share a store."""
 
     def __init__(self, folder: Path) -> None:
+        """Open the store in a folder.
+
+        Raises:
+            UsageError: The file there is not a usable database.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE
         self._db = _connect(self.path)
-        self._pending: dict[str, tuple[str, bytes, str, float]] = {}
-        self._writing: dict[str, tuple[str, bytes, str, float]] = {}
+        self._pending: dict[str, _Entry] = {}
+        self._writing: dict[str, _Entry] = {}
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._closing = False
 
     def get(self, key: str) -> JsonDict | None:
-        waiting = self._pending.get(key) or self._writing.get(key)
-        if waiting is not None:
-            packed = waiting[1]
+        """The answer of a key, if there is one."""
+        unwritten = self._pending.get(key) or self._writing.get(key)
+        if unwritten is not None:
+            packed = unwritten.packed
         else:
             row = self._db.execute("SELECT body FROM answers WHERE key = ?", (key,)).fetchone()
             if row is None:
@@ -69,15 +85,16 @@ class AnswerStore:
         return body
 
     async def put(self, key: str, body: JsonDict, *, model: str) -> None:
-        """Store an answer; it is on disk a quarter of a second later at most."""
+        """Store an answer; it is on disk at most a quarter of a second later."""
         packed = zlib.compress(scrub_json(orjson.dumps(body)), 1)
-        self._pending[key] = (key, packed, model, time.time())
+        self._pending[key] = _Entry(key, packed, model, created=time.time())
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._write_behind())
         if len(self._pending) >= _BATCH:
             self._wake.set()
 
     async def close(self) -> None:
+        """Write the remaining answers and close the file."""
         self._closing = True
         self._wake.set()
         if self._task is not None:
@@ -113,7 +130,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _write(path: Path, rows: list[tuple[str, bytes, str, float]]) -> None:
+def _write(path: Path, rows: list[_Entry]) -> None:
     with closing(_connect(path)) as db:
         db.execute("BEGIN IMMEDIATE")
         db.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", rows)
@@ -121,6 +138,7 @@ def _write(path: Path, rows: list[tuple[str, bytes, str, float]]) -> None:
 
 
 def store_stats(folder: Path) -> StoreStats:
+    """The size of the store in a folder."""
     path = folder / FILE
     if not path.is_file():
         return StoreStats(path, 0, 0, models={}, oldest=None, newest=None)
@@ -128,11 +146,8 @@ def store_stats(folder: Path) -> StoreStats:
         entries, oldest, newest = db.execute(
             "SELECT COUNT(*), MIN(created), MAX(created) FROM answers"
         ).fetchone()
-        models = dict(
-            db.execute(
-                "SELECT model, COUNT(*) FROM answers GROUP BY model ORDER BY 2 DESC"
-            ).fetchall()
-        )
+        counts = db.execute("SELECT model, COUNT(*) FROM answers GROUP BY model ORDER BY 2 DESC")
+        models = dict(counts.fetchall())
     size = sum(item.stat().st_size for item in folder.glob(f"{FILE}*"))
     return StoreStats(path, entries, size, models=models, oldest=oldest, newest=newest)
 
@@ -140,25 +155,33 @@ def store_stats(folder: Path) -> StoreStats:
 def prune_store(
     folder: Path, *, older_than: float | None = None, max_bytes: int | None = None
 ) -> int:
-    """Remove entries older than so many seconds, then the oldest until the answers fit in ``max_bytes``."""
+    """Remove old answers from a store.
+
+    Args:
+        folder: The folder of the store.
+        older_than: Remove answers older than this many seconds.
+        max_bytes: Then remove the oldest ones until the rest fit in this many bytes.
+
+    Returns:
+        The number of removed answers.
+    """
     path = folder / FILE
     if not path.is_file():
         return 0
     with closing(_connect(path)) as db:
         removed = 0
         if older_than is not None:
-            removed += db.execute(
-                "DELETE FROM answers WHERE created < ?", (time.time() - older_than,)
-            ).rowcount
+            limit = time.time() - older_than
+            removed += db.execute("DELETE FROM answers WHERE created < ?", (limit,)).rowcount
         if max_bytes is not None:
-            removed += db.execute(_OLDEST, (max_bytes,)).rowcount
+            removed += db.execute(_DELETE_OLDEST, (max_bytes,)).rowcount
         db.execute("VACUUM")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return removed
 
 
 def clear_store(folder: Path) -> int:
-    """Remove the whole store; the number of entries it held."""
+    """Remove the whole store. Returns the number of answers it held."""
     entries = store_stats(folder).entries
     for item in folder.glob(f"{FILE}*"):
         item.unlink()

@@ -1,8 +1,8 @@
-"""One rule for every server of ours: whom it answers, and how long a body may take.
+"""One rule for all servers of nel: which requests they answer, and how long a body may take.
 
-A page in a browser can send requests to this machine, also under a name of its own that it lets point here (DNS
-rebinding). So a server answers only hosts that it knows, and no page of another origin. A body must be whole within a
-minute; where an answer is given before that, the connection is closed instead of waiting for the rest.
+A web page can send requests to this machine, also under a host name that resolves to it (DNS rebinding). So a server
+answers only known host names, and refuses pages of other origins. A body must be complete within a minute; if the
+answer comes before that, the connection is closed instead of waiting for the rest.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ Application: TypeAlias = Callable[[Scope, Receive, Respond], Awaitable[None]]
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-# Under these names containers reach their host; nobody can register them.
+# Containers reach their host under these names; they cannot be registered.
 FROM_CONTAINERS: Final = frozenset(
     {"host.docker.internal", "host.containers.internal", "gateway.docker.internal"}
 )
@@ -29,15 +29,15 @@ _CROSS_SITE: Final = frozenset({"cross-site", "same-site"})
 
 
 class SlowBodyError(Exception):
-    """A body was not whole in time."""
+    """A body was not complete in time."""
 
 
 def refusal(headers: RawHeaders, names: Collection[str] | None) -> tuple[int, str] | None:
-    """Why a request is not answered, with its status; None when it is.
+    """The status and the reason if a request is refused; None if it is answered.
 
     Args:
-        headers: Those of the request, names in lower case.
-        names: The hosts that are answered; None for servers whose every caller must have a key.
+        headers: The headers of the request, names in lower case.
+        names: The host names that are answered; None for servers that require a key from every caller.
     """
     hosts = _values(headers, b"host")
     if len(hosts) > 1 or (names is not None and not hosts):
@@ -56,7 +56,7 @@ def refusal(headers: RawHeaders, names: Collection[str] | None) -> tuple[int, st
 
 
 class Guarded:
-    """An application behind the rule."""
+    """An ASGI application whose requests are checked first."""
 
     def __init__(
         self,
@@ -65,6 +65,13 @@ class Guarded:
         *,
         body_bound: float = BODY_BOUND,
     ) -> None:
+        """Wrap an application.
+
+        Args:
+            app: The application.
+            names: The host names that are answered; None for any.
+            body_bound: Seconds until a body must be complete.
+        """
         self._app = app
         self._names = names
         self._body_bound = body_bound
@@ -77,7 +84,8 @@ class Guarded:
         exchange = _Exchange(scope, receive, respond, bound=self._body_bound)
         refused = refusal(scope["headers"], self._names)
         if refused is not None:
-            await exchange.refuse(*refused)
+            status, reason = refused
+            await exchange.refuse(status, reason)
             return
         try:
             await self._app(scope, exchange.receive, exchange.respond)
@@ -88,7 +96,7 @@ class Guarded:
 
 
 class _Exchange:
-    """One request and its answer: counts the time of the body, and whether it has come."""
+    """One request and its answer: limits the time for the body, and knows whether the body is complete."""
 
     def __init__(self, scope: Scope, receive: Receive, respond: Respond, bound: float) -> None:
         names = {name for name, _ in scope["headers"]}
@@ -99,7 +107,11 @@ class _Exchange:
         self._deadline = time.monotonic() + bound
 
     async def receive(self) -> MutableMapping[str, Any]:
-        """The next piece of the body. Raises SlowBodyError when it does not come in time."""
+        """The next part of the body.
+
+        Raises:
+            SlowBodyError: The part did not arrive in time.
+        """
         if not self._body_open:
             return await self._receive()
         try:
@@ -112,18 +124,17 @@ class _Exchange:
         return message
 
     async def respond(self, message: MutableMapping[str, Any]) -> None:
-        """Pass a part of the answer on; the connection ends with it when the body has not come."""
+        """Send a part of the answer; the connection is closed after it if the body is not complete."""
         if message["type"] == "http.response.start":
             self.answered = True
             if self._body_open:
-                message = {
-                    **message,
-                    "headers": [*message.get("headers", []), (b"connection", b"close")],
-                }
+                headers = [*message.get("headers", []), (b"connection", b"close")]
+                message = {**message, "headers": headers}
         await self._respond(message)
 
-    async def refuse(self, status: int, why: str) -> None:
-        body = orjson.dumps({"error": why})
+    async def refuse(self, status: int, reason: str) -> None:
+        """Answer with an error."""
+        body = orjson.dumps({"error": reason})
         head = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
@@ -133,11 +144,12 @@ class _Exchange:
 
 
 def _values(headers: RawHeaders, name: bytes) -> list[str]:
-    results: list[str] = []
-    for given, value in headers:
-        if given.lower() == name:
-            results.append(value.decode("latin-1").strip().lower())
-    return results
+    """All values of a header, in lower case."""
+    values: list[str] = []
+    for header, value in headers:
+        if header.lower() == name:
+            values.append(value.decode("latin-1").strip().lower())
+    return values
 
 
 def _host_name(host: str) -> str:
@@ -148,9 +160,12 @@ def _host_name(host: str) -> str:
 
 
 def _is_known(name: str, names: Collection[str]) -> bool:
+    """Whether a host name is answered; a server on loopback answers every loopback address."""
     if name in names:
         return True
+    if not LOOPBACK & set(names):
+        return False
     try:
-        return bool(LOOPBACK & set(names)) and ipaddress.ip_address(name).is_loopback
+        return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False

@@ -1,4 +1,4 @@
-"""An ASGI application behind HTTP, on the running loop: what the proxy and ``nel serve`` listen with."""
+"""An HTTP server for an ASGI application, on the running loop; the proxy and ``nel serve`` use it."""
 
 import asyncio
 import ipaddress
@@ -21,13 +21,16 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Respond: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-# Under this key of a scope an application puts what is to be called when the asker leaves before its answer.
+# Keys of an ASGI scope.
+# The application puts a function here; it is called when the client disconnects before its answer.
 LEAVE: Final = "nel.leave"
-# Under this key it finds what tells whose the connection is: False when that holder has too many.
+# The server puts a function here that names the holder of the connection: False if it has too many.
 NAME_HOLDER: Final = "nel.name_holder"
-# Under this key it finds what closes the connection at once.
+# The server puts a function here that closes the connection immediately.
 DROP: Final = "nel.drop"
+# The largest body, in bytes.
 LARGEST: Final = 64 * 2**20
+# Seconds for the start of the server, for the headers and the body of a request, and for a client that stops reading.
 _START_BOUND: Final = 10.0
 HEADERS_BOUND: Final = 15.0
 BODY_BOUND: Final = 60.0
@@ -36,15 +39,16 @@ _LARGEST_HEADERS: Final = 64 * 1024
 _MOST_HEADERS: Final = 256
 # Bytes that are neither headers nor body: chunk sizes and their extensions, trailers.
 _LARGEST_FRAMING: Final = 64 * 1024
-# An application that gives its body a bound of its own tells of it before this one closes the connection.
+# An application with a time limit of its own can answer before the connection is closed.
 _BODY_GRACE: Final = 5.0
-# After an answer to a request whose body nobody read: so that the answer is seen before the connection breaks.
+# After an answer to a request with an unread body: how long, and for how many bytes, the connection stays open,
+# so that the client can read the answer.
 _LINGER: Final = 2.0
 _LINGER_BYTES: Final = 2**20
 
 
 def ended() -> asyncio.Event:
-    """What is set when this process is asked to end: by Ctrl-C, or by a signal."""
+    """An event that is set when the process gets SIGINT (Ctrl-C) or SIGTERM."""
     event = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, event.set)
@@ -54,26 +58,38 @@ def ended() -> asyncio.Event:
 class HttpServer:
     """Listens on one address.
 
-    Args:
-        app: The ASGI application; it is put behind ``Guarded``.
+    Attributes:
         host: The address.
-        port: The port; 0 takes a free one.
-        names: The host names that are answered besides the address; None: any, because every caller needs a key.
+        port: The port; the real one after ``start``.
+        connections: The open connections.
     """
 
     def __init__(
         self, app: Application, host: str, port: int, names: Collection[str] | None = None
     ) -> None:
+        """Set up the server; ``start`` listens.
+
+        Args:
+            app: The ASGI application; ``Guarded`` checks its requests.
+            host: The IP address.
+            port: The port; 0 takes a free one.
+            names: The host names that are answered besides the address; None for any, if every caller needs a key.
+
+        Raises:
+            UsageError: The address would open the server to every network.
+        """
         check_host(host)
         self.host = host
         self.port = port
-        self._app = Guarded(app, None if names is None else frozenset({host.lower(), *names}))
+        answered = None if names is None else frozenset({host.lower(), *names})
+        self._app = Guarded(app, answered)
         self.connections = ConnectionTable()
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def root(self) -> str:
+        """The URL of the server."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
@@ -85,7 +101,11 @@ class HttpServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen; once is enough."""
+        """Listen; a second call does nothing.
+
+        Raises:
+            UsageError: The server cannot listen on its address.
+        """
         if self._server is not None:
             return
         sock = _listen(self.host, self.port)
@@ -120,15 +140,20 @@ class HttpServer:
                 await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
+        """Stop listening."""
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             await self._task
-            self._server = self._task = None
+            self._server = None
+            self._task = None
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """Closes a connection whose headers or body do not come in time or in size, that sends without end what is neither,
-    whose agent stops reading its answer, or that is answered before its body was read."""
+    """A connection with limits.
+
+    It is closed when headers or body are late or too large, when it sends too much that is neither, when the client
+    stops reading its answer, and when it is answered before its body was read.
+    """
 
     # All connections of its server; each server has a class of its own.
     table: ClassVar[ConnectionTable]
@@ -145,7 +170,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._unread_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request, and notice peers that are gone."""
+        """Wait for the first request, and detect peers that have disappeared."""
         super().connection_made(transport)
         sock = transport.get_extra_info("socket")
         if sock is not None:
@@ -156,10 +181,11 @@ class BoundedConnection(HttpToolsProtocol):
             self.drop()
 
     def drop(self) -> None:
-        """Close at once; whoever else asks needs the place."""
+        """Close immediately, to make room for another connection."""
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timers, and tell the application that the client has disconnected."""
         self.table.remove(self._holder, self)
         for timer in (self._head_timer, self._body_timer, self._read_timer, self._linger_timer):
             if timer is not None:
@@ -171,7 +197,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count what is neither body nor whole headers."""
+        """Count the bytes that are neither body nor complete headers."""
         if self._linger_timer is not None:
             self._unread_bytes += len(data)
             if self._unread_bytes > _LINGER_BYTES:
@@ -181,18 +207,19 @@ class BoundedConnection(HttpToolsProtocol):
             self._head_bytes += len(data)
         self._framing_bytes += len(data)
         super().data_received(data)
-        too_long_a_head = self._head_timer is not None and self._head_bytes > _LARGEST_HEADERS
-        too_much_framing = self._body_timer is not None and self._framing_bytes > _LARGEST_FRAMING
-        if too_long_a_head or too_much_framing:
+        head_too_large = self._head_timer is not None and self._head_bytes > _LARGEST_HEADERS
+        framing_too_large = self._body_timer is not None and self._framing_bytes > _LARGEST_FRAMING
+        if head_too_large or framing_too_large:
             self.transport.abort()
 
     def on_message_begin(self) -> None:
+        """A request has begun: its headers must arrive in time."""
         super().on_message_begin()
         if self._head_timer is None:
             self._expect_headers()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep headers; trailers, of which nobody asks, are not kept."""
+        """Keep a header; trailers are unused and dropped."""
         if self._body_timer is not None:
             return
         super().on_header(name, value)
@@ -200,15 +227,17 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
 
     def on_body(self, body: bytes) -> None:
+        """A part of the body has arrived."""
         self._framing_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        """The body is complete."""
         self._stop_body_timer()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or close a connection that would go on with a body that nobody reads."""
+        """Serve the next request, or close a connection that still sends an unread body."""
         super().on_response_complete()
         if self._has_unread_body() and not self.transport.is_closing():
             self._linger()
@@ -226,8 +255,10 @@ class BoundedConnection(HttpToolsProtocol):
         )
 
     def _linger(self) -> None:
-        """End our side, and drop what still comes for a while: a connection that is closed under a body is reset, and
-        the peer may lose the answer."""
+        """Stop sending, and drop incoming bytes for a while before the connection is closed.
+
+        Closing during a body would reset the connection, and the client might lose the answer.
+        """
         if self._linger_timer is not None:
             return
         self._stop_body_timer()
@@ -238,6 +269,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.write_eof()
 
     def on_headers_complete(self) -> None:
+        """Start the timer of the body, and put the functions for the application into the scope."""
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
@@ -251,11 +283,12 @@ class BoundedConnection(HttpToolsProtocol):
         answering.transport = _AnsweringTransport(self)
 
     def pause_writing(self) -> None:
-        """The agent does not read; it has a while to go on."""
+        """The client has stopped reading; the connection is closed if that lasts."""
         super().pause_writing()
         self._read_timer = self.loop.call_later(READING_BOUND, self.transport.abort)
 
     def resume_writing(self) -> None:
+        """The client reads again."""
         super().resume_writing()
         if self._read_timer is not None:
             self._read_timer.cancel()
@@ -266,7 +299,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._head_timer = self.loop.call_later(HEADERS_BOUND, self._expire)
 
     def _name_holder(self, holder: Holder, most: int | None) -> bool:
-        """It is known now for whom the connection asks."""
+        """Set the holder of the connection. Returns False if that holder has too many."""
         allowed = self.table.rename(self._holder, holder, self, most=most)
         if allowed:
             self._holder = holder
@@ -278,41 +311,43 @@ class BoundedConnection(HttpToolsProtocol):
             self._body_timer = None
 
     def _expire_body(self) -> None:
+        """The body is late."""
         if self.pipeline:
-            # Not read, because the answer before it is still being given.
+            # It is not read yet, because the answer to the request before it is not complete.
             self._body_timer = self.loop.call_later(BODY_BOUND, self._expire_body)
         else:
             self.transport.abort()
 
     def _expire(self) -> None:
+        """The headers are late."""
         if self.cycle is not None and not self.cycle.response_complete:
-            # The next request of a pipeline waits behind an answer that is still being given.
+            # The next request of a pipeline waits until the current answer is complete.
             self._head_timer = self.loop.call_later(HEADERS_BOUND, self._expire)
         else:
             self.transport.abort()
 
 
 class _AnsweringTransport:
-    """What an answer is written to: it closes a connection as ``BoundedConnection`` does."""
+    """The transport that uvicorn writes an answer to; ``BoundedConnection`` decides how it is closed."""
 
     def __init__(self, connection: BoundedConnection) -> None:
         self._connection = connection
 
     def write(self, data: bytes) -> None:
-        """Write."""
+        """Send bytes."""
         self._connection.transport.write(data)
 
     def close(self) -> None:
-        """Close once what was written is sent."""
+        """Close once all written bytes are sent."""
         self._connection.close_answered()
 
     def is_closing(self) -> bool:
-        """Whether nothing more is sent."""
+        """Whether the connection is being closed."""
         return self._connection.transport.is_closing()
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves the signals of the process alone."""
+    """A uvicorn server that does not handle the signals of the process."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -320,7 +355,11 @@ class _Server(uvicorn.Server):
 
 
 def check_host(host: str) -> None:
-    """Refuse an address that would open a server to every network."""
+    """Check the address of a server.
+
+    Raises:
+        UsageError: It is not an IP address, or it would open the server to every network.
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError as error:
@@ -335,11 +374,11 @@ def check_host(host: str) -> None:
 
 
 async def read_body(receive: Receive, hold: Callable[[int], None] | None = None) -> bytes | None:
-    """The body of a request; None when it is too large.
+    """The body of a request; None if it is too large.
 
     Args:
-        receive: Gives the parts.
-        hold: Called with the size of each part; may raise.
+        receive: Returns the next part.
+        hold: Called with the size of each part; it may raise.
     """
     parts: list[bytes] = []
     size = 0
@@ -360,11 +399,9 @@ async def read_body(receive: Receive, hold: Callable[[int], None] | None = None)
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
-        )
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        why = os.strerror(error.errno or 0)
-        raise UsageError(
-            f"cannot listen on {host}:{port}: {why}", hint="port 0 takes a free one"
-        ) from error
+        reason = os.strerror(error.errno or 0)
+        text = f"cannot listen on {host}:{port}: {reason}"
+        raise UsageError(text, hint="port 0 takes a free one") from error

@@ -1,4 +1,4 @@
-"""The first door: the pipeline of a service, in process, for our own solvers and judges."""
+"""The pipeline of a service in process, for nel's own solvers and judges."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,19 +16,26 @@ from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.open_transport import open_transport
 
 
-class Door(Pipeline):
-    """The pipeline of an endpoint, and the transport it ends in."""
+class ServicePipeline(Pipeline):
+    """The pipeline of an endpoint, and the transport at its end."""
 
     def __init__(self, endpoint: Endpoint, stages: Sequence[Interceptor] = ()) -> None:
+        """Build the stages of an endpoint.
+
+        Args:
+            endpoint: The endpoint, with the names and settings of its stages.
+            stages: Further stages.
+        """
         self.endpoint = with_endpoint_settings(endpoint)
         self.transport = open_transport(self.endpoint)
         super().__init__(stages_of(self.endpoint, stages), self.transport)
 
     def client(self) -> Client:
-        """A client through this door; closing it closes the door."""
+        """A client that sends through this pipeline; closing it closes the pipeline."""
         return Client(self.endpoint, self, transport=self.transport)
 
     async def close(self) -> None:
+        """Close the stages and the transport."""
         await super().close()
         await self.transport.close()
 
@@ -37,7 +44,7 @@ def open_client(endpoint: Endpoint) -> Client:
     """A client of an endpoint, through the interceptors of its service if it has any. Close it when done."""
     if endpoint.bare:
         return Client(endpoint)
-    return Door(endpoint).client()
+    return ServicePipeline(endpoint).client()
 
 
 def stages_of(endpoint: Endpoint, further: Sequence[Interceptor] = ()) -> list[Interceptor]:
@@ -62,27 +69,36 @@ def stages_of(endpoint: Endpoint, further: Sequence[Interceptor] = ()) -> list[I
 
 
 def with_endpoint_settings(endpoint: Endpoint) -> Endpoint:
-    """An endpoint with the settings of an ``endpoint`` interceptor, if its service names one, laid over its own."""
+    """An endpoint with the settings of the ``endpoint`` interceptor, which win over its own, if its service names one.
+
+    Raises:
+        UsageError: The interceptor has an unknown or a wrong setting.
+    """
     spec = next((item for item in endpoint.stages if item.name == "endpoint"), None)
     if spec is None:
         return endpoint
+    # Building the stage checks its settings.
     build_stage(spec, endpoint.base_dir)
-    given = spec.config
-    retry = endpoint.retry
-    waits = endpoint.timeouts
-    key = given.get("api_key")
+    settings = spec.config
+    api_key = endpoint.api_key
+    if settings.get("api_key"):
+        api_key = Secret(settings["api_key"])
+    timeouts = replace(
+        endpoint.timeouts, total=settings.get("request_timeout", endpoint.timeouts.total)
+    )
+    retry = replace(
+        endpoint.retry,
+        max_retries=settings.get("max_retries", endpoint.retry.max_retries),
+        retry_on_status=settings.get("retry_on_status") or endpoint.retry.retry_on_status,
+    )
     return replace(
         endpoint,
-        api_key=Secret(key) if key else endpoint.api_key,
-        url=given.get("upstream_url", endpoint.url),
-        replicas=() if "upstream_url" in given else endpoint.replicas,
-        extra_body={**endpoint.extra_body, **given.get("extra_body", {})},
-        extra_headers={**endpoint.extra_headers, **given.get("extra_headers", {})},
-        timeouts=replace(waits, total=given.get("request_timeout", waits.total)),
-        max_concurrent=given.get("max_concurrent", endpoint.max_concurrent),
-        retry=replace(
-            retry,
-            max_retries=given.get("max_retries", retry.max_retries),
-            retry_on_status=given.get("retry_on_status") or retry.retry_on_status,
-        ),
+        api_key=api_key,
+        url=settings.get("upstream_url", endpoint.url),
+        replicas=() if "upstream_url" in settings else endpoint.replicas,
+        extra_body={**endpoint.extra_body, **settings.get("extra_body", {})},
+        extra_headers={**endpoint.extra_headers, **settings.get("extra_headers", {})},
+        timeouts=timeouts,
+        max_concurrent=settings.get("max_concurrent", endpoint.max_concurrent),
+        retry=retry,
     )

@@ -13,16 +13,6 @@ from nemo_evaluator.models.endpoint import Endpoint, Timeouts
 from nemo_evaluator.models.images import image_url
 from nemo_evaluator.models.retry import RetryConfig
 
-_GENERATION = (
-    "temperature",
-    "max_tokens",
-    "top_p",
-    "seed",
-    "stop",
-    "frequency_penalty",
-    "presence_penalty",
-)
-
 
 @dataclass(slots=True)
 class ToolCallingResponse:
@@ -64,11 +54,16 @@ class ModelClient:
     protocol: str = "chat_completions"
 
     def __post_init__(self) -> None:
-        generation: dict[str, Any] = {}
-        for name in _GENERATION:
-            value = getattr(self, name)
-            if value is not None:
-                generation[name] = value
+        settings: dict[str, Any] = {
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "stop": self.stop,
+            "frequency_penalty": self.frequency_penalty,
+            "presence_penalty": self.presence_penalty,
+        }
+        generation = {name: value for name, value in settings.items() if value is not None}
         endpoint = Endpoint(
             name=self.model,
             url=self.base_url,
@@ -84,7 +79,7 @@ class ModelClient:
             cache_dir=None if self.cache_dir is None else str(self.cache_dir),
         )
         self.base_url = endpoint.url
-        # What solvers and judges ask through.
+        # The client that solvers and judges use.
         self.client = open_client(endpoint)
 
     async def chat(
@@ -93,10 +88,20 @@ class ModelClient:
         system: str | None = None,
         messages: Sequence[Message] | None = None,
     ) -> ModelResponse:
-        """Ask with a prompt and a system text, or with ready messages, which win and are sent as they are."""
-        return await self._ask(
-            _messages(prompt or "", system) if messages is None else messages, prompt or "", system
-        )
+        """Send a chat request.
+
+        Args:
+            prompt: The text of the user message.
+            system: The text of the system message.
+            messages: Ready messages; they are sent unchanged, instead of ``prompt`` and ``system``.
+
+        Returns:
+            The response of the model.
+        """
+        text = prompt or ""
+        if messages is None:
+            messages = _messages(text, system)
+        return await self._ask(messages, text, system)
 
     async def vlm_chat(
         self,
@@ -105,14 +110,23 @@ class ModelClient:
         system: str | None = None,
         detail: str = "auto",
     ) -> ModelResponse:
-        """Ask about images: URLs, data URIs, or local files, which are sent as data URIs."""
+        """Send a chat request about images.
+
+        Args:
+            prompt: The text of the user message.
+            images: URLs, data URIs, or local files, which are sent as data URIs.
+            system: The text of the system message.
+            detail: The resolution, in OpenAI's terms: ``low``, ``high`` or ``auto``.
+
+        Returns:
+            The response of the model.
+        """
         urls = await asyncio.gather(*(asyncio.to_thread(image_url, image) for image in images))
         parts: list[JsonDict] = []
-        for u in urls:
-            parts.append({"type": "image_url", "image_url": {"url": u, "detail": detail}})
-        return await self._ask(
-            _messages([*parts, {"type": "text", "text": prompt}], system), prompt, system
-        )
+        for url in urls:
+            parts.append({"type": "image_url", "image_url": {"url": url, "detail": detail}})
+        parts.append({"type": "text", "text": prompt})
+        return await self._ask(_messages(parts, system), prompt, system)
 
     async def _ask(
         self, messages: Sequence[Message], prompt: str, system: str | None
@@ -125,7 +139,7 @@ class ModelClient:
     async def chat_with_tools(
         self, messages: Sequence[Message], tools: Sequence[JsonDict], **overrides: Any
     ) -> ToolCallingResponse:
-        """Ask with tools at hand; overrides replace generation settings or add fields to the request."""
+        """Send a chat request with tools; overrides replace generation settings or add fields to the request."""
         response = await self.client.chat(messages, tools=tools, generation=overrides)
         return ToolCallingResponse(
             content=response.content,
@@ -137,7 +151,8 @@ class ModelClient:
 
     async def embed(self, text: str) -> list[float]:
         """The vector of a text."""
-        return (await self.client.embed([text]))[0]
+        vectors = await self.client.embed([text])
+        return vectors[0]
 
     async def embed_batch(self, texts: Sequence[str]) -> list[list[float]]:
         """The vectors of several texts, in order."""
@@ -155,8 +170,8 @@ class ModelClient:
 
 
 def _messages(content: str | list[JsonDict], system: str | None) -> list[Message]:
+    messages: list[Message] = []
     if system:
-        head: list[Message] = [{"role": "system", "content": system}]
-    else:
-        head = []
-    return [*head, {"role": "user", "content": content}]
+        messages.append({"role": "system", "content": system})
+    messages.append({"role": "user", "content": content})
+    return messages

@@ -1,6 +1,8 @@
-"""The door for agents that live outside: the proxy of a service, with a session for every attempt at a problem. What an
-agent sends through its session is that step's traffic: it spends the step's budgets, counts its turns, and becomes its
-trajectory and usage. The key opens that session alone, and nothing once the attempt is over."""
+"""The model for agents outside of this process: the proxy of a service, with a session for every attempt at a problem.
+
+What an agent sends through its session belongs to that attempt: it spends the step's budgets, counts its turns, and
+becomes its trajectory and usage. The key is valid for that session alone, and only during the attempt.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,17 +25,23 @@ from nemo_evaluator.models.usage import together
 
 @dataclass(slots=True)
 class AgentSession:
-    """One attempt of one agent, and what it sent and got."""
+    """One attempt of one agent.
+
+    Attributes:
+        access: The URL, key and model for the agent.
+        scope: On whose behalf the agent calls the model.
+        calls: The messages and the response of every answered call.
+        fault: Why the last call got no answer; None if it got one.
+    """
 
     access: ModelAccess
     scope: CallScope
     calls: list[tuple[list[JsonDict], ModelResponse]] = field(default_factory=list)
-    # Why the last call got no answer; None when it got one.
     fault: BoundaryError | None = None
 
     @property
     def broken(self) -> TransportError | None:
-        """Why the agent's last connection to the model did not get out of its sandbox; None when it did."""
+        """Why the agent's last connection to the model did not leave its sandbox; None if it did."""
         why = why_broken(self.access.url)
         if why:
             return TransportError(f"the agent's connection to the model broke on this side: {why}")
@@ -41,40 +49,50 @@ class AgentSession:
 
     @property
     def spent(self) -> str | None:
-        """The limit of the step that the agent ran into."""
-        return next(
-            (budget.ended for budget in self.scope.budgets if budget.step and budget.ended), None
-        )
+        """The limit of the step that the agent has reached, if any."""
+        for budget in self.scope.budgets:
+            if budget.step and budget.ended:
+                return budget.ended
+        return None
 
     def usage(self) -> ModelResponse | None:
-        """All calls as one: what the agent's work cost."""
+        """All calls combined into one response; None if there were none."""
         if self.calls:
             return together([reply for _, reply in self.calls])
         return None
 
 
-class AgentDoor:
+class AgentProxy:
     """The proxy of one service for the agents of one benchmark."""
 
     def __init__(self, endpoint: Endpoint, *, host: str = "127.0.0.1") -> None:
+        """Set up the proxy; ``start`` listens.
+
+        Args:
+            endpoint: The endpoint of the service.
+            host: The IP address that the agents can reach.
+        """
         self._ledger = _Ledger()
         self._proxy = Proxy(endpoint, host=host, sessions_only=True, stages=(self._ledger,))
         self._model = endpoint.model
 
     async def start(self) -> None:
+        """Listen."""
         await self._proxy.start()
 
     async def close(self) -> None:
+        """Stop listening and cancel open requests."""
         await self._proxy.stop()
 
     @contextmanager
     def session(self, scope: CallScope) -> Iterator[AgentSession]:
-        """A session for one attempt; afterwards its key opens nothing."""
+        """A session for one attempt; its key becomes invalid afterwards."""
         url = self._proxy.session(scope)
         access = ModelAccess(url, self._proxy.key_of(scope.session), self._model)
-        opened = self._ledger.sessions[scope.session] = AgentSession(access, scope)
+        session = AgentSession(access, scope)
+        self._ledger.sessions[scope.session] = session
         try:
-            yield opened
+            yield session
         finally:
             del self._ledger.sessions[scope.session]
             mended(url)
@@ -82,7 +100,7 @@ class AgentDoor:
 
 
 class _Ledger(base.Observer):
-    """Writes every call into the session that made it."""
+    """Adds every call to its session."""
 
     place = base.Place.TRAFFIC
 
@@ -90,24 +108,31 @@ class _Ledger(base.Observer):
         self.sessions: dict[str, AgentSession] = {}
 
     def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+        """Add an answered call, or note the error."""
         session = self.sessions.get(request.session or "")
         if session is None:
             return
         mended(session.access.url)
-        if reply.ok:
-            session.fault = None
-        else:
+        if not reply.ok:
             session.fault = error_of(reply, self._endpoint)
-        if reply.ok:
-            session.calls.append((_sent(reply.sent or request.body), self._response(reply)))
+            return
+        session.fault = None
+        messages = _messages_of(reply.sent or request.body)
+        session.calls.append((messages, self._response(reply)))
 
     def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
+        """Note the error."""
         session = self.sessions.get(request.session or "")
         if session is not None:
             session.fault = error
 
     def _response(self, reply: ModelReply) -> ModelResponse:
         content, reasoning, calls = texts_of(reply.body)
+        tool_calls: list[ToolCallInfo] = []
+        for call in calls:
+            arguments = parse_arguments(call["arguments"])
+            call_id = str(call["id"] or "")
+            tool_calls.append(ToolCallInfo(call_id, str(call["name"] or ""), arguments))
         response = answered(
             reply.body,
             "",
@@ -116,15 +141,10 @@ class _Ledger(base.Observer):
             latency_ms=reply.latency_ms,
             queue_ms=reply.queue_ms,
             reasoning_content=reasoning or None,
-            tool_calls=[
-                ToolCallInfo(
-                    str(c["id"] or ""), str(c["name"] or ""), parse_arguments(c["arguments"])
-                )
-                for c in calls
-            ],
+            tool_calls=tool_calls,
             from_cache=reply.from_cache,
         )
-        # Of a long session the texts are kept, not the whole answers.
+        # A long session keeps the texts only, not the whole answers.
         response.raw_response = {"id": reply.body.get("id")}
         price = price_of(self._endpoint)
         if price is not None and not reply.from_cache:
@@ -132,11 +152,11 @@ class _Ledger(base.Observer):
         return response
 
 
-def _sent(body: JsonDict) -> list[JsonDict]:
-    """What was asked, as messages, whichever protocol it was asked in."""
-    asked: Any = body.get("messages") or body.get("input") or body.get("prompt") or []
-    if isinstance(asked, str):
-        return [{"role": "user", "content": asked}]
-    if isinstance(asked, list):
-        return [message for message in asked if isinstance(message, dict)]
+def _messages_of(body: JsonDict) -> list[JsonDict]:
+    """The content of a request as messages, whatever its protocol."""
+    content: Any = body.get("messages") or body.get("input") or body.get("prompt") or []
+    if isinstance(content, str):
+        return [{"role": "user", "content": content}]
+    if isinstance(content, list):
+        return [message for message in content if isinstance(message, dict)]
     return []

@@ -1,20 +1,30 @@
-"""The second door: the pipeline of a service behind HTTP, for agents that live outside. It listens on loopback (or on
-one named address, for containers), asks for a token or for the key of a session (``/s/<id>/v1/...``), carries the
-routes of the protocols and the models of the service and nothing else, passes streams on as they come, and leaves the
-service when the agent leaves."""
+"""The pipeline of a service behind HTTP, for agents outside of this process.
+
+The proxy listens on loopback (or on one named address, for containers) and wants a token or the key of a session
+(``/s/<id>/v1/...``). It forwards the routes of the protocols and the models of the service and nothing else, passes
+streams on as they come, and cancels a request when the agent disconnects.
+"""
 
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
 
-from nemo_evaluator.adapters._access import Access, passed_headers, pin_model, split_path, token_of
+from nemo_evaluator.adapters._access import (
+    Access,
+    Caller,
+    passed_headers,
+    pin_model,
+    split_path,
+    token_of,
+)
 from nemo_evaluator.adapters._errors import FINAL, Refused, as_error, refused_by
 from nemo_evaluator.adapters._json_bodies import VALUE_SIZE, TooManyValuesError, parsed
 from nemo_evaluator.adapters._limits import SESSION_CONNECTIONS, TRUSTED, BodyBudget, Holder
@@ -32,7 +42,7 @@ from nemo_evaluator.adapters.http_server import (
     Scope,
     read_body,
 )
-from nemo_evaluator.adapters.in_process import Door
+from nemo_evaluator.adapters.in_process import ServicePipeline
 from nemo_evaluator.core.errors import NelError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import scrub_json
@@ -41,12 +51,15 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import CallScope, ModelReply, ModelRequest
 
-_KEPT: Final = frozenset({"retry-after", "retry-after-ms", "x-request-id", "request-id"})
+_JSON: Final = b"application/json"
+_EVENT_STREAM: Final = b"text/event-stream"
+# Headers of the service's answer that an agent gets.
+_FORWARDED: Final = frozenset({"retry-after", "retry-after-ms", "x-request-id", "request-id"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Asker:
-    """Who sent a request that is under way."""
+class _OpenRequest:
+    """A request that is not answered yet: its session, and what closes its connection."""
 
     session: str | None
     drop: Callable[[], None]
@@ -59,10 +72,11 @@ class Proxy(HttpServer):
 
         async with Proxy(endpoint) as proxy:
             url = proxy.session(CallScope("a1b2"))      # give the agent this URL
-            key = proxy.key_of("a1b2")                  # and this key, which is good for that session alone
+            key = proxy.key_of("a1b2")                  # and this key, which is valid for that session alone
 
-    Calls with the token, outside of any session, are made on behalf of ``scope``; ``sessions_only`` refuses them.
-    ``stages`` stand in the pipeline beside those of the service.
+    Attributes:
+        pipeline: The pipeline of the service.
+        token: The token that permits everything.
     """
 
     def __init__(
@@ -76,13 +90,23 @@ class Proxy(HttpServer):
         sessions_only: bool = False,
         stages: Sequence[Interceptor] = (),
     ) -> None:
-        self.door = Door(endpoint, stages)
+        """Build the pipeline; ``start`` listens.
+
+        Args:
+            endpoint: The endpoint of the service.
+            host: The IP address to listen on.
+            port: The port; 0 takes a free one.
+            token: The token of the proxy; None for a new one.
+            scope: On whose behalf calls with the token, outside of any session, are made.
+            sessions_only: Refuse calls outside of sessions.
+            stages: Stages of the pipeline besides those of the service.
+        """
+        self.pipeline = ServicePipeline(endpoint, stages)
         self._own_token = token is None
         self.token = token or Secret(secrets.token_urlsafe(24))
         self._access = Access(self.token, scope, sessions_only=sessions_only)
         self._statuses: Counter[str] = Counter()
-        # Requests under way: the session of each, and what closes its connection.
-        self._working: dict[asyncio.Task[Any], _Asker] = {}
+        self._working: dict[asyncio.Task[Any], _OpenRequest] = {}
         self._bodies = BodyBudget()
         super().__init__(self._serve, host, port)
 
@@ -102,31 +126,31 @@ class Proxy(HttpServer):
         return Secret(self._access.key_of(session))
 
     def forget(self, session: str) -> None:
-        """Close a session: its key opens nothing any more, and what it has under way ends."""
+        """Close a session: its key becomes invalid, and its open requests are cancelled."""
         self._access.opened.pop(session, None)
-        for task, asker in list(self._working.items()):
-            if asker.session == session:
-                asker.drop()
+        for task, open_request in list(self._working.items()):
+            if open_request.session == session:
+                open_request.drop()
                 self._leave(task)
         forget(self.key_of(session))
 
     def stats(self) -> JsonDict:
         """Counts of the proxy, the pipeline and the transport."""
         return {
-            "service": self.door.endpoint.name,
+            "service": self.pipeline.endpoint.name,
             "sessions": len(self._access.opened),
             "in_flight": len(self._working),
             "statuses": dict(self._statuses),
-            "transport": asdict(self.door.transport.stats),
-            "stages": self.door.stats(),
+            "transport": asdict(self.pipeline.transport.stats),
+            "stages": self.pipeline.stats(),
         }
 
     async def stop(self) -> None:
-        """Stop listening, leave every request under way, close the pipeline."""
+        """Stop listening, cancel every open request, close the pipeline."""
         for task in list(self._working):
             self._leave(task)
         await super().stop()
-        await self.door.close()
+        await self.pipeline.close()
         for session in list(self._access.opened):
             self.forget(session)
         if self._own_token:
@@ -136,37 +160,36 @@ class Proxy(HttpServer):
         """The ASGI application."""
         if scope["type"] != "http":
             return
-        asks = scope["method"] == "GET"
-        if scope["path"] == "/health" and asks:
+        method = scope["method"]
+        if scope["path"] == "/health" and method == "GET":
             await self._send_json(respond, 200, {"status": "ok"})
             return
         session, path = split_path(scope["path"])
         try:
-            caller, trusted = self._access.caller(token_of(scope["headers"]), session)
-            holder = _holder(caller, trusted=trusted)
+            caller = self._access.caller(token_of(scope["headers"]), session)
+            holder = _holder(caller)
             _name(scope, holder)
-            if asks:
-                await self._send_json(respond, 200, self._get(path, trusted))
-            elif scope["method"] != "POST":
-                raise Refused(405, "method not allowed: POST a request")
-            else:
-                self._access.check(caller, path)
+            if method == "GET":
+                await self._send_json(respond, 200, self._get(path, caller.trusted))
+            elif method == "POST":
+                self._access.check(caller.scope, path)
                 with self._held(holder) as hold:
                     body = await _read(receive, hold)
-                    await self._post(path, caller, scope, body=body, respond=respond)
+                    await self._post(path, caller.scope, scope, body=body, respond=respond)
+            else:
+                raise Refused(405, "method not allowed: POST a request")
         except Refused as refused:
-            await self._send_json(
-                respond, refused.status, refused.body(path), headers=refused.headers
-            )
+            body = refused.body(path)
+            await self._send_json(respond, refused.status, body, headers=refused.headers)
 
     def _get(self, path: str, trusted: bool) -> JsonDict:
-        own = self.door.endpoint
-        names = (own.model, *own.allowed_models)
-        models = {
-            name: {"id": name, "object": "model", "created": 0, "owned_by": "nel"} for name in names
-        }
+        """Answer a GET request."""
         if path == "/stats" and trusted:
             return self.stats()
+        endpoint = self.pipeline.endpoint
+        models: dict[str, JsonDict] = {}
+        for name in (endpoint.model, *endpoint.allowed_models):
+            models[name] = {"id": name, "object": "model", "created": 0, "owned_by": "nel"}
         if path == "/models":
             return {"object": "list", "data": list(models.values())}
         name = path.removeprefix("/models/")
@@ -177,7 +200,11 @@ class Proxy(HttpServer):
 
     @contextmanager
     def _held(self, holder: Holder) -> Iterator[Callable[[int], None]]:
-        """What a request holds of the memory for bodies, until it is answered."""
+        """Give back the memory for the bodies of a request once it is answered.
+
+        Yields:
+            A function that holds more bytes. It raises Refused when too many are held.
+        """
         sizes: list[int] = []
 
         def hold(size: int) -> None:
@@ -196,25 +223,27 @@ class Proxy(HttpServer):
     async def _post(
         self, path: str, caller: CallScope | None, scope: Scope, body: JsonDict, respond: Respond
     ) -> None:
-        pin_model(body, self.door.endpoint.model, self.door.endpoint.allowed_models)
+        """Answer a POST request, and let the server cancel it when the agent disconnects."""
+        pin_model(body, self.pipeline.endpoint.model, self.pipeline.endpoint.allowed_models)
         headers = passed_headers(scope["headers"])
         task = asyncio.current_task()
         assert task is not None
         if not self._access.is_open(caller):
             raise Refused(403, "this session was closed meanwhile", "permission_error")
         session = caller.session if caller is not None else None
-        self._working[task] = _Asker(session, scope.get(DROP, _nothing))
+        self._working[task] = _OpenRequest(session, scope.get(DROP, _nothing))
         scope[LEAVE] = partial(self._leave, task)
         try:
             await self._carry(path, caller, headers, body=body, respond=respond)
         except asyncio.CancelledError:
-            # The agent has left, or the proxy stops: nobody waits for an answer.
+            # Cancelled by `_leave`: the agent has disconnected, or the proxy stops.
             if task in self._working:
                 raise
         finally:
             self._working.pop(task, None)
 
     def _leave(self, task: asyncio.Task[Any]) -> None:
+        """Cancel a request whose answer nobody reads any more."""
         self._working.pop(task, None)
         task.cancel()
 
@@ -226,22 +255,27 @@ class Proxy(HttpServer):
         body: JsonDict,
         respond: Respond,
     ) -> None:
-        route = route_of(path, self.door.endpoint.protocol)
+        """Send a request through the pipeline, and its reply to the agent.
+
+        Raises:
+            Refused: There is no reply.
+        """
+        route = route_of(path, self.pipeline.endpoint.protocol)
         reply: ModelReply | None = None
         try:
             with boundary(Cause.TRANSPORT):
                 request = ModelRequest(route.path, route.request(body), headers, scope=caller)
                 request.notes[OUTSIDE] = True
                 request.whole = not (body.get("stream") is True and route.streams)
-                reply = await self.door(request)
-                # A stage may have asked for the whole, or the service may have answered without streaming.
+                reply = await self.pipeline(request)
                 await self._answer(path, route, body, reply=reply, respond=respond)
         except NelError as error:
             if reply is None or reply.stream is None:
                 raise refused_by(error) from error
-            # Inside a stream that has begun, it is told that it ends badly.
+            # The stream has begun, so the error becomes its last event.
             name = b"event: error\n" if path in ("/messages", "/responses") else b""
-            failed = name + b"data: " + orjson.dumps(refused_by(error).body(path)) + b"\n\n"
+            body_of_error = orjson.dumps(refused_by(error).body(path))
+            failed = name + b"data: " + body_of_error + b"\n\n"
             await respond({"type": "http.response.body", "body": failed, "more_body": False})
         finally:
             if reply is not None and reply.stream is not None:
@@ -250,28 +284,34 @@ class Proxy(HttpServer):
     async def _answer(
         self, path: str, route: Route, asked: JsonDict, reply: ModelReply, respond: Respond
     ) -> None:
-        kept = {name: value for name in _KEPT if (value := reply.headers.get(name)) is not None}
+        """Send a reply of the pipeline in the agent's protocol.
+
+        A reply to a request for a stream may be whole: a stage may want that, and not every service streams.
+        """
+        headers: dict[str, str] = {}
+        for name in _FORWARDED:
+            value = reply.headers.get(name)
+            if value is not None:
+                headers[name] = value
         if reply.attempts > 1 and not reply.ok:
-            kept |= FINAL
+            headers |= FINAL
         if reply.stream is not None:
             await self._stream(route, reply, respond)
         elif not reply.ok:
-            await self._send_json(respond, reply.status, as_error(path, reply), headers=kept)
+            await self._send_json(respond, reply.status, as_error(path, reply), headers=headers)
         elif asked.get("stream") is True and not route.streams:
-            await self._send(
-                respond, 200, route.replayed(reply.body), kind=b"text/event-stream", headers=kept
-            )
+            events = route.replayed(reply.body)
+            await self._send(respond, 200, events, kind=_EVENT_STREAM, headers=headers)
         elif reply.raw is not None:
-            await self._send(
-                respond, reply.status, reply.raw, kind=b"application/octet-stream", headers=kept
-            )
+            kind = b"application/octet-stream"
+            await self._send(respond, reply.status, reply.raw, kind=kind, headers=headers)
         else:
-            await self._send_json(respond, reply.status, route.reply(reply.body), headers=kept)
+            await self._send_json(respond, reply.status, route.reply(reply.body), headers=headers)
 
     async def _stream(self, route: Route, reply: ModelReply, respond: Respond) -> None:
         assert reply.stream is not None
         self._statuses["200"] += 1
-        head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
+        head = [(b"content-type", _EVENT_STREAM), (b"cache-control", b"no-cache")]
         await respond({"type": "http.response.start", "status": 200, "headers": head})
         scrubber = StreamScrubber()
         async for data in route.stream(reply.stream):
@@ -281,27 +321,30 @@ class Proxy(HttpServer):
         await respond({"type": "http.response.body", "body": scrubber.finish(), "more_body": False})
 
     async def _send_json(
-        self, respond: Respond, status: int, body: Any, headers: Any = None
+        self,
+        respond: Respond,
+        status: int,
+        body: JsonDict,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        await self._send(
-            respond, status, orjson.dumps(body), kind=b"application/json", headers=headers or {}
-        )
+        await self._send(respond, status, orjson.dumps(body), kind=_JSON, headers=headers)
 
     async def _send(
-        self, respond: Respond, status: int, body: bytes, kind: bytes, headers: Any
+        self, respond: Respond, status: int, body: bytes, kind: bytes, headers: Mapping[str, str]
     ) -> None:
+        """Send a whole answer, without the secrets that a server may have echoed."""
         self._statuses[str(status)] += 1
-        if kind == b"text/event-stream":
+        if kind == _EVENT_STREAM:
             scrubber = StreamScrubber()
             body = scrubber.feed(body) + scrubber.finish()
+        elif kind == _JSON:
+            body = scrub_json(body)
         else:
-            if kind == b"application/json":
-                body = scrub_json(body)
-            else:
-                body = scrub_bytes(body)
+            body = scrub_bytes(body)
         head = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
         for name, value in headers.items():
-            head.append((name.encode("latin-1"), scrub(str(value)).encode("latin-1", "replace")))
+            clean = scrub(str(value))
+            head.append((name.encode("latin-1"), clean.encode("latin-1", "replace")))
         await respond({"type": "http.response.start", "status": status, "headers": head})
         await respond({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -310,18 +353,24 @@ def _nothing() -> None:
     """For a server that cannot close a connection."""
 
 
-def _holder(caller: CallScope | None, *, trusted: bool) -> Holder:
-    """Whose connections and bodies those of a caller are."""
-    if trusted or caller is None:
+def _holder(caller: Caller) -> Holder:
+    """The holder of a caller's connections and bodies."""
+    if caller.trusted or caller.scope is None:
         return TRUSTED
-    return ("session", caller.session)
+    return ("session", caller.scope.session)
 
 
 def _name(scope: Scope, holder: Holder) -> None:
-    """Tell the server whose a connection is. Raises Refused when that session has too many."""
+    """Tell the server who holds a connection.
+
+    Raises:
+        Refused: The session has too many connections.
+    """
     name_holder = scope.get(NAME_HOLDER)
+    if name_holder is None:
+        return
     most = SESSION_CONNECTIONS if holder[0] == "session" else None
-    if name_holder is not None and not name_holder(holder, most):
+    if not name_holder(holder, most):
         text = f"this session has {SESSION_CONNECTIONS} connections open; close some"
         refused = Refused(429, text, "rate_limit_error")
         refused.headers = {"connection": "close"}
@@ -329,7 +378,11 @@ def _name(scope: Scope, holder: Holder) -> None:
 
 
 async def _read(receive: Receive, hold: Callable[[int], None]) -> JsonDict:
-    """The JSON object that is posted. Raises Refused."""
+    """The JSON object of a request.
+
+    Raises:
+        Refused: The body is late, too large, too complex, or not a JSON object.
+    """
     try:
         async with asyncio.timeout(BODY_BOUND):
             raw = await read_body(receive, hold)
@@ -350,7 +403,7 @@ async def _read(receive: Receive, hold: Callable[[int], None]) -> JsonDict:
 
 
 def check_session(name: str) -> None:
-    """Refuse a name that could not stand in a URL."""
+    """Raise UsageError for a name that cannot be part of a URL."""
     if split_path(f"/s/{name}/v1/models") != (name, "/models"):
         raise UsageError(
             f"{name!r} is not a session name", hint="up to 128 letters, digits, - and _"

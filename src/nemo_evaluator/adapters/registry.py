@@ -20,7 +20,7 @@ C = TypeVar("C", bound=type)
 
 
 class InterceptorRegistry:
-    """Names for interceptors of this process: a class by decorator, or a module that has a class ``Interceptor``.
+    """Names for the interceptors of this process: for a decorated class, or a module with a class ``Interceptor``.
 
     ::
 
@@ -32,11 +32,15 @@ class InterceptorRegistry:
 
     @staticmethod
     def register(name: str, target: str | None = None) -> Callable[[C], C]:
-        """Register a module path, or the decorated class; later registrations win."""
+        """Register an interceptor; later registrations win.
+
+        Args:
+            name: The name for configs.
+            target: A module, or ``module:Class``; None to use the returned decorator.
+        """
         if target is not None:
-            INTERCEPTORS.add(
-                name, target if ":" in target else f"{target}:Interceptor", replace=True
-            )
+            path = target if ":" in target else f"{target}:Interceptor"
+            INTERCEPTORS.add(name, path, replace=True)
 
         def decorate(kind: C) -> C:
             INTERCEPTORS.add(name, Kind(build=kind), replace=True)
@@ -46,7 +50,15 @@ class InterceptorRegistry:
 
 
 def build_stage(spec: StageSpec, base_dir: Path | None = None) -> Interceptor:
-    """The stage of a spec: a registered name, ``module:Class``, or a Python file beside the config."""
+    """Build a stage.
+
+    Args:
+        spec: Its name (a registered name, ``module:Class``, or a Python file) and its settings.
+        base_dir: The folder of the config, for Python files.
+
+    Raises:
+        UsageError: The name is not an interceptor, or a setting is unknown, wrong or missing.
+    """
     kind = _find(spec.name, base_dir)
     if not (isinstance(kind, type) and issubclass(kind, (Interceptor, StagedInterceptor))):
         raise UsageError(
@@ -54,10 +66,10 @@ def build_stage(spec: StageSpec, base_dir: Path | None = None) -> Interceptor:
             hint="derive the class from nemo_evaluator.adapters.Interceptor",
         )
     _check(spec, kind)
-    made = kind(**spec.config)
-    if isinstance(made, Interceptor):
-        return made
-    return adapted(made)
+    stage = kind(**spec.config)
+    if isinstance(stage, Interceptor):
+        return stage
+    return adapted(stage)
 
 
 def _find(name: str, base_dir: Path | None) -> Any:
@@ -70,19 +82,21 @@ def _find(name: str, base_dir: Path | None) -> Any:
 
 
 def _check(spec: StageSpec, kind: Any) -> None:
-    """Every setting must be one that the stage takes, and every one that it needs must be there."""
+    """Raise UsageError for the first setting that is unknown, wrong or missing."""
     schema = settings_of(kind)
     try:
         schema.model_validate(spec.config)
     except ValidationError as error:
-        item = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(map(str, item["loc"]))
-        words = {
-            "extra_forbidden": f"has no setting {key!r}",
-            "missing": f"needs the setting {key!r}",
-        }
-        said = words.get(
-            item["type"], f"has a wrong {key}: {item['msg'][:1].lower()}{item['msg'][1:]}"
-        )
-        hint = f"it takes: {', '.join(schema.model_fields) or 'nothing'}"
-        raise UsageError(f"interceptor {spec.name!r} {said}", hint=hint) from None
+        problem = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(map(str, problem["loc"]))
+        if problem["type"] == "extra_forbidden":
+            text = f"has no setting {key!r}"
+        elif problem["type"] == "missing":
+            text = f"needs the setting {key!r}"
+        else:
+            reason = problem["msg"]
+            text = f"has a wrong {key}: {reason[:1].lower()}{reason[1:]}"
+        settings = ", ".join(schema.model_fields) or "nothing"
+        raise UsageError(
+            f"interceptor {spec.name!r} {text}", hint=f"it takes: {settings}"
+        ) from None

@@ -27,33 +27,75 @@ _ERROR_CHARS: Final = 4000
 
 
 class Traffic(base.Observer):
-    """Hands one record per call to the ``traffic`` sink of the asker's scope; without a sink it does nothing."""
+    """Passes one record per call to the ``traffic`` function of the caller's scope; without one it does nothing."""
 
     place = base.Place.TRAFFIC
 
     def __init__(self, capture: ModelTrafficConfig) -> None:
+        """Keep the settings: what of a call is recorded."""
         self._capture = capture
         self._price: Price | None = None
         self._numbers = itertools.count(1)
 
     def bind(self, endpoint: Endpoint) -> None:
+        """Look up the price of the model."""
         super().bind(endpoint)
         self._price = price_of(endpoint)
 
     def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+        """Record a call that got a reply."""
         scope = request.scope
         if scope is None or scope.traffic is None:
             return
-        record = self._head(request, scope, reply.sent or request.body) | {
-            "status_code": reply.status,
-            "latency_ms": round(reply.latency_ms, 2),
-            "model": reply.body.get("model") or request.body.get("model"),
-            "finish_reason": finish_reason_of(reply.body),
-            "attempts": reply.attempts,
-        }
+        record = self._head(request, scope, reply.sent or request.body)
+        record["status_code"] = reply.status
+        record["latency_ms"] = round(reply.latency_ms, 2)
+        record["model"] = reply.body.get("model") or request.body.get("model")
+        record["finish_reason"] = finish_reason_of(reply.body)
+        record["attempts"] = reply.attempts
         if reply.from_cache:
             record["from_cache"] = True
         self._add_usage(record, reply)
+        self._add_content(record, reply)
+        if not reply.ok:
+            self._add_error(record, reply)
+        scope.traffic(record)
+
+    def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
+        """Record a call that got no reply."""
+        scope = request.scope
+        if scope is None or scope.traffic is None:
+            return
+        record = self._head(request, scope, request.body)
+        record["status_code"] = None
+        record["model"] = request.body.get("model")
+        record["attempts"] = error.attempts
+        record["error_type"] = type(error).__name__
+        record["error_message"] = scrub(error.message)[:_ERROR_CHARS]
+        scope.traffic(record)
+
+    def _head(self, request: ModelRequest, scope: CallScope, sent: JsonDict) -> JsonDict:
+        number = f"{next(self._numbers):012x}"
+        timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+        request_hash = hashlib.sha1(canonical(sent), usedforsecurity=False).hexdigest()
+        record: JsonDict = {
+            "model_traffic_request_id": f"{scope.session}:{number}",
+            "timestamp": timestamp.replace("+00:00", "Z"),
+            "benchmark": scope.benchmark,
+            "problem_idx": scope.problem_idx,
+            "repeat": scope.repeat,
+            "session_id": scope.session,
+            "adapter_request_id": number,
+            "service": self._endpoint.name,
+            "method": "POST",
+            "path": request.path,
+            "request_hash": request_hash[:16],
+        }
+        if self._capture.capture_request_body:
+            record["request_body"] = sent
+        return record
+
+    def _add_content(self, record: JsonDict, reply: ModelReply) -> None:
         content, reasoning, calls = texts_of(reply.body)
         names = Counter(str(call["name"]) for call in calls)
         record["tool_calls"] = {"count": len(calls), "names": dict(names)}
@@ -63,56 +105,22 @@ class Traffic(base.Observer):
             record["reasoning_content"] = self._cut(reasoning)
         if self._capture.capture_messages and content:
             record["message_content"] = self._cut(content)
-        if not reply.ok:
-            self._add_error(record, reply)
-        scope.traffic(record)
-
-    def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
-        scope = request.scope
-        if scope is None or scope.traffic is None:
-            return
-        failed = {
-            "status_code": None,
-            "model": request.body.get("model"),
-            "attempts": error.attempts,
-            "error_type": type(error).__name__,
-            "error_message": scrub(error.message)[:_ERROR_CHARS],
-        }
-        scope.traffic(self._head(request, scope, request.body) | failed)
-
-    def _head(self, request: ModelRequest, scope: CallScope, sent: JsonDict) -> JsonDict:
-        number = f"{next(self._numbers):012x}"
-        record: JsonDict = {
-            "model_traffic_request_id": f"{scope.session}:{number}",
-            "timestamp": datetime.now(UTC)
-            .isoformat(timespec="milliseconds")
-            .replace("+00:00", "Z"),
-            "benchmark": scope.benchmark,
-            "problem_idx": scope.problem_idx,
-            "repeat": scope.repeat,
-            "session_id": scope.session,
-            "adapter_request_id": number,
-            "service": self._endpoint.name,
-            "method": "POST",
-            "path": request.path,
-            "request_hash": hashlib.sha1(canonical(sent), usedforsecurity=False).hexdigest()[:16],
-        }
-        if self._capture.capture_request_body:
-            record["request_body"] = sent
-        return record
 
     def _add_usage(self, record: JsonDict, reply: ModelReply) -> None:
         usage = usage_of(reply.body)
-        record["usage"] = {
-            f"{name}_tokens": count for name, count in usage._asdict().items() if count is not None
-        }
-        if record["usage"]:
+        counts: dict[str, int] = {}
+        for name, count in usage._asdict().items():
+            if count is not None:
+                counts[f"{name}_tokens"] = count
+        record["usage"] = counts
+        if counts:
             record["token_provenance"] = "provider_reported"
         if reply.first_token_ms is not None:
             record["time_to_first_token_ms"] = round(reply.first_token_ms, 2)
-            spent = reply.latency_ms - reply.first_token_ms
-            if usage.completion and spent > 0:
-                record["tokens_per_second"] = round(usage.completion / (spent / 1000.0), 2)
+            generating_ms = reply.latency_ms - reply.first_token_ms
+            if usage.completion and generating_ms > 0:
+                tokens_per_second = usage.completion / (generating_ms / 1000.0)
+                record["tokens_per_second"] = round(tokens_per_second, 2)
         if self._price is not None and not reply.from_cache:
             record["cost_usd"] = tokens_cost(
                 self._price, usage.prompt, usage.completion, cached=usage.cached
@@ -137,8 +145,10 @@ class Traffic(base.Observer):
         return f"{text[:most]}… [{len(text) - most} characters left out]"
 
 
+# Records are written in batches, at most this many seconds late.
 _BATCH: Final = 256
 _DELAY: Final = 0.5
+# Fields that `metadata` leaves out.
 _CONTENT: Final = (
     "tool_calls_full",
     "reasoning_content",
@@ -149,25 +159,34 @@ _CONTENT: Final = (
 
 
 class TrafficLog:
-    """Takes records with ``write`` (give it to ``CallScope.traffic``) and appends them to a file. ``keep`` is
-    ``metadata`` or ``bodies``. Past ``max_bytes`` records are not written but counted in ``left_out``."""
+    """Appends records to a file; ``CallScope.traffic`` may be its ``write``.
+
+    Attributes:
+        path: The file.
+        written: The number of written records.
+        left_out: The number of records that did not fit into the file.
+    """
 
     def __init__(self, path: Path, *, keep: str = "bodies", max_bytes: int = 2_000_000_000) -> None:
+        """Continue a file, or begin one.
+
+        Args:
+            path: The file.
+            keep: ``bodies``, or ``metadata`` to leave out all content.
+            max_bytes: The largest size of the file.
+        """
         self.path = path
         self.left_out = 0
         self.written = 0
         self._bodies = keep == "bodies"
         self._max = max_bytes
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_file():
-            self._size = path.stat().st_size
-        else:
-            self._size = 0
+        self._size = path.stat().st_size if path.is_file() else 0
         self._lines: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, record: JsonDict) -> None:
-        """Take a record; it is on disk half a second later at most."""
+        """Add a record; it is on disk at most half a second later."""
         if not self._bodies:
             record = {key: value for key, value in record.items() if key not in _CONTENT}
         line = scrub_json(dumps(record)) + b"\n"
@@ -183,6 +202,7 @@ class TrafficLog:
             self._timer = asyncio.get_running_loop().call_later(_DELAY, self.flush)
 
     def flush(self) -> None:
+        """Write the waiting records to the file."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -7,7 +7,7 @@
             req.body["user"] = "loud"
             return req
 
-They run wherever an interceptor does (``name: file.py:Shout``). New ones had better derive from
+They run wherever an interceptor does (``name: file.py:Shout``). New interceptors should derive from
 ``nemo_evaluator.adapters.Interceptor``, which also sees the events of streams.
 """
 
@@ -28,7 +28,7 @@ _NOTE = "interceptor_context"
 
 
 class Stage(IntEnum):
-    """On which side of the endpoint a stage stands."""
+    """On which side of the endpoint a stage runs."""
 
     REQUEST = 1
     REQUEST_TO_RESPONSE = 2
@@ -37,7 +37,7 @@ class Stage(IntEnum):
 
 @dataclass(slots=True)
 class InterceptorContext:
-    """What the stages of one call share; ``extra["session_id"]`` is the session it belongs to."""
+    """Values that the stages of one call share; ``extra["session_id"]`` is its session."""
 
     request_id: str = field(default_factory=lambda: secrets.token_hex(6))
     extra: dict[str, Any] = field(default_factory=dict)
@@ -47,12 +47,12 @@ _context: ContextVar[InterceptorContext | None] = ContextVar("interceptor_contex
 
 
 def get_context() -> InterceptorContext | None:
-    """The context of the call under way."""
+    """The context of the current call."""
     return _context.get()
 
 
 def set_context(context: InterceptorContext | None) -> None:
-    """Make a context that of the call under way."""
+    """Make a context that of the current call."""
     _context.set(context)
 
 
@@ -69,7 +69,7 @@ class AdapterRequest:
 
 @dataclass(slots=True)
 class AdapterResponse:
-    """What came back: a JSON object, or the bytes of anything else."""
+    """A response: a JSON object, or the bytes of anything else."""
 
     status_code: int
     headers: dict[str, str]
@@ -84,7 +84,7 @@ class AdapterResponse:
 
 
 class StagedInterceptor(ABC):
-    """What the three kinds have in common."""
+    """The base class of the three kinds."""
 
     stage: ClassVar[Stage]
     best_effort: ClassVar[bool] = False
@@ -97,7 +97,7 @@ class RequestInterceptor(StagedInterceptor):
 
     @abstractmethod
     async def intercept_request(self, req: AdapterRequest) -> AdapterRequest:
-        """The request as it goes on."""
+        """Return the request to send, changed or not."""
 
 
 class RequestToResponseInterceptor(StagedInterceptor):
@@ -107,7 +107,7 @@ class RequestToResponseInterceptor(StagedInterceptor):
 
     @abstractmethod
     async def intercept_request(self, req: AdapterRequest) -> AdapterRequest | AdapterResponse:
-        """The request as it goes on, or the answer."""
+        """Return the request to send, or the answer."""
 
 
 class ResponseInterceptor(StagedInterceptor):
@@ -117,73 +117,83 @@ class ResponseInterceptor(StagedInterceptor):
 
     @abstractmethod
     async def intercept_response(self, resp: AdapterResponse) -> AdapterResponse:
-        """The response as it goes on."""
+        """Return the response, changed or not."""
 
 
 class StagedAdapter(Interceptor):
-    """Runs such an interceptor as a stage. Streams that pass through the proxy go by unseen: they have no body."""
+    """Runs an interceptor of the documented shape as a stage. It does not see streams: they have no body."""
 
     def __init__(self, inner: StagedInterceptor) -> None:
+        """Find the methods of the interceptor."""
         self._inner: Any = inner
-        self._asks = getattr(inner, "intercept_request", None)
-        self._answers = getattr(inner, "intercept_response", None)
+        self._intercept_request = getattr(inner, "intercept_request", None)
+        self._intercept_response = getattr(inner, "intercept_response", None)
 
     async def on_request(self, request: ModelRequest) -> ModelReply | None:
-        if self._asks is None:
+        """Show a request to the interceptor."""
+        if self._intercept_request is None:
             return None
-        given = AdapterRequest(
-            "POST",
-            request.path,
-            dict(request.headers),
-            body=dict(request.body),
-            ctx=_context_of(request),
+        context = _context_of(request)
+        set_context(context)
+        result = await self._intercept_request(
+            AdapterRequest(
+                method="POST",
+                path=request.path,
+                headers=dict(request.headers),
+                body=dict(request.body),
+                ctx=context,
+            )
         )
-        set_context(given.ctx)
-        made = await self._asks(given)
-        if isinstance(made, AdapterResponse):
-            return _reply(made, ModelReply(made.status_code))
-        if not isinstance(made, AdapterRequest):
-            raise self._wrong("intercept_request", made)
-        request.path, request.headers, request.body = made.path, made.headers, made.body
+        if isinstance(result, AdapterResponse):
+            return _reply(result, ModelReply(result.status_code))
+        if not isinstance(result, AdapterRequest):
+            raise self._wrong("intercept_request", result)
+        request.path = result.path
+        request.headers = result.headers
+        request.body = result.body
         return None
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> ModelReply:
-        if self._answers is None:
+        """Show a reply to the interceptor."""
+        if self._intercept_response is None:
             return reply
-        body = reply.body if reply.raw is None else reply.raw
         context = _context_of(request)
         set_context(context)
-        made = await self._answers(
+        result = await self._intercept_response(
             AdapterResponse(
-                reply.status, dict(reply.headers), body, latency_ms=reply.latency_ms, ctx=context
+                status_code=reply.status,
+                headers=dict(reply.headers),
+                body=reply.body if reply.raw is None else reply.raw,
+                latency_ms=reply.latency_ms,
+                ctx=context,
             )
         )
-        if not isinstance(made, AdapterResponse):
-            raise self._wrong("intercept_response", made)
-        return _reply(made, reply)
+        if not isinstance(result, AdapterResponse):
+            raise self._wrong("intercept_response", result)
+        return _reply(result, reply)
 
     async def close(self) -> None:
+        """Close the interceptor, if it can be closed."""
         if hasattr(self._inner, "close"):
-            closing: Any | None = self._inner.close()
-        else:
-            closing = None
-        if inspect.isawaitable(closing):
-            await closing
+            closing = self._inner.close()
+            if inspect.isawaitable(closing):
+                await closing
 
-    def _wrong(self, method: str, made: object) -> UsageError:
+    def _wrong(self, method: str, result: object) -> UsageError:
         name = type(self._inner).__qualname__
         return UsageError(
-            f"{method} of {name} returned {type(made).__name__}", hint="return what it was given"
+            f"{method} of {name} returned {type(result).__name__}",
+            hint="return what it was given",
         )
 
 
 def adapted(inner: StagedInterceptor) -> StagedAdapter:
+    """The stage that runs an interceptor of the documented shape, in the place of its kind."""
     place = Place.REPLY if inner.stage is Stage.RESPONSE else Place.EDIT
-    kind = type(
-        "StagedAdapter", (StagedAdapter,), {"best_effort": inner.best_effort, "place": place}
-    )
-    made: StagedAdapter = kind(inner)
-    return made
+    attributes = {"best_effort": inner.best_effort, "place": place}
+    kind = type("StagedAdapter", (StagedAdapter,), attributes)
+    adapter: StagedAdapter = kind(inner)
+    return adapter
 
 
 def _context_of(request: ModelRequest) -> InterceptorContext:
@@ -195,12 +205,13 @@ def _context_of(request: ModelRequest) -> InterceptorContext:
     return context
 
 
-def _reply(made: AdapterResponse, reply: ModelReply) -> ModelReply:
-    reply.status = made.status_code
-    reply.headers = made.headers
-    if isinstance(made.body, bytes):
-        reply.raw = made.body
+def _reply(response: AdapterResponse, reply: ModelReply) -> ModelReply:
+    """A reply with the status, headers and body of a response."""
+    reply.status = response.status_code
+    reply.headers = response.headers
+    if isinstance(response.body, bytes):
+        reply.raw = response.body
     else:
-        reply.body = made.body
+        reply.body = response.body
         reply.raw = None
     return reply

@@ -138,7 +138,7 @@ def _announce(server: Proxy, service: str, sessions: dict[str, str], as_json: bo
         click.echo(json.dumps(shown | {"sessions": opened} if opened else shown))
         return
     click.echo(
-        f"service   {service} ({server.door.endpoint.model} at {scrub(server.door.endpoint.url)})"
+        f"service   {service} ({server.pipeline.endpoint.model} at {scrub(server.pipeline.endpoint.url)})"
     )
     for name, one in opened.items():
         click.echo(f"session   {name}: base URL {one['url']}, API key {one['key']}")

@@ -26,7 +26,7 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.records import turn_record
 
 if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import AgentDoor
+    from nemo_evaluator.adapters.outside import AgentProxy
     from nemo_evaluator.models.budget import Budget
     from nemo_evaluator.sandbox.manager import SandboxManager
     from nemo_evaluator.statistics.stop_rule import StopRule
@@ -65,7 +65,7 @@ class Evaluation:
     template: str | None = None
     sandboxes: SandboxManager | None = None
     # Where agents that live outside ask the model; started with the first problem.
-    door: AgentDoor | None = None
+    door: AgentProxy | None = None
     resume: bool = False
     # Begun anew on purpose: a later resume takes nothing over from what was moved aside.
     fresh: bool = False

@@ -23,7 +23,7 @@ from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.clients import Clients
 
 if TYPE_CHECKING:
-    from nemo_evaluator.adapters.outside import AgentDoor
+    from nemo_evaluator.adapters.outside import AgentProxy
     from nemo_evaluator.environments.schemes.gym import GymVerifier
     from nemo_evaluator.sandbox.manager import SandboxManager
 
@@ -60,15 +60,15 @@ def open_door(
     *,
     clients: Clients,
     stack: AsyncExitStack,
-) -> AgentDoor | None:
+) -> AgentProxy | None:
     """The address at which agents outside this process ask the model; None when nothing outside asks it."""
     is_needed = MODEL in solver.needs or environment.facts().batch
     service = bench.solver.model_service
     if not is_needed or not service:
         return None
-    from nemo_evaluator.adapters.outside import AgentDoor  # noqa: PLC0415
+    from nemo_evaluator.adapters.outside import AgentProxy  # noqa: PLC0415
 
-    door = AgentDoor(clients.endpoint(service))
+    door = AgentProxy(clients.endpoint(service))
     stack.push_async_callback(door.close)
     return door
 

@@ -1,8 +1,8 @@
-"""The contract of a protocol, with chat completions in the middle; and text completions, the simplest of them."""
+"""The contract of a protocol, with chat completions in the middle; and text completions, the simplest protocol."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from nemo_evaluator.adapters._streams import DONE, encode_event
 from nemo_evaluator.core.json_coerce import as_dict
@@ -13,7 +13,7 @@ Convert: TypeAlias = Callable[[JsonDict], JsonDict]
 
 
 class Translator:
-    """Turns chat-completion chunks, one at a time, into the bytes of another protocol's stream; chat stays as it is."""
+    """Turns chat-completion chunks into the bytes of another protocol's stream; this base class leaves them as chat."""
 
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
         """The events for one chunk."""
@@ -30,8 +30,15 @@ def _same(body: JsonDict) -> JsonDict:
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """A protocol. An asker speaks it: its requests become those of chat, and chat's answers and chunks its own. Or a
-    service does: chat's requests become its own, and its answers those of chat. Chat itself stays as it is."""
+    """The conversions of one protocol; chat itself stays as it is.
+
+    Attributes:
+        to_chat: A client's request in this protocol to a chat request.
+        from_chat: A chat answer to an answer for that client.
+        translator: Chat chunks to the stream for that client.
+        request: A chat request to a request for a service of this protocol.
+        answer: The service's answer to a chat answer.
+    """
 
     to_chat: Convert = _same
     from_chat: Convert = _same
@@ -40,27 +47,30 @@ class Speech:
     answer: Convert = _same
 
 
+class FirstChoice(NamedTuple):
+    """The first choice of a chat answer or chunk, and its message or delta; empty where there is none."""
+
+    choice: JsonDict
+    message: JsonDict
+
+
 class _TextTranslator(Translator):
     """Chat chunks to text-completion chunks."""
 
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
-        if not chunk.get("error"):
+        if chunk.get("error"):
+            yield encode_event(chunk)
+            return
+        choices: list[JsonDict] = []
+        if chunk.get("choices"):
             choice, delta = first_choice(chunk)
-            text = {
-                "index": 0,
-                "text": delta.get("content") or "",
-                "finish_reason": choice.get("finish_reason"),
-            }
-            chunk = {
-                **chunk,
-                "object": "text_completion",
-                "choices": [text] if chunk.get("choices") else [],
-            }
-        yield encode_event(chunk)
+            text = delta.get("content") or ""
+            choices = [{"index": 0, "text": text, "finish_reason": choice.get("finish_reason")}]
+        yield encode_event({**chunk, "object": "text_completion", "choices": choices})
 
 
 def _text_to_chat(body: JsonDict) -> JsonDict:
-    """A text-completion request as a chat request: the prompt is what the user says."""
+    """A text-completion request as a chat request: the prompt becomes the user's message."""
     prompt = body.get("prompt")
     if isinstance(prompt, str):
         text = prompt
@@ -71,50 +81,53 @@ def _text_to_chat(body: JsonDict) -> JsonDict:
 
 def _text_from_chat(body: JsonDict) -> JsonDict:
     """A chat answer as a text completion."""
-    texts: list[tuple[Any | str, Any]] = []
+    choices: list[JsonDict] = []
     for choice in body.get("choices") or ():
-        texts.append(((choice.get("message") or {}).get("content") or "", choice))
-    choices = [{**_head(choice), "text": text, "logprobs": None} for text, choice in texts]
+        message = choice.get("message") or {}
+        text = message.get("content") or ""
+        choices.append({**_choice_head(choice), "text": text, "logprobs": None})
     return {**body, "object": "text_completion", "choices": choices}
 
 
 def _text_request(chat: JsonDict) -> JsonDict:
     """A chat request for a service that only completes texts."""
-    return {
-        **without(chat, "messages", "tools", "tool_choice"),
-        "prompt": prompt_of(chat.get("messages") or []),
-    }
+    prompt = prompt_of(chat.get("messages") or [])
+    return {**without(chat, "messages", "tools", "tool_choice"), "prompt": prompt}
 
 
 def _text_answer(body: JsonDict) -> JsonDict:
     """A text completion as a chat answer."""
-    given = body.get("choices") or ()
-    choices: list[dict[str, Any]] = []
-    for one in given:
-        choices.append(
-            {**_head(one), "message": {"role": "assistant", "content": one.get("text") or ""}}
-        )
+    choices: list[JsonDict] = []
+    for choice in body.get("choices") or ():
+        message = {"role": "assistant", "content": choice.get("text") or ""}
+        choices.append({**_choice_head(choice), "message": message})
     return {**body, "object": "chat.completion", "choices": choices}
 
 
 TEXT: Final = Speech(
-    _text_to_chat, _text_from_chat, _TextTranslator, request=_text_request, answer=_text_answer
+    to_chat=_text_to_chat,
+    from_chat=_text_from_chat,
+    translator=_TextTranslator,
+    request=_text_request,
+    answer=_text_answer,
 )
 
 
-def _head(choice: JsonDict) -> JsonDict:
+def _choice_head(choice: JsonDict) -> JsonDict:
     return {"index": choice.get("index", 0), "finish_reason": choice.get("finish_reason")}
 
 
 def without(body: JsonDict, *names: str) -> JsonDict:
+    """A copy of a body without some of its fields."""
     return {key: value for key, value in body.items() if key not in names}
 
 
-def first_choice(body: JsonDict) -> tuple[JsonDict, JsonDict]:
-    """The first choice of a chat answer or chunk, and its message or delta; empty where there is none."""
+def first_choice(body: JsonDict) -> FirstChoice:
+    """The first choice of a chat answer or chunk."""
     choices: Sequence[JsonDict] = body.get("choices") or ()
-    choice = choices[0] if choices else {}
-    return choice, choice.get("message") or choice.get("delta") or {}
+    choice: JsonDict = choices[0] if choices else {}
+    message: Any = choice.get("message") or choice.get("delta") or {}
+    return FirstChoice(choice, message)
 
 
 def thought_of(message: JsonDict) -> str:
@@ -123,4 +136,5 @@ def thought_of(message: JsonDict) -> str:
 
 
 def error_in(chunk: JsonDict) -> JsonDict:
+    """The error of a chunk as an object with a message."""
     return as_dict(chunk["error"]) or {"message": str(chunk["error"])}

@@ -1,7 +1,8 @@
-"""The Responses API, spoken by an asker and answered by a chat service; and the other way round."""
+"""The Responses API: a client uses it and a chat service answers, or the other way round."""
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -19,6 +20,7 @@ from nemo_evaluator.core.types import JsonDict, Message
 from nemo_evaluator.models.chat import call_of
 from nemo_evaluator.models.responses import chat_of_response, to_responses
 
+# Fields of a Responses request that chat does not have.
 _OWN: Final = frozenset(
     {
         "input",
@@ -30,9 +32,20 @@ _OWN: Final = frozenset(
         "max_output_tokens",
         "store",
         "include",
+        "previous_response_id",
+        "truncation",
+        "background",
     }
-    | {"previous_response_id", "truncation", "background"}
 )
+
+
+@dataclass(slots=True)
+class _Call:
+    """A tool call whose arguments arrive in pieces."""
+
+    call_id: Any
+    name: Any
+    arguments: list[str] = field(default_factory=list)
 
 
 class _ResponsesTranslator(Translator):
@@ -43,87 +56,94 @@ class _ResponsesTranslator(Translator):
         self._head: JsonDict | None = None
         self._text: list[str] = []
         self._thoughts: list[str] = []
-        self._calls: dict[int, JsonDict] = {}
+        self._calls: dict[int, _Call] = {}
         self._finish: Any = None
         self._usage: Any = None
 
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
         if chunk.get("error"):
             error = error_in(chunk)
-            yield self._event(
-                "error", code=error.get("code"), message=error.get("message", ""), param=None
-            )
+            message = error.get("message", "")
+            yield self._event("error", code=error.get("code"), message=message, param=None)
             return
         if self._head is None:
             self._head = chunk
-            begun = {**_response(chunk, [], None, usage=None), "status": "in_progress"}
-            yield self._event("response.created", response=begun)
+            response = _response(chunk, [], None, usage=None)
+            yield self._event("response.created", response={**response, "status": "in_progress"})
         self._usage = chunk.get("usage") or self._usage
         choice, delta = first_choice(chunk)
         thought = thought_of(delta)
         if thought:
             self._thoughts.append(thought)
         if delta.get("content"):
-            yield from self._say(delta["content"])
+            yield from self._add_text(delta["content"])
         for call in delta.get("tool_calls") or ():
-            yield from self._call(call)
+            yield from self._add_call(call)
         self._finish = choice.get("finish_reason") or self._finish
 
     def end(self) -> Iterator[bytes]:
         output: list[JsonDict] = []
         if self._text:
-            item = _message_item("".join(self._text))
-            place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+            text = "".join(self._text)
+            item = _message_item(text)
             yield self._event(
-                "response.output_text.done", **place, text="".join(self._text), logprobs=[]
+                "response.output_text.done",
+                item_id=item["id"],
+                output_index=0,
+                content_index=0,
+                text=text,
+                logprobs=[],
             )
             yield self._event("response.output_item.done", output_index=0, item=item)
             output.append(item)
         for call in self._calls.values():
-            item = _call_item(call["id"], call["name"], "".join(call["arguments"]))
-            place = {
-                "item_id": item["id"],
-                "output_index": len(output),
-                "arguments": item["arguments"],
-            }
-            yield self._event("response.function_call_arguments.done", name=item["name"], **place)
-            yield self._event("response.output_item.done", output_index=len(output), item=item)
+            item = _call_item(call.call_id, call.name, "".join(call.arguments))
+            index = len(output)
+            yield self._event(
+                "response.function_call_arguments.done",
+                name=item["name"],
+                item_id=item["id"],
+                output_index=index,
+                arguments=item["arguments"],
+            )
+            yield self._event("response.output_item.done", output_index=index, item=item)
             output.append(item)
         if self._thoughts:
             output.insert(0, _thought_item("".join(self._thoughts)))
         whole = _response(self._head or {}, output, self._finish, usage=self._usage)
         yield self._event(f"response.{whole['status']}", response=whole)
 
-    def _say(self, text: str) -> Iterator[bytes]:
-        place = {"item_id": "msg_0", "output_index": 0}
+    def _add_text(self, text: str) -> Iterator[bytes]:
+        position = {"item_id": "msg_0", "output_index": 0}
         if not self._text:
             item = {**_message_item(""), "status": "in_progress", "content": []}
             yield self._event("response.output_item.added", output_index=0, item=item)
             part = {"type": "output_text", "text": "", "annotations": []}
-            yield self._event("response.content_part.added", **place, content_index=0, part=part)
+            yield self._event("response.content_part.added", **position, content_index=0, part=part)
         self._text.append(text)
         yield self._event(
-            "response.output_text.delta", **place, content_index=0, delta=text, logprobs=[]
+            "response.output_text.delta", **position, content_index=0, delta=text, logprobs=[]
         )
 
-    def _call(self, call: JsonDict) -> Iterator[bytes]:
-        number = call.get("index", 0)
-        function = call.get("function") or {}
-        index = number + (1 if self._text else 0)
-        kept = self._calls.get(number)
-        if kept is None:
-            kept = self._calls[number] = {
-                "id": call.get("id"),
-                "name": function.get("name"),
-                "arguments": [],
-            }
-            item = {**_call_item(kept["id"], kept["name"], ""), "status": "in_progress"}
-            yield self._event("response.output_item.added", output_index=index, item=item)
-        piece = function.get("arguments")
-        if piece:
-            kept["arguments"].append(piece)
-            place = {"item_id": f"fc_{kept['id']}", "output_index": index}
-            yield self._event("response.function_call_arguments.delta", **place, delta=piece)
+    def _add_call(self, chunk: JsonDict) -> Iterator[bytes]:
+        number = chunk.get("index", 0)
+        function = chunk.get("function") or {}
+        # The text, if there is any, is the first item.
+        output_index = number + 1 if self._text else number
+        call = self._calls.get(number)
+        if call is None:
+            call = self._calls[number] = _Call(chunk.get("id"), function.get("name"))
+            item = {**_call_item(call.call_id, call.name, ""), "status": "in_progress"}
+            yield self._event("response.output_item.added", output_index=output_index, item=item)
+        arguments = function.get("arguments")
+        if arguments:
+            call.arguments.append(arguments)
+            yield self._event(
+                "response.function_call_arguments.delta",
+                item_id=f"fc_{call.call_id}",
+                output_index=output_index,
+                delta=arguments,
+            )
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         return encode_event(
@@ -132,42 +152,49 @@ class _ResponsesTranslator(Translator):
 
 
 def _to_chat(body: JsonDict) -> JsonDict:
+    """A Responses request as a chat request."""
     chat = {key: value for key, value in body.items() if key not in _OWN}
-    messages: list[Message] = []
-    if body.get("instructions"):
-        messages.append({"role": "system", "content": body["instructions"]})
-    given = body.get("input")
-    if isinstance(given, str):
-        items: list[dict[str, str] | Any] | Any = [{"role": "user", "content": given}]
-    else:
-        items = given or []
-    for item in items:
-        _add_item(messages, item)
-    chat["messages"] = messages
+    chat["messages"] = _chat_messages(body)
     if body.get("max_output_tokens") is not None:
         chat["max_tokens"] = body["max_output_tokens"]
     if body.get("tools"):
         chat["tools"] = [_tool(tool) for tool in body["tools"]]
-    choice = body.get("tool_choice")
-    if isinstance(choice, dict) and choice.get("name"):
-        chat["tool_choice"] = {"type": "function", "function": {"name": choice["name"]}}
-    elif choice is not None:
-        chat["tool_choice"] = choice
-    shape = (body.get("text") or {}).get("format")
-    if isinstance(shape, dict) and shape.get("type") != "text":
-        inner = {key: value for key, value in shape.items() if key != "type"}
-        is_schema = shape.get("type") == "json_schema"
-        if is_schema:
-            chat["response_format"] = {"type": "json_schema", "json_schema": inner}
-        else:
-            chat["response_format"] = shape
+    tool_choice = body.get("tool_choice")
+    if isinstance(tool_choice, dict) and tool_choice.get("name"):
+        chat["tool_choice"] = {"type": "function", "function": {"name": tool_choice["name"]}}
+    elif tool_choice is not None:
+        chat["tool_choice"] = tool_choice
+    text_format = (body.get("text") or {}).get("format")
+    if isinstance(text_format, dict) and text_format.get("type") != "text":
+        chat["response_format"] = _response_format(text_format)
     effort = (body.get("reasoning") or {}).get("effort")
     if effort:
         chat["reasoning_effort"] = effort
     return chat
 
 
+def _chat_messages(body: JsonDict) -> list[Message]:
+    messages: list[Message] = []
+    if body.get("instructions"):
+        messages.append({"role": "system", "content": body["instructions"]})
+    items = body.get("input")
+    if isinstance(items, str):
+        messages.append({"role": "user", "content": items})
+        return messages
+    for item in items or ():
+        _add_item(messages, item)
+    return messages
+
+
+def _response_format(text_format: JsonDict) -> JsonDict:
+    if text_format.get("type") != "json_schema":
+        return text_format
+    schema = {key: value for key, value in text_format.items() if key != "type"}
+    return {"type": "json_schema", "json_schema": schema}
+
+
 def _from_chat(body: JsonDict) -> JsonDict:
+    """A chat answer as a response."""
     choice, message = first_choice(body)
     output: list[JsonDict] = []
     thought = thought_of(message)
@@ -177,13 +204,13 @@ def _from_chat(body: JsonDict) -> JsonDict:
         output.append(_message_item(str(message["content"])))
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
-        output.append(
-            _call_item(call.get("id"), function.get("name"), function.get("arguments") or "")
-        )
+        arguments = function.get("arguments") or ""
+        output.append(_call_item(call.get("id"), function.get("name"), arguments))
     return _response(body, output, choice.get("finish_reason"), usage=body.get("usage"))
 
 
 def _add_item(messages: list[Message], item: JsonDict) -> None:
+    """Add an input item to the chat messages; items of other types are left out."""
     kind = item.get("type", "message")
     if kind == "function_call":
         call = call_of(item.get("call_id"), item.get("name"), item.get("arguments"))
@@ -193,13 +220,12 @@ def _add_item(messages: list[Message], item: JsonDict) -> None:
             messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
     elif kind == "function_call_output":
         output = item.get("output")
-        if isinstance(output, str):
-            text = output
-        else:
-            text = orjson.dumps(output).decode()
+        text = output if isinstance(output, str) else orjson.dumps(output).decode()
         messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": text})
     elif kind == "message":
-        role = {"developer": "system"}.get(str(item.get("role")), item.get("role"))
+        role = item.get("role")
+        if role == "developer":
+            role = "system"
         messages.append({"role": role, "content": _content(item.get("content"))})
 
 
@@ -221,10 +247,8 @@ def _content(content: Any) -> Any:
 def _tool(tool: JsonDict) -> JsonDict:
     if tool.get("type") != "function":
         return tool
-    return {
-        "type": "function",
-        "function": {key: value for key, value in tool.items() if key != "type"},
-    }
+    function = {key: value for key, value in tool.items() if key != "type"}
+    return {"type": "function", "function": function}
 
 
 def _thought_item(text: str) -> JsonDict:
@@ -254,16 +278,16 @@ def _call_item(call_id: Any, name: Any, arguments: str) -> JsonDict:
 
 
 def _response(head: JsonDict, output: list[JsonDict], finish: Any, usage: Any) -> JsonDict:
-    given = as_dict(usage)
-    prompt = given.get("prompt_tokens") or 0
-    made = given.get("completion_tokens") or 0
-    cut = finish == "length"
+    counts = as_dict(usage)
+    prompt_tokens = counts.get("prompt_tokens") or 0
+    completion_tokens = counts.get("completion_tokens") or 0
+    truncated = finish == "length"
     return {
         "id": head.get("id", "resp"),
         "object": "response",
         "created_at": head.get("created") or 0,
-        "status": "incomplete" if cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "status": "incomplete" if truncated else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if truncated else None,
         "error": None,
         "model": head.get("model", ""),
         "output": output,
@@ -271,9 +295,9 @@ def _response(head: JsonDict, output: list[JsonDict], finish: Any, usage: Any) -
         "tool_choice": "auto",
         "tools": [],
         "usage": {
-            "input_tokens": prompt,
-            "output_tokens": made,
-            "total_tokens": prompt + made,
+            "input_tokens": prompt_tokens,
+            "output_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
             "input_tokens_details": {"cached_tokens": 0},
             "output_tokens_details": {"reasoning_tokens": 0},
         },
@@ -281,5 +305,9 @@ def _response(head: JsonDict, output: list[JsonDict], finish: Any, usage: Any) -
 
 
 RESPONSES: Final = Speech(
-    _to_chat, _from_chat, _ResponsesTranslator, request=to_responses, answer=chat_of_response
+    to_chat=_to_chat,
+    from_chat=_from_chat,
+    translator=_ResponsesTranslator,
+    request=to_responses,
+    answer=chat_of_response,
 )

@@ -1,4 +1,4 @@
-"""From the path an asker calls to the path its service knows."""
+"""From the path that a client calls to the path of the service."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -19,72 +19,85 @@ SPEECH: Final = {
     "/responses": RESPONSES,
     "/messages": MESSAGES,
 }
-# What the proxy carries on, and nothing else.
+#: The only paths that the proxy forwards.
 ROUTES: Final = (*SPEECH, "/embeddings")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How one spoken protocol reaches a service; ``speech`` is None where both are the same."""
+    """How a client's protocol reaches a service.
+
+    Attributes:
+        path: The path of the service.
+        speech: The client's protocol; None if it is the protocol of the service.
+    """
 
     path: str
     speech: Speech | None = None
 
+    @property
+    def streams(self) -> bool:
+        """Whether a stream of the service can be passed on chunk by chunk."""
+        return self.speech is None or self.path == "/chat/completions"
+
     def request(self, body: JsonDict) -> JsonDict:
-        """The request as the service reads it."""
+        """A client's request in the protocol of the service."""
         if self.speech is None:
             return body
         chat = self.speech.to_chat(body)
-        return SPEECH[self.path].request(
-            chat if self.streams else without(chat, "stream", "stream_options")
-        )
-
-    @property
-    def streams(self) -> bool:
-        """Whether a stream of the service can be passed on piece by piece."""
-        return self.speech is None or self.path == "/chat/completions"
+        if not self.streams:
+            chat = without(chat, "stream", "stream_options")
+        return SPEECH[self.path].request(chat)
 
     def reply(self, body: JsonDict) -> JsonDict:
-        """The answer as the asker reads it."""
+        """The service's answer in the client's protocol."""
         if self.speech is None:
             return body
-        return self.speech.from_chat(SPEECH[self.path].answer(body))
+        chat = SPEECH[self.path].answer(body)
+        return self.speech.from_chat(chat)
 
     def stream(self, stream: Stream) -> Stream:
-        """The service's chat stream as the asker reads it."""
+        """The service's chat stream in the client's protocol."""
         if self.speech is None:
             return stream
         return Stream(self._translated(stream), closes=stream)
+
+    def replayed(self, body: JsonDict) -> bytes:
+        """A whole answer of the service as the stream that the client wants."""
+        assert self.speech is not None
+        translator = self.speech.translator()
+        chat = SPEECH[self.path].answer(body)
+        stream = b"".join(replay("/chat/completions", chat, usage=True))
+        events: list[bytes] = []
+        for chunk in EventParser().feed(stream):
+            events += translator.feed(chunk)
+        events += translator.end()
+        return b"".join(events)
 
     async def _translated(self, stream: Stream) -> AsyncIterator[bytes]:
         assert self.speech is not None
         translator = self.speech.translator()
         parser = EventParser()
         async for data in stream:
-            said = b"".join(
-                event for chunk in parser.feed(data) for event in translator.feed(chunk)
-            )
-            if said:
-                yield said
+            events: list[bytes] = []
+            for chunk in parser.feed(data):
+                events += translator.feed(chunk)
+            if events:
+                yield b"".join(events)
         tail: list[bytes] = []
         for chunk in parser.finish():
-            for event in translator.feed(chunk):
-                tail.append(event)
-        yield b"".join((*tail, *translator.end()))
-
-    def replayed(self, body: JsonDict) -> bytes:
-        """A whole answer of the service as the stream that the asker wanted."""
-        assert self.speech is not None
-        translator = self.speech.translator()
-        chat = SPEECH[self.path].answer(body)
-        chunks = EventParser().feed(b"".join(replay("/chat/completions", chat, usage=True)))
-        return b"".join(
-            (*(event for chunk in chunks for event in translator.feed(chunk)), *translator.end())
-        )
+            tail += translator.feed(chunk)
+        tail += translator.end()
+        yield b"".join(tail)
 
 
 def route_of(path: str, protocol: str) -> Route:
-    """The route of a called path to a service; paths that are no protocol (embeddings, say) go as they are."""
+    """The route from a called path to a service.
+
+    Args:
+        path: The path; one that belongs to no protocol (such as embeddings) is forwarded unchanged.
+        protocol: The protocol of the service.
+    """
     own = PATHS[protocol]
     speech = SPEECH.get(path)
     if speech is None or path == own:

@@ -1,4 +1,4 @@
-"""``caching``: answers a request from the store when the same was asked before, and stores new answers."""
+"""``caching``: answers a repeated request from the store, and stores new answers."""
 
 import hashlib
 from collections import Counter, OrderedDict
@@ -17,8 +17,9 @@ from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import ModelReply, ModelRequest, Stream
 
 _NOTE = "cache_key"
+# So many sessions are remembered.
 _SESSIONS = 4096
-# Fields that change how an answer is delivered or accounted for, not what it says.
+# Fields that change how an answer is delivered or accounted for, not its content.
 _DELIVERY: Final = frozenset(
     {
         "stream",
@@ -35,42 +36,43 @@ _DELIVERY: Final = frozenset(
 
 @dataclass(eq=False)
 class Interceptor(base.Interceptor):
-    """Stands next to the endpoint: what is stored is what the endpoint said, so other stages may change freely.
-    ``mode``: ``read`` uses stored answers, ``write`` also stores new ones, ``off`` (or ``bypass``) does neither. The
-    same request asked twice in one session is asked twice: its place among its equals is part of the key."""
+    """Runs next to the endpoint and stores its raw answers, so the other stages may change later.
+
+    ``mode``: ``read`` uses stored answers, ``write`` also stores new ones, ``off`` (or ``bypass``) does neither. A
+    request that is repeated within one session is sent again: its number among its repetitions is part of the key.
+    """
 
     place = base.Place.CACHE
     observes = True
     counted = ("hits", "misses")
-    hits = misses = 0
+    hits = 0
+    misses = 0
     cache_dir: str | None = None
     bypass: bool = False
     mode: Literal["read", "write", "off"] = "write"
 
     def __post_init__(self) -> None:
-        if self.cache_dir:
-            self._dir = Path(self.cache_dir).expanduser()
-        else:
-            self._dir = cache_folder()
+        self._dir = Path(self.cache_dir).expanduser() if self.cache_dir else cache_folder()
         self._store: AnswerStore | None = None
         self._extra: JsonDict = {}
         self._identity: Any = None
         self._occurrences: OrderedDict[str, Counter[str]] = OrderedDict()
 
     def bind(self, endpoint: Endpoint) -> None:
-        """Learn what the endpoint adds to every request: it is part of what is asked."""
+        """Remember the fields that the endpoint adds to every request: they are part of the key."""
         self._extra = endpoint.extra_body
         self._identity = endpoint.describe()["service"]
 
     def on_request(self, request: ModelRequest) -> ModelReply | None:
+        """Answer a request from the store, if it is there."""
         if self.bypass or self.mode == "off" or request.path.endswith("/embeddings"):
             return None
         if self._store is None:
             self._store = AnswerStore(self._dir)
         body = {**request.body, **self._extra} if self._extra else request.body
         repeat = request.scope.repeat if request.scope is not None else 0
-        whole = cache_key(request.path, body, repeat=repeat, service=self._identity)
-        key = self._nth(request.session, whole)
+        request_key = cache_key(request.path, body, repeat=repeat, service=self._identity)
+        key = self._numbered(request.session, request_key)
         stored = self._store.get(key)
         if stored is None:
             self.misses += 1
@@ -86,6 +88,7 @@ class Interceptor(base.Interceptor):
         return reply
 
     async def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+        """Store a new answer."""
         key = request.notes.pop(_NOTE, None)
         if key is None or self.mode != "write" or self._store is None:
             return
@@ -93,12 +96,14 @@ class Interceptor(base.Interceptor):
             await self._store.put(key, reply.body, model=str(request.body.get("model", "")))
 
     async def close(self) -> None:
+        """Close the store."""
         store = self._store
         self._store = None
         if store is not None:
             await store.close()
 
-    def _nth(self, session: str | None, key: str) -> str:
+    def _numbered(self, session: str | None, key: str) -> str:
+        """The key with the number of its repetition in the session; the first one has no number."""
         if session is None:
             return key
         counts = self._occurrences.get(session)
@@ -117,11 +122,23 @@ async def _stream(path: str, body: JsonDict, usage: bool) -> AsyncIterator[bytes
 
 
 def cache_key(path: str, body: JsonDict, *, repeat: int = 0, service: Any = None) -> str:
-    """64 hex digits over path, every meaningful field, the repeat and the service."""
-    meaning = {
-        # 0 and 0.0 are one temperature.
-        key: int(value) if isinstance(value, float) and value.is_integer() else value
-        for key, value in body.items()
-        if value is not None and key not in _DELIVERY
-    }
-    return hashlib.sha256(canonical([path, meaning, repeat, service])).hexdigest()
+    """The key of a request.
+
+    Args:
+        path: Its path.
+        body: Its body; fields that do not change the content of the answer are ignored.
+        repeat: The number of the repeat of its problem.
+        service: What identifies the model.
+
+    Returns:
+        64 hex digits.
+    """
+    fields: JsonDict = {}
+    for key, value in body.items():
+        if value is None or key in _DELIVERY:
+            continue
+        # 0 and 0.0 are the same temperature.
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        fields[key] = value
+    return hashlib.sha256(canonical([path, fields, repeat, service])).hexdigest()

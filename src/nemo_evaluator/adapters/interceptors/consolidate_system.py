@@ -4,30 +4,38 @@ from dataclasses import dataclass
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_of, put_messages, text_of
+from nemo_evaluator.core.types import Message
 from nemo_evaluator.models.types import ModelRequest
 
 
 @dataclass(eq=False)
 class Interceptor(base.Interceptor):
-    """Joins all system messages with ``separator`` and puts them first; empty ones vanish."""
+    """Joins all system messages with ``separator`` and puts them first; empty ones are dropped."""
 
     counted = ("requests_changed",)
     requests_changed = 0
     separator: str = "\n\n"
 
     def on_request(self, request: ModelRequest) -> None:
+        """Move the text of all system messages into the first message."""
         messages = messages_of(request)
-        places: list[int] = []
-        for number, message in enumerate(messages or ()):
-            if message.get("role") == "system":
-                places.append(number)
-        if not messages or not places or places == [0]:
+        if not messages:
             return
-        texts = [text for number in places if (text := text_of(messages[number].get("content")))]
-        others = [message for message in messages if message.get("role") != "system"]
+        system_indexes: list[int] = []
+        texts: list[str] = []
+        others: list[Message] = []
+        for index, message in enumerate(messages):
+            if message.get("role") != "system":
+                others.append(message)
+                continue
+            system_indexes.append(index)
+            text = text_of(message.get("content"))
+            if text:
+                texts.append(text)
+        if not system_indexes or system_indexes == [0]:
+            return
         if texts:
-            head = [{"role": "system", "content": self.separator.join(texts)}]
-        else:
-            head = []
-        put_messages(request, [*head, *others])
+            system_message = {"role": "system", "content": self.separator.join(texts)}
+            others.insert(0, system_message)
+        put_messages(request, others)
         self.requests_changed += 1

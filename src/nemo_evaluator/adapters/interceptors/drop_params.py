@@ -15,6 +15,7 @@ class Interceptor(base.Interceptor):
     params: list[str]
 
     def on_request(self, request: ModelRequest) -> None:
+        """Remove the fields from a request."""
         body = {key: value for key, value in request.body.items() if key not in self.params}
         if len(body) < len(request.body):
             request.body = body

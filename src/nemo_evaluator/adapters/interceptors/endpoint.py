@@ -1,4 +1,4 @@
-"""``endpoint``: settings of the last stage, the one that sends. It is always there; naming it only sets it."""
+"""``endpoint``: settings of the transport, which is always the last stage."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from nemo_evaluator.adapters import base
 
 
 class Interceptor(base.Interceptor):
-    """Takes the settings; the transport obeys them."""
+    """Only checks its settings; ``with_endpoint_settings`` gives them to the transport."""
 
     def __init__(
         self,
@@ -19,4 +19,4 @@ class Interceptor(base.Interceptor):
         retry_on_status: list[int] | None = None,
         max_concurrent: int | None = None,
     ) -> None:
-        """The transport reads these from the spec; building the stage checks their names."""
+        """Accept the settings. They are read from the spec; building the stage checks their names and types."""

@@ -1,4 +1,4 @@
-"""``finish_reason``: an answer that used up its token limit was cut, whatever the server calls it."""
+"""``finish_reason``: an answer that used up its token limit was truncated, whatever the server reports."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +8,8 @@ from nemo_evaluator.adapters._bodies import choices_of
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
+_NOTE = "finish_reason"
+
 
 class Interceptor(base.Interceptor):
     """Turns ``stop`` into ``length`` when at least as many tokens were generated as allowed; counts empty answers."""
@@ -16,67 +18,61 @@ class Interceptor(base.Interceptor):
     best_effort = True
 
     counted = ("mended", "empty")
-    mended = empty = 0
+    mended = 0
+    empty = 0
 
     def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+        """Correct the finish reasons of a reply."""
         choices = reply.body.get("choices")
         if not choices or not isinstance(choices, list):
             return
         cap = _cap(request.body)
-        usage = reply.body.get("usage")
+        # With several choices, the usage of the answer is the sum over all of them.
+        usage = reply.body.get("usage") if len(choices) == 1 else None
         for choice in choices:
             if not isinstance(choice, dict):
                 continue
             if cap and choice.get("finish_reason") == "stop":
-                self._mend(
-                    choice, choice.get("usage") or (usage if len(choices) == 1 else None), cap
-                )
+                self._correct(choice, choice.get("usage") or usage, cap)
             message = choice.get("message")
-            if (
-                isinstance(message, dict)
-                and not message.get("content")
-                and not message.get("tool_calls")
-            ):
-                self.empty += 1
-                if self.empty == 1:
-                    base.log.warning(
-                        "an answer is empty (finish_reason %s)", choice.get("finish_reason")
-                    )
+            if not isinstance(message, dict) or message.get("content") or message.get("tool_calls"):
+                continue
+            self.empty += 1
+            if self.empty == 1:
+                reason = choice.get("finish_reason")
+                base.log.warning("an answer is empty (finish_reason %s)", reason)
 
     def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
-        """Hold the last piece of a stream back until its usage is known, and mend it then."""
+        """Hold back the last chunk of a stream until the usage is known, and correct it then."""
         cap = _cap(request.body)
         if not cap:
             return (event,)
         usage = event.get("usage")
-        held: JsonDict | None = request.notes.pop("finish_reason", None)
-        if held is not None:
+        last_chunk: JsonDict | None = request.notes.pop(_NOTE, None)
+        if last_chunk is not None:
             if isinstance(usage, dict):
-                self._mend(held["choices"][0], usage, cap)
-            return (held, event)
+                self._correct(last_chunk["choices"][0], usage, cap)
+            return (last_chunk, event)
         choices = choices_of(event)
         if len(choices) == 1 and choices[0].get("finish_reason") == "stop":
             if isinstance(usage, dict):
-                self._mend(choices[0], usage, cap)
+                self._correct(choices[0], usage, cap)
             else:
-                request.notes["finish_reason"] = event
+                request.notes[_NOTE] = event
                 return ()
         return (event,)
 
     def on_end(self, request: ModelRequest) -> Sequence[JsonDict]:
-        """The piece that was held back for a usage that never came."""
-        held = request.notes.pop("finish_reason", None)
-        return (held,) if held is not None else ()
+        """The last chunk, if no usage has followed it."""
+        last_chunk = request.notes.pop(_NOTE, None)
+        return (last_chunk,) if last_chunk is not None else ()
 
-    def _mend(self, choice: JsonDict, usage: Any, cap: int) -> None:
+    def _correct(self, choice: JsonDict, usage: Any, cap: int) -> None:
         if not isinstance(usage, dict):
             return
         details = usage.get("completion_tokens_details")
-        if isinstance(details, dict):
-            reasoning = details.get("reasoning_tokens")
-        else:
-            reasoning = None
-        generated = max(_count(usage.get("completion_tokens")), _count(reasoning))
+        reasoning_tokens = details.get("reasoning_tokens") if isinstance(details, dict) else None
+        generated = max(_count(usage.get("completion_tokens")), _count(reasoning_tokens))
         if generated >= cap:
             choice["finish_reason"] = "length"
             self.mended += 1
@@ -89,10 +85,12 @@ class Interceptor(base.Interceptor):
 
 
 def _cap(body: JsonDict) -> int:
+    """The token limit of a request; 0 for none."""
     return _count(body.get("max_completion_tokens")) or _count(body.get("max_tokens"))
 
 
 def _count(value: Any) -> int:
+    """A positive count; 0 for anything else."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     return 0

@@ -1,4 +1,4 @@
-"""``http_pairs_dump``: the first requests with their replies, and every failed one, in a file."""
+"""``http_pairs_dump``: writes the first requests with their replies, and every failed one, to a file."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,17 +15,20 @@ from nemo_evaluator.core.secrets import MASK
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
-_SECRET: Final = ("authorization", "key", "token", "cookie", "secret")
+# A header whose name contains one of these is masked.
+_SECRET_NAMES: Final = ("authorization", "key", "token", "cookie", "secret")
 
 
 @dataclass(eq=False)
 class Interceptor(base.Observer):
-    """Keeps ``first_n`` pairs and every reply that is not 200, up to ``max_bytes``; secrets are masked. Pairs go to
-    ``<dump_path>.part`` one line at a time and become the documented file when the run ends, so memory does not grow
-    with them."""
+    """Keeps ``first_n`` pairs and every reply that is not 200, up to ``max_bytes``; secrets are masked.
+
+    During the run the pairs are lines of ``<dump_path>.part``, so memory does not grow; ``close`` writes the documented
+    file from them.
+    """
 
     place = base.Place.DUMP
-    _seen = 0
+    _count = 0
     dump_path: str
     first_n: Count = 50
     max_bytes: int = 100_000_000
@@ -38,9 +41,10 @@ class Interceptor(base.Observer):
         self._statuses: Counter[str] = Counter()
 
     def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
-        self._seen += 1
+        """Count a reply, and keep it if it is one of the first or failed."""
+        self._count += 1
         self._statuses[str(reply.status)] += 1
-        if self._seen <= self.first_n or reply.status != 200:
+        if self._count <= self.first_n or reply.status != 200:
             response = {
                 "status": reply.status,
                 "headers": _masked(reply.headers),
@@ -50,11 +54,13 @@ class Interceptor(base.Observer):
             self._keep(request, reply.sent or request.body, response)
 
     def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
-        self._seen += 1
+        """Keep a request that got no reply."""
+        self._count += 1
         self._statuses["error"] += 1
         self._keep(request, request.body, {"status": None, "error": error.message})
 
     def stats(self) -> JsonDict:
+        """The number of pairs kept and left out, and of replies per status."""
         return {
             "kept": self._log.written,
             "left_out": self._log.left_out,
@@ -62,18 +68,16 @@ class Interceptor(base.Observer):
         }
 
     async def close(self) -> None:
+        """Write the documented file."""
         self._log.close()
-        if self._log.written:
-            lines = self._log.path.read_bytes().splitlines()
-        else:
-            lines = []
+        lines = self._log.path.read_bytes().splitlines() if self._log.written else []
         head = dumps({"metrics": dict(self._statuses), "left_out": self._log.left_out})[:-1]
         write_atomic(self._path, head + b',"pairs":[' + b",\n".join(lines) + b"]}\n")
         self._log.path.unlink(missing_ok=True)
 
     def _keep(self, request: ModelRequest, body: JsonDict, response: JsonDict) -> None:
         pair: dict[str, Any] = {
-            "request_id": f"{self._seen:012x}",
+            "request_id": f"{self._count:012x}",
             "request": {"path": request.path, "headers": _masked(request.headers), "body": body},
             "response": response,
         }
@@ -83,10 +87,9 @@ class Interceptor(base.Observer):
 
 
 def _masked(headers: Mapping[str, str]) -> dict[str, str]:
-    mapping: dict[str, str] = {}
-    for n, v in headers.items():
-        if any(word in n.lower() for word in _SECRET):
-            mapping[n] = MASK
-        else:
-            mapping[n] = v
-    return mapping
+    masked: dict[str, str] = {}
+    for name, value in headers.items():
+        lower_name = name.lower()
+        is_secret = any(part in lower_name for part in _SECRET_NAMES)
+        masked[name] = MASK if is_secret else value
+    return masked

@@ -11,9 +11,11 @@ class Interceptor(base.Observer):
     talks = True
     place = base.Place.STATS
     counted = ("prompt_tokens", "completion_tokens")
-    prompt_tokens = completion_tokens = 0
+    prompt_tokens = 0
+    completion_tokens = 0
 
     def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+        """Add the tokens of an answer, and log them."""
         usage = usage_of(reply.body)
         if usage.total is not None:
             self.prompt_tokens += usage.prompt or 0

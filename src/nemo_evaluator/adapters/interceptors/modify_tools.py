@@ -27,6 +27,7 @@ class Interceptor(base.Interceptor):
         self._add = dict(self.add_properties or {})
 
     def on_request(self, request: ModelRequest) -> None:
+        """Change the schemas of the tools in a request."""
         tools = request.body.get("tools")
         if isinstance(tools, list) and tools:
             request.body = {**request.body, "tools": [self._tool(tool) for tool in tools]}
@@ -41,17 +42,19 @@ class Interceptor(base.Interceptor):
 
     def _function(self, function: JsonDict) -> JsonDict:
         parameters = function.get("parameters")
-        if isinstance(parameters, dict):
-            properties = parameters.get("properties")
-        else:
-            properties = None
-        if not isinstance(parameters, dict) or not isinstance(properties, dict):
+        if not isinstance(parameters, dict):
             return function
-        kept = {name: schema for name, schema in properties.items() if name not in self._strip}
+        properties = parameters.get("properties")
+        if not isinstance(properties, dict):
+            return function
+        new_properties: JsonDict = {}
+        for name, schema in properties.items():
+            if name not in self._strip:
+                new_properties[name] = schema
         for name, schema in self._add.items():
-            kept.setdefault(name, copy.deepcopy(schema))
-        changed = {**parameters, "properties": kept}
+            new_properties.setdefault(name, copy.deepcopy(schema))
+        new_parameters = {**parameters, "properties": new_properties}
         required = parameters.get("required")
         if isinstance(required, list):
-            changed["required"] = [name for name in required if name not in self._strip]
-        return {**function, "parameters": changed}
+            new_parameters["required"] = [name for name in required if name not in self._strip]
+        return {**function, "parameters": new_parameters}

@@ -13,18 +13,23 @@ from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.models.http.http_proxy import proxy_url
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
+# Seconds for one POST, and for all that are open at the end.
 _BOUND = 30.0
 
 
 @dataclass(eq=False)
 class Interceptor(base.Observer):
-    """Every ``every`` answers: a log line, a POST of ``{"completed": n}``, and the number in ``progress_path``. Nobody
-    waits for the webhook; the last number is sent when the run ends."""
+    """Reports every ``every`` answers: a log line, a POST of ``{"completed": n}``, and the number in ``progress_path``.
+
+    Answers do not wait for the webhook. The last number is sent when the run ends.
+    """
 
     talks = True
     place = base.Place.STATS
     counted = ("completed", "webhook_failures")
-    completed = webhook_failures = _told = 0
+    completed = 0
+    webhook_failures = 0
+    _reported = 0
     webhook_url: str | None = None
     every: Positive = 10
     progress_path: str | None = None
@@ -33,26 +38,26 @@ class Interceptor(base.Observer):
         self._posts: set[asyncio.Task[None]] = set()
 
     def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+        """Count an answer."""
         self.completed += 1
         if self.completed % self.every == 0:
-            self._tell()
+            self._report()
 
     async def close(self) -> None:
-        """Tell the last number and wait for the posts under way."""
-        if self.completed > self._told:
-            self._tell()
+        """Report the last number and wait for the open posts."""
+        if self.completed > self._reported:
+            self._report()
         if self._posts:
             await asyncio.wait(self._posts, timeout=_BOUND)
 
-    def _tell(self) -> None:
-        self._told = self.completed
+    def _report(self) -> None:
+        self._reported = self.completed
         base.log.info("%d answers completed", self.completed)
         if self.progress_path:
             write_atomic(Path(self.progress_path), str(self.completed))
         if self.webhook_url is not None:
-            task = asyncio.get_running_loop().create_task(
-                self._post(self.webhook_url, self.completed)
-            )
+            post = self._post(self.webhook_url, self.completed)
+            task = asyncio.get_running_loop().create_task(post)
             self._posts.add(task)
             task.add_done_callback(self._posts.discard)
 

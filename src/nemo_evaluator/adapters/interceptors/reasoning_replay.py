@@ -1,4 +1,4 @@
-"""``reasoning_replay``: gives a model its own earlier reasoning back when an agent drops it from the history."""
+"""``reasoning_replay``: restores a model's earlier reasoning when an agent drops it from the history."""
 
 import hashlib
 from collections import OrderedDict
@@ -16,7 +16,8 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest
 class Interceptor(base.Observer):
     """Remembers reasoning by tool-call id, or by the start of the answer, and puts it into later requests."""
 
-    hits = misses = 0
+    hits = 0
+    misses = 0
     mode: Literal["think_tags", "native", "both"] = "think_tags"
     tag_open: Name = "<think>"
     tag_close: Name = "</think>"
@@ -24,34 +25,36 @@ class Interceptor(base.Observer):
     log_misses: bool = False
 
     def __post_init__(self) -> None:
-        self._kept: OrderedDict[str, str] = OrderedDict()
+        # The reasoning of earlier answers; the most recent one is the last.
+        self._reasonings: OrderedDict[str, str] = OrderedDict()
 
     def on_request(self, request: ModelRequest) -> None:
+        """Add the remembered reasoning to the assistant messages of a request."""
         messages = messages_of(request)
         if not messages or not any(message.get("role") == "assistant" for message in messages):
             return
         put_messages(request, [self._filled(request, message) for message in messages])
 
     def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
+        """Remember the reasoning of an answer."""
         for message in messages_in(reply.body):
             reasoning = str(message.get("reasoning_content") or message.get("reasoning") or "")
             if reasoning.strip():
                 for key in _keys(request, message):
-                    self._kept[key] = reasoning
-                    self._kept.move_to_end(key)
-        while len(self._kept) > self.cache_max_entries:
-            self._kept.popitem(last=False)
+                    self._reasonings[key] = reasoning
+                    self._reasonings.move_to_end(key)
+        while len(self._reasonings) > self.cache_max_entries:
+            self._reasonings.popitem(last=False)
 
     def stats(self) -> JsonDict:
-        return {"hits": self.hits, "misses": self.misses, "entries": len(self._kept)}
+        """How many assistant messages had remembered reasoning, and how many did not."""
+        return {"hits": self.hits, "misses": self.misses, "entries": len(self._reasonings)}
 
     def _filled(self, request: ModelRequest, message: Message) -> Message:
         if message.get("role") != "assistant":
             return message
-        found = next(
-            (self._kept[key] for key in _keys(request, message) if key in self._kept), None
-        )
-        if found is None:
+        reasoning = self._remembered(request, message)
+        if reasoning is None:
             self.misses += 1
             if self.log_misses:
                 base.log.info(
@@ -62,11 +65,17 @@ class Interceptor(base.Observer):
         self.hits += 1
         filled = dict(message)
         if self.mode in ("native", "both"):
-            filled.setdefault("reasoning_content", found)
-            filled.setdefault("reasoning", found)
+            filled.setdefault("reasoning_content", reasoning)
+            filled.setdefault("reasoning", reasoning)
         if self.mode in ("think_tags", "both"):
-            filled["content"] = self._tagged(message.get("content"), found)
+            filled["content"] = self._tagged(message.get("content"), reasoning)
         return filled
+
+    def _remembered(self, request: ModelRequest, message: Message) -> str | None:
+        for key in _keys(request, message):
+            if key in self._reasonings:
+                return self._reasonings[key]
+        return None
 
     def _tagged(self, content: object, reasoning: str) -> object:
         head = f"{self.tag_open}{reasoning}{self.tag_close}\n"
@@ -74,16 +83,14 @@ class Interceptor(base.Observer):
             if text_of(content).lstrip().startswith(self.tag_open):
                 return content
             return [{"type": "text", "text": head}, *content]
-        if isinstance(content, str):
-            text = content
-        else:
-            text = ""
+        text = content if isinstance(content, str) else ""
         if text.lstrip().startswith(self.tag_open):
             return text
         return head + text
 
 
 def _keys(request: ModelRequest, message: Message) -> list[str]:
+    """The keys of a message: one per tool call, or one for the beginning of its text."""
     session = request.session or ""
     calls = message.get("tool_calls") or ()
     ids: list[str] = []
@@ -92,5 +99,6 @@ def _keys(request: ModelRequest, message: Message) -> list[str]:
             ids.append(f"{session}|c:{call['id']}")
     if ids:
         return ids
-    start = text_of(message.get("content"))[:256]
-    return [f"{session}|h:{hashlib.sha256(start.encode()).hexdigest()[:16]}"]
+    beginning = text_of(message.get("content"))[:256]
+    digest = hashlib.sha256(beginning.encode()).hexdigest()
+    return [f"{session}|h:{digest[:16]}"]

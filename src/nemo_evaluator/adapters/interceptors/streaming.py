@@ -1,4 +1,4 @@
-"""``streaming``: asks the server for a stream, or hands a stream to an asker as a whole answer."""
+"""``streaming``: requests a stream from the server, and gives the caller whole answers."""
 
 from dataclasses import dataclass
 
@@ -8,17 +8,18 @@ from nemo_evaluator.models.types import ModelRequest
 
 @dataclass(eq=False)
 class Interceptor(base.Interceptor):
-    """Askers get whole answers, even where they asked for a stream or the server sends one. With ``request: true`` the
-    server is asked to stream, so that time to first token is measured and long answers do not look like silence."""
+    """Callers get whole answers, even if they requested a stream or the server sends one.
+
+    ``request: true`` requests a stream from the server, so that the time to the first token is measured and a long
+    answer does not look like a lost connection.
+    """
 
     place = base.Place.STREAM
     request: bool = False
 
     def on_request(self, request: ModelRequest) -> None:
+        """Mark a request as wanting a whole answer, and make the server stream it."""
         request.whole = True
-        if (
-            self.request
-            and request.body.get("stream") is not True
-            and not request.path.endswith("/embeddings")
-        ):
+        can_stream = not request.path.endswith("/embeddings")
+        if self.request and can_stream and not request.stream:
             request.body = {**request.body, "stream": True}
