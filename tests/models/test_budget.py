@@ -83,7 +83,7 @@ async def test_a_step_budget_is_a_budget_of_the_task(asked):
     assert run.ended is None
     assert run.spent()["usd"] == pytest.approx(2 * COST)
     # The refused call gave its reservation back.
-    assert not any(run._held.values())
+    assert not any(account.reserved for account in run._accounts)
 
 
 async def test_money_without_a_price_is_refused(asked):

@@ -1,7 +1,7 @@
-"""What is done about a server that is gone: all wait, one request at a time looks whether it is back, not for ever.
+"""Outages: all requests wait, one at a time tests whether the server is back, and the wait is limited.
 
-A server that never answered and cannot be connected to is given up within seconds; one that answers 5xx from the
-start gets two minutes, since it may be loading; one that did answer before gets ``timeouts.outage``.
+A server that never answered and cannot be connected to is given up within seconds. One that answers 5xx from the start
+gets two minutes, since it may be loading. One that has answered before gets ``timeouts.outage``.
 """
 
 from time import monotonic
@@ -13,94 +13,128 @@ from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.health import Outage, short_reason
 from nemo_evaluator.models.limiter import Limiter
 
-# So many tries in a row without a connection, or so many requests (for at least so long) without an answer.
+# An outage begins after so many attempts in a row without a connection ...
 _UNCONNECTED: Final = 3
+# ... or after so many different requests without an answer, over at least so many seconds.
 _UNANSWERED: Final = 8
 _LASTING: Final = 2.0
+# Seconds between two tests of the server: at first, and at most.
 _FIRST_PROBE: Final = 1.0
 _LONGEST_PROBE: Final = 15.0
-# The patience with a server that never answered: that cannot be reached, and that is there but fails.
-_NEVER_THERE: Final = 3.0
-_NEVER_WELL: Final = 120.0
+# Seconds for a server that never answered: one that cannot be reached, and one that is up but fails.
+_NEVER_CONNECTED: Final = 3.0
+_NEVER_HEALTHY: Final = 120.0
 
 
 class Breaker:
-    """Watches the failures of one endpoint; opens its limiter again when an answer comes."""
+    """Watches the failures of one endpoint, and opens its limiter again when an answer comes.
+
+    Attributes:
+        healthy: The server has given a good answer.
+        streak: The number of failures since the last answer.
+        outage: The outage; while it lasts, requests wait for the server.
+    """
 
     def __init__(self, limiter: Limiter) -> None:
+        """Watch the endpoint of a limiter."""
         self._limiter = limiter
-        self._asked: set[int] = set()
-        self._since = self._probed_at = 0.0
-        self._probe = _FIRST_PROBE
+        self._failed_requests: set[int] = set()
+        self._since = 0.0
+        self._next_probe_at = 0.0
+        self._probe_interval = _FIRST_PROBE
         self._given_up = False
         self.healthy = False
         self.streak = 0
-        # While it lasts, requests wait for the server to come back.
         self.outage: Outage | None = None
 
     def answered(self) -> None:
-        """A good answer came."""
+        """The server gave a good answer."""
         self.healthy = True
         self.alive()
 
     def alive(self) -> None:
-        """The server is there, whatever it says."""
+        """The server gave any answer."""
         self.streak = 0
         self._given_up = False
-        self._asked.clear()
+        self._failed_requests.clear()
         if self.outage is not None:
-            self._close()
+            self._end_outage()
             self._limiter.reopen()
 
     def failed(
         self, request: int, error: BoundaryError, endpoint: Endpoint, *, connected: bool
     ) -> None:
-        """Count a failure of the server. Raises OutageError when it was waited for long enough."""
+        """Count a failure of the server, which may begin or continue an outage.
+
+        Args:
+            request: What identifies the request.
+            error: The failure.
+            endpoint: The endpoint.
+            connected: Whether there was a connection.
+
+        Raises:
+            OutageError: The server has been down for too long.
+        """
         now = monotonic()
         if not self.streak:
             self._since = now
-            self._probe = _FIRST_PROBE
+            self._probe_interval = _FIRST_PROBE
         self.streak += 1
         if self._given_up:
             raise self._gone(error, endpoint, now)
-        if self.outage is None:
-            self._asked.add(request)
-            lasting = len(self._asked) >= _UNANSWERED and now - self._since >= _LASTING
-            if not (lasting if connected else self.streak >= _UNCONNECTED):
-                return
-            self._asked.clear()
-        elif now < self._probed_at:
-            return  # It was sent before the pause; only those sent since then tell something.
-        patience = endpoint.timeouts.outage
-        if not self.healthy:
-            patience = min(patience, _NEVER_WELL if connected else _NEVER_THERE)
-        left = self._since + patience - now
-        if left <= 0:
+        if self.outage is None and not self._is_down(request, now, connected=connected):
+            return
+        if self.outage is not None and now < self._next_probe_at:
+            # The request was sent before the pause, so its failure is no news.
+            return
+        gives_up_at = self._since + self._patience(endpoint, connected=connected)
+        if now >= gives_up_at:
             self._given_up = True
-            self._close()
+            self._end_outage()
             self._limiter.reopen()
             raise self._gone(error, endpoint, now)
-        self._probed_at = now + min(self._probe, left)
-        self._probe = min(2 * self._probe, _LONGEST_PROBE)
+        self._next_probe_at = now + min(self._probe_interval, gives_up_at - now)
+        self._probe_interval = min(2 * self._probe_interval, _LONGEST_PROBE)
         if self.outage is None:
             self.outage = Outage(endpoint.name, "", 0.0, gives_up=0.0)
         self.outage.reason = short_reason(error)
-        self.outage.next_try = self._probed_at
-        self.outage.gives_up = self._since + patience
-        self._limiter.hold(self._probed_at)
+        self.outage.next_try = self._next_probe_at
+        self.outage.gives_up = gives_up_at
+        self._limiter.hold(self._next_probe_at)
 
-    def _close(self) -> None:
+    def _is_down(self, request: int, now: float, *, connected: bool) -> bool:
+        """Whether the failures so far mean that the server is down."""
+        self._failed_requests.add(request)
+        if connected:
+            lasting = now - self._since >= _LASTING
+            down = lasting and len(self._failed_requests) >= _UNANSWERED
+        else:
+            down = self.streak >= _UNCONNECTED
+        if down:
+            self._failed_requests.clear()
+        return down
+
+    def _patience(self, endpoint: Endpoint, *, connected: bool) -> float:
+        """How many seconds the server may be down."""
+        if self.healthy:
+            return endpoint.timeouts.outage
+        never_answered = _NEVER_HEALTHY if connected else _NEVER_CONNECTED
+        return min(endpoint.timeouts.outage, never_answered)
+
+    def _end_outage(self) -> None:
         if self.outage is not None:
             self.outage.over = True
         self.outage = None
 
     def _gone(self, error: BoundaryError, endpoint: Endpoint, now: float) -> OutageError:
-        said = error.message.removeprefix(f"{endpoint.name}: ")
-        tries = f"{counted(self.streak, 'request')} failed in {now - self._since:.0f} s"
+        """The error after which the run stops."""
+        reason = error.message.removeprefix(f"{endpoint.name}: ")
+        failures = f"{counted(self.streak, 'request')} failed in {now - self._since:.0f} s"
         if self.healthy:
-            text = f"the server is gone, {tries} (timeouts.outage: {endpoint.timeouts.outage:g} s): {said}"
+            limit = f"timeouts.outage: {endpoint.timeouts.outage:g} s"
+            text = f"the server is gone, {failures} ({limit}): {reason}"
         else:
-            text = f"no request was answered, {tries}: {said}"
+            text = f"no request was answered, {failures}: {reason}"
         hint = f"make sure that a server answers at {endpoint.url}, then run the same command with --resume"
         return OutageError(
             f"{endpoint.name}: {text}", hint=hint, status=error.status, attempts=error.attempts

@@ -1,7 +1,7 @@
-"""Anthropic's Message Batches: requests inline, and nothing to name a batch by but the ids of its requests.
+"""Anthropic's Message Batches: the requests are inline, and only their ids can identify a batch.
 
-So these ids begin with the name of the batch: another run of the same config asks the same, and is not this one. They
-show when a batch has ended and not before; until then, time and size tell which batches it cannot be.
+So the ids begin with the name of the batch: another run of the same config sends the same requests, but is not the same
+batch. The ids can be read only after a batch has ended; until then, its time and size exclude some batches.
 """
 
 from __future__ import annotations
@@ -42,43 +42,46 @@ class Anthropic(Vendor):
     largest: ClassVar = 240_000_000
 
     def headers(self) -> dict[str, str]:
-        """Who is asking."""
+        """The headers of every call."""
+        headers = dict(_VERSION)
         key = self.endpoint.api_key
-        return {
-            **({"x-api-key": key.reveal()} if key else {}),
-            **_VERSION,
-            **self.endpoint.extra_headers,
-        }
+        if key:
+            headers["x-api-key"] = key.reveal()
+        return {**headers, **self.endpoint.extra_headers}
 
     def line(self, custom_id: str, path: str, body: JsonDict) -> bytes:
         """One request of the list."""
         return dumps({"custom_id": custom_id, "params": to_messages(body)})
 
     async def submit(self, wave: Wave, path: str, file: str | None, lines: Sequence[bytes]) -> str:
-        """The batch, with all its requests."""
+        """Submit the batch with all its requests."""
+        # The lines begin with the id of the request; the name of the batch goes in front of it.
         head = b'{"custom_id":"'
-        named = (head + _mark(wave).encode() + line.removeprefix(head) for line in lines)
-        data = b'{"requests":[' + b",".join(named) + b"]}"
-        batch = await self.call(
-            "POST", _PATH, data=data, headers={"content-type": "application/json"}
-        )
+        named_head = head + _mark(wave).encode()
+        requests = b",".join([named_head + line.removeprefix(head) for line in lines])
+        data = b'{"requests":[' + requests + b"]}"
+        headers = {"content-type": "application/json"}
+        batch = await self.call("POST", _PATH, data=data, headers=headers)
         return checked_id(batch.get("id"))
 
     async def find(self, wave: Wave, taken: Collection[str]) -> str | None:
-        """The batch whose results have ids that begin with its name; while one may be it, that is open."""
-        open_yet = False
-        async for one in self.listed(_PATH, "after_id"):
-            if datetime.fromisoformat(one["created_at"]).timestamp() < wave.sent_at - SKEW:
+        """Find the batch whose result ids begin with its name; None while a running batch may be the one."""
+        may_be_running = False
+        async for batch in self.listed(_PATH, "after_id"):
+            created_at = datetime.fromisoformat(batch["created_at"]).timestamp()
+            if created_at < wave.sent_at - SKEW:
                 break
-            if one["id"] in taken or sum(one["request_counts"].values()) != len(wave.ids):
+            size = sum(batch["request_counts"].values())
+            if batch["id"] in taken or size != len(wave.ids):
                 continue
-            if one["processing_status"] != "ended":
-                open_yet = True
-            elif await self._named(checked_id(one["id"]), _mark(wave)):
-                return checked_id(one["id"])
-        return None if open_yet else ""
+            if batch["processing_status"] != "ended":
+                may_be_running = True
+            elif await self._named(checked_id(batch["id"]), _mark(wave)):
+                return checked_id(batch["id"])
+        return None if may_be_running else ""
 
     async def _named(self, batch: str, mark: str) -> bool:
+        """Whether the first result of a batch has an id that begins with ``mark``."""
         start = b""
         async with aclosing(self.download([f"{_PATH}/{batch}/results"])) as parts:
             async for part in parts:
@@ -86,26 +89,31 @@ class Anthropic(Vendor):
                 if b"\n" in part:
                     break
         line = start.partition(b"\n")[0]
-        return bool(line) and str(orjson.loads(line)["custom_id"]).startswith(mark)
+        if not line:
+            return False
+        return str(orjson.loads(line)["custom_id"]).startswith(mark)
 
     async def look(self, batch: str) -> Standing:
-        """How it stands."""
-        said = await self.call("GET", f"{_PATH}/{checked_id(batch)}")
-        counts = said["request_counts"]
+        """The state of a batch."""
+        report = await self.call("GET", f"{_PATH}/{checked_id(batch)}")
+        counts = report["request_counts"]
         done = sum(counts.values()) - counts.get("processing", 0)
-        if said["processing_status"] != "ended":
+        if report["processing_status"] != "ended":
             return Standing(done=done)
-        end = next((word for word in ("canceled", "expired") if counts.get(word)), "completed")
-        return Standing(
-            end.replace("canceled", "cancelled"), done=done, sources=(f"{_PATH}/{batch}/results",)
-        )
+        if counts.get("canceled"):
+            end = "cancelled"
+        elif counts.get("expired"):
+            end = "expired"
+        else:
+            end = "completed"
+        return Standing(end, done=done, sources=(f"{_PATH}/{batch}/results",))
 
     async def cancel(self, batch: str) -> None:
-        """What is being answered may still be finished."""
+        """Cancel a batch; requests that are being answered may still finish."""
         await self.call("POST", f"{_PATH}/{checked_id(batch)}/cancel")
 
     def result(self, row: JsonDict) -> Result:
-        """Succeeded, errored, canceled or expired."""
+        """The result of a line: succeeded, errored, canceled or expired."""
         result = row["result"]
         if result["type"] == "succeeded":
             return Result(200, chat_of_message(result["message"]))
@@ -115,14 +123,14 @@ class Anthropic(Vendor):
         return Result(_STATUS.get(str(error.get("type")), 500), {"error": error})
 
     def direct(self, request: ModelRequest) -> ModelRequest:
-        """The same message as in a batch."""
+        """The request that a batch would contain."""
         return replace(request, path="/messages", body=to_messages(request.body), headers=_VERSION)
 
     def read(self, body: JsonDict) -> JsonDict:
-        """As a chat answer."""
+        """The message as a chat answer."""
         return chat_of_message(body)
 
 
 def _mark(wave: Wave) -> str:
-    """What its ids begin with; they have 64 characters at most, and 32 of them are the request's own."""
+    """The beginning of the ids in a batch; ids have at most 64 characters, of which the request needs 32."""
     return wave.nonce[:24] + MARK

@@ -1,6 +1,6 @@
 """Chat requests as requests of Anthropic's Messages API, and its messages as chat answers.
 
-Only what a single question needs: tools would take more than one request.
+Only for single questions: tools would need more than one request.
 """
 
 from __future__ import annotations
@@ -11,70 +11,84 @@ from nemo_evaluator.core.errors import RequestRejectedError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.completions import text_of
 
+# Fields that both protocols have.
 _SAME: Final = ("model", "temperature", "top_p", "top_k", "thinking", "metadata", "service_tier")
 _KNOWN: Final = {*_SAME, "messages", "max_tokens", "max_completion_tokens", "stop"}
-_SYSTEM: Final = ("system", "developer")
-_STOPS: Final = {"max_tokens": "length", "tool_use": "tool_calls", "refusal": "content_filter"}
+_SYSTEM_ROLES: Final = ("system", "developer")
+_FINISH_REASONS: Final = {
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
 
 
 def to_messages(body: JsonDict) -> JsonDict:
-    """The request; raises RequestRejectedError for what the Messages API has no word for."""
-    given = {key: value for key, value in body.items() if value is not None}
-    unknown = sorted(given.keys() - _KNOWN)
+    """A chat request as a Messages request.
+
+    Raises:
+        RequestRejectedError: A field has no equivalent there, or ``max_tokens`` is missing.
+    """
+    chat = {key: value for key, value in body.items() if value is not None}
+    unknown = sorted(chat.keys() - _KNOWN)
     if unknown:
-        raise RequestRejectedError(
-            f"Anthropic's batches do not know {unknown[0]!r}", hint="remove it from generation"
-        )
-    most = given.get("max_tokens") or given.get("max_completion_tokens")
-    if most is None:
+        text = f"Anthropic's batches do not know {unknown[0]!r}"
+        raise RequestRejectedError(text, hint="remove it from generation")
+    max_tokens = chat.get("max_tokens") or chat.get("max_completion_tokens")
+    if max_tokens is None:
         hint = "set generation.max_tokens on the service or the solver"
         raise RequestRejectedError("Anthropic needs max_tokens", hint=hint)
-    made: JsonDict = {key: given[key] for key in _SAME if key in given} | {"max_tokens": most}
-    stop = given.get("stop")
+    request: JsonDict = {key: chat[key] for key in _SAME if key in chat}
+    request["max_tokens"] = max_tokens
+    stop = chat.get("stop")
     if stop:
-        if isinstance(stop, str):
-            made["stop_sequences"] = [stop]
+        request["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    system_texts: list[str] = []
+    messages: list[JsonDict] = []
+    for message in body["messages"]:
+        if message["role"] in _SYSTEM_ROLES:
+            system_texts.append(text_of(message.get("content")))
         else:
-            made["stop_sequences"] = stop
-    system = [text_of(one.get("content")) for one in body["messages"] if one["role"] in _SYSTEM]
-    if system:
-        made["system"] = "\n\n".join(system)
-    said = [one for one in body["messages"] if one["role"] not in _SYSTEM]
-    made["messages"] = [
-        {"role": one["role"], "content": _content(one.get("content"))} for one in said
-    ]
-    return made
+            content = _content(message.get("content"))
+            messages.append({"role": message["role"], "content": content})
+    if system_texts:
+        request["system"] = "\n\n".join(system_texts)
+    request["messages"] = messages
+    return request
 
 
 def chat_of_message(body: JsonDict) -> JsonDict:
-    """The answer."""
+    """A message as a chat answer."""
     blocks = [block for block in body.get("content") or () if isinstance(block, dict)]
-    message: JsonDict = {
-        "role": "assistant",
-        "content": "".join(one.get("text", "") for one in blocks),
-    }
-    thought = "".join(one.get("thinking", "") for one in blocks)
-    if thought:
-        message["reasoning_content"] = thought
-    ended = _STOPS.get(str(body.get("stop_reason")), "stop")
-    usage: dict[Any, int] = {}
-    for key, value in (body.get("usage") or {}).items():
-        if isinstance(value, int):
-            usage[key] = value
-    cached = usage.get("cache_read_input_tokens", 0)
-    completion = usage.get("output_tokens", 0)
-    prompt = usage.get("input_tokens", 0) + cached + usage.get("cache_creation_input_tokens", 0)
-    tokens = {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-    }
+    text = "".join(block.get("text", "") for block in blocks)
+    message: JsonDict = {"role": "assistant", "content": text}
+    reasoning = "".join(block.get("thinking", "") for block in blocks)
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    finish_reason = _FINISH_REASONS.get(str(body.get("stop_reason")), "stop")
     return {
         "id": body.get("id", ""),
         "object": "chat.completion",
         "model": body.get("model", ""),
-        "choices": [{"index": 0, "message": message, "finish_reason": ended}],
-        "usage": tokens | {"prompt_tokens_details": {"cached_tokens": cached}},
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
+        "usage": _usage(body.get("usage") or {}),
+    }
+
+
+def _usage(usage: JsonDict) -> JsonDict:
+    """The token counts of a message in the form of chat; there, cached tokens are part of the prompt."""
+    counts: dict[str, int] = {}
+    for key, value in usage.items():
+        if isinstance(value, int):
+            counts[key] = value
+    cached = counts.get("cache_read_input_tokens", 0)
+    newly_cached = counts.get("cache_creation_input_tokens", 0)
+    prompt = counts.get("input_tokens", 0) + cached + newly_cached
+    completion = counts.get("output_tokens", 0)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": cached},
     }
 
 
@@ -90,5 +104,6 @@ def _part(part: JsonDict) -> JsonDict:
     url = part["image_url"]["url"]
     if not url.startswith("data:"):
         return {"type": "image", "source": {"type": "url", "url": url}}
-    kind, _, data = url.removeprefix("data:").partition(";base64,")
-    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
+    media_type, _, data = url.removeprefix("data:").partition(";base64,")
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    return {"type": "image", "source": source}

@@ -1,4 +1,4 @@
-"""OpenAI's batch API: a file, then a batch over it that a nonce in its metadata names."""
+"""OpenAI's batch API: a file, then a batch over the file, which a nonce in its metadata identifies."""
 
 from __future__ import annotations
 
@@ -25,53 +25,65 @@ class OpenAI(Vendor):
         return dumps({"custom_id": custom_id, "method": "POST", "url": f"/v1{path}", "body": body})
 
     async def upload(self, wave: Wave, lines: Sequence[bytes]) -> str | None:
-        """The file; its name holds the nonce, for whoever looks at the vendor's page."""
+        """Upload the file. Its name contains the nonce, so that it can be recognised on the vendor's page."""
         form = aiohttp.FormData()
         form.add_field("purpose", "batch")
-        name = f"nel-{wave.nonce}.jsonl"
         form.add_field(
-            "file", b"\n".join(lines) + b"\n", filename=name, content_type="application/jsonl"
+            "file",
+            b"\n".join(lines) + b"\n",
+            filename=f"nel-{wave.nonce}.jsonl",
+            content_type="application/jsonl",
         )
         uploaded = await self.call("POST", "/files", data=form)
         return checked_id(uploaded.get("id"))
 
     async def submit(self, wave: Wave, path: str, file: str | None, lines: Sequence[bytes]) -> str:
-        """The batch over the file."""
-        about = {"input_file_id": file, "endpoint": f"/v1{path}", "completion_window": "24h"}
-        batch = await self.call(
-            "POST", "/batches", json=about | {"metadata": {"nel_wave": wave.nonce}}
-        )
+        """Submit the batch over the file."""
+        body = {
+            "input_file_id": file,
+            "endpoint": f"/v1{path}",
+            "completion_window": "24h",
+            "metadata": {"nel_wave": wave.nonce},
+        }
+        batch = await self.call("POST", "/batches", json=body)
         return checked_id(batch.get("id"))
 
     async def find(self, wave: Wave, taken: Collection[str]) -> str | None:
-        """The batch with the nonce."""
-        async for one in self.listed("/batches", "after"):
-            if as_dict(one.get("metadata")).get("nel_wave") == wave.nonce:
-                return checked_id(one.get("id"))
-            if one.get("created_at", 0) < wave.sent_at - SKEW:
+        """Find the batch with the nonce."""
+        async for batch in self.listed("/batches", "after"):
+            metadata = as_dict(batch.get("metadata"))
+            if metadata.get("nel_wave") == wave.nonce:
+                return checked_id(batch.get("id"))
+            if batch.get("created_at", 0) < wave.sent_at - SKEW:
                 break
         return ""
 
     async def look(self, batch: str) -> Standing:
-        """How it stands; what was done before it expired or was cancelled has been paid for and counts."""
-        said = await self.call("GET", f"/batches/{checked_id(batch)}")
-        counts = as_dict(said.get("request_counts"))
-        done = sum(counts.get(name) or 0 for name in ("completed", "failed")) if counts else None
-        if said["status"] not in ("completed", "failed", "expired", "cancelled"):
+        """The state of a batch. Results from before it expired or was cancelled are paid for and count."""
+        report = await self.call("GET", f"/batches/{checked_id(batch)}")
+        done: int | None = None
+        counts = as_dict(report.get("request_counts"))
+        if counts:
+            done = (counts.get("completed") or 0) + (counts.get("failed") or 0)
+        status = report["status"]
+        if status not in ("completed", "failed", "expired", "cancelled"):
             return Standing(done=done)
-        first: JsonDict = next(iter(as_dict(said.get("errors")).get("data") or ()), {})
-        files = filter(None, (said.get("output_file_id"), said.get("error_file_id")))
-        sources = tuple(f"/files/{checked_id(file)}/content" for file in files)
+        errors = as_dict(report.get("errors")).get("data")
+        first_error: JsonDict = errors[0] if errors else {}
+        sources: list[str] = []
+        for file in (report.get("output_file_id"), report.get("error_file_id")):
+            if file:
+                sources.append(f"/files/{checked_id(file)}/content")
         return Standing(
-            said["status"],
-            str(first.get("code") or ""),
-            str(first.get("message") or ""),
+            end=status,
+            code=str(first_error.get("code") or ""),
+            why=str(first_error.get("message") or ""),
             done=done,
-            sources=sources,
+            sources=tuple(sources),
         )
 
     async def cancel(self, batch: str) -> None:
-        """It may go on for up to ten minutes."""
+        """Cancel a batch; it may continue for up to ten minutes."""
         await self.call("POST", f"/batches/{checked_id(batch)}/cancel")
 
     def result(self, row: JsonDict) -> Result:

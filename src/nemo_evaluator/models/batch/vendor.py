@@ -1,4 +1,4 @@
-"""The contract of a vendor's batch API, and the calls that each of them is made of."""
+"""The contract of a vendor's batch API, and the HTTP calls behind it."""
 
 from __future__ import annotations
 
@@ -18,30 +18,40 @@ from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.faults import error_of
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 
-# What the ids of vendors look like; nothing in them means anything in a URL.
+# The form of vendors' ids; none of these characters has a meaning in a URL.
 _ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,255}")
-# How far a vendor's clock may be behind ours.
+# How many seconds a vendor's clock may be behind ours.
 SKEW = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a batch stands: under way while ``end`` is empty; ``code`` and ``why`` of one that failed as a whole."""
+    """The state of a batch.
+
+    Attributes:
+        end: How it ended; empty while it is running.
+        code: The error code of a batch that failed as a whole.
+        why: The message of that error.
+        done: How many of its requests are done, if the vendor reports it.
+        sources: The paths of its results.
+    """
 
     end: str = ""
     code: str = ""
     why: str = ""
-    # How many of its requests are done, where the vendor says so.
     done: int | None = None
-    # Where its results are.
     sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one request: an HTTP status with a body, or the reason why it was not asked.
+    """The result of one request.
 
-    ``final`` tells that it is not to be put into another batch.
+    Attributes:
+        status: The HTTP status; 0 if the request was not executed.
+        body: The body of the answer.
+        why: Why the request was not executed.
+        final: The request must not be put into another batch.
     """
 
     status: int = 0
@@ -56,12 +66,18 @@ class Result:
 
 
 class Vendor:
-    """One vendor's way to submit, find, look at, cancel and read batches."""
+    """Submits, finds, checks, cancels and reads the batches of one vendor.
+
+    Attributes:
+        most: The largest number of requests in a batch.
+        largest: The largest size of a batch, in bytes.
+    """
 
     most: ClassVar[int]
     largest: ClassVar[int]
 
     def __init__(self, endpoint: Endpoint) -> None:
+        """Open an HTTP session for an endpoint."""
         self.endpoint = endpoint
         waits = endpoint.timeouts
         timeout = aiohttp.ClientTimeout(
@@ -70,76 +86,89 @@ class Vendor:
         self._http = aiohttp.ClientSession(headers=self.headers(), timeout=timeout, trust_env=True)
 
     def headers(self) -> dict[str, str]:
-        """Who is asking."""
+        """The headers of every call."""
+        headers: dict[str, str] = {}
         key = self.endpoint.api_key
-        return {
-            **({"authorization": f"Bearer {key.reveal()}"} if key else {}),
-            **self.endpoint.extra_headers,
-        }
+        if key:
+            headers["authorization"] = f"Bearer {key.reveal()}"
+        return {**headers, **self.endpoint.extra_headers}
 
     def line(self, custom_id: str, path: str, body: JsonDict) -> bytes:
-        """One request as the vendor reads it in a batch. Raises RequestRejectedError when it has no form there."""
+        """One request in the form of the vendor's batches.
+
+        Raises:
+            RequestRejectedError: The request has no such form.
+        """
         raise NotImplementedError
 
     async def upload(self, wave: Wave, lines: Sequence[bytes]) -> str | None:
-        """Hand the requests over before the batch, where that is a call of its own."""
+        """Upload the requests of a batch, if that is a separate call. Returns the id of the file."""
         return None
 
     async def submit(self, wave: Wave, path: str, file: str | None, lines: Sequence[bytes]) -> str:
-        """Submit a batch; returns its id."""
+        """Submit a batch. Returns its id."""
         raise NotImplementedError
 
     async def find(self, wave: Wave, taken: Collection[str]) -> str | None:
-        """The batch that may have been submitted: its id, empty when there is none, None when that shows later."""
+        """Find a batch that may have been submitted.
+
+        Args:
+            wave: The batch.
+            taken: Ids of other known batches.
+
+        Returns:
+            Its id; empty if the vendor does not have it; None if that cannot be known yet.
+        """
         raise NotImplementedError
 
     async def look(self, batch: str) -> Standing:
-        """How a batch stands."""
+        """The state of a batch."""
         raise NotImplementedError
 
     async def cancel(self, batch: str) -> None:
-        """Ask for the end of a batch."""
+        """Cancel a batch."""
         raise NotImplementedError
 
     def result(self, row: JsonDict) -> Result:
-        """What one line of the results says."""
+        """The result in one line of the results."""
         raise NotImplementedError
 
     def direct(self, request: ModelRequest) -> ModelRequest:
-        """A request outside of batches, as the vendor's own protocol has it."""
+        """A request outside of batches, in the vendor's own protocol."""
         return request
 
     def read(self, body: JsonDict) -> JsonDict:
-        """The answer to it, in the protocol of the service."""
+        """The answer to such a request, in the protocol of the service."""
         return body
 
     async def call(self, method: str, path: str, **options: Any) -> JsonDict:
-        """One call; raises the BoundaryError of what came back, or TransportError when nothing did."""
+        """Make one HTTP call and return the JSON object of the answer.
+
+        Raises:
+            TransportError: There was no answer, or it is not JSON.
+            BoundaryError: The answer is an error.
+        """
         try:
             async with self._http.request(method, self.endpoint.url + path, **options) as response:
                 status = response.status
                 raw = await response.read()
                 headers = dict(response.headers)
-            if raw:
-                body = as_dict(orjson.loads(raw))
-            else:
-                body = {}
+            body = as_dict(orjson.loads(raw)) if raw else {}
         except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
-            raise TransportError(
-                f"{self.endpoint.name}: {method} {path}: {error or type(error).__name__}"
-            ) from error
+            reason = error or type(error).__name__
+            raise TransportError(f"{self.endpoint.name}: {method} {path}: {reason}") from error
         if status >= 400:
             lowered = {name.lower(): value for name, value in headers.items()}
             raise error_of(ModelReply(status, body, lowered, raw=raw), self.endpoint)
         return body
 
     async def listed(self, path: str, after: str) -> AsyncIterator[JsonDict]:
-        """Batches, newest first, over as many pages as are asked for."""
+        """All batches, newest first; pages are fetched as needed."""
         query = ""
         while True:
             page = await self.call("GET", f"{path}?limit=100{query}")
-            for one in page.get("data") or ():
-                yield one
+            for batch in page.get("data") or ():
+                yield batch
             if not page.get("has_more"):
                 return
             query = f"&{after}={checked_id(page.get('last_id'))}"
@@ -150,29 +179,31 @@ class Vendor:
             try:
                 async with self._http.get(self.endpoint.url + path) as response:
                     if response.status >= 400:
-                        raise error_of(
-                            ModelReply(response.status, raw=await response.read()), self.endpoint
-                        )
+                        raw = await response.read()
+                        raise error_of(ModelReply(response.status, raw=raw), self.endpoint)
                     async for data in response.content.iter_chunked(1 << 20):
                         yield data
             except (aiohttp.ClientError, TimeoutError) as error:
-                raise TransportError(
-                    f"{self.endpoint.name}: {path}: {error or type(error).__name__}"
-                ) from error
+                reason = error or type(error).__name__
+                raise TransportError(f"{self.endpoint.name}: {path}: {reason}") from error
             yield b"\n"
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         await self._http.close()
 
 
 def checked_id(vendor_id: object) -> str:
-    """The id of a batch or a file, which becomes part of URLs. Raises TransportError where it could lead elsewhere."""
+    """The id of a batch or a file, checked because it becomes part of URLs.
+
+    Raises:
+        TransportError: The id could lead to another URL.
+    """
     if not isinstance(vendor_id, str) or not _ID.fullmatch(vendor_id) or ".." in vendor_id:
         raise TransportError(f"the vendor's id cannot be part of a URL: {str(vendor_id)[:80]!r}")
     return vendor_id
 
 
 def never_sent(error: TransportError) -> bool:
-    """Whether a call surely did not reach the vendor."""
+    """Whether it is certain that a call did not reach the vendor."""
     return isinstance(error.__cause__, aiohttp.ClientConnectorError)
