@@ -1,4 +1,4 @@
-"""Text completions know no chat template: settings for one are refused or left out, never silently sent."""
+"""Text completions have no chat template: settings for one are refused or removed, never sent silently."""
 
 import os
 from collections.abc import Iterator
@@ -12,11 +12,15 @@ _KEYS: Final = frozenset({"chat_template_kwargs", "chat_template"})
 
 
 def guard_completions(body: JsonDict) -> JsonDict:
-    """The body of a text-completions request without chat-template settings; a switch among them is an error."""
-    found = [(key, value) for key, value in _fields(body) if key in _KEYS]
-    if not found or os.environ.get(ALLOW, "").lower() in ("1", "true", "yes", "on"):
+    """A text-completions request without chat-template settings.
+
+    Raises:
+        RequestRejectedError: There is a true/false switch among them, which would change the answer.
+    """
+    settings = [(key, value) for key, value in _fields(body) if key in _KEYS]
+    if not settings or os.environ.get(ALLOW, "").lower() in ("1", "true", "yes", "on"):
         return body
-    if any(key == "chat_template_kwargs" and _has_bool(value) for key, value in found):
+    if any(key == "chat_template_kwargs" and _has_bool(value) for key, value in settings):
         raise RequestRejectedError(
             "chat_template_kwargs with a true/false switch was sent to a text-completions endpoint, which has no chat "
             "template",
@@ -29,21 +33,25 @@ def guard_completions(body: JsonDict) -> JsonDict:
 
 
 def _fields(value: Any) -> Iterator[tuple[str, Any]]:
-    """Every field of every object inside."""
+    """Every field of every object inside a value."""
     if isinstance(value, dict):
         yield from value.items()
-    for item in (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    ):
+        items = list(value.values())
+    elif isinstance(value, list):
+        items = value
+    else:
+        return
+    for item in items:
         # A prompt of token ids is a long list of numbers.
         if isinstance(item, (dict, list)):
             yield from _fields(item)
 
 
 def _has_bool(value: Any) -> bool:
-    return isinstance(value, bool) or any(
-        isinstance(item, bool) for _, item in _fields({"": value})
-    )
+    """Whether a value is a switch, or an object inside it has one."""
+    if isinstance(value, bool):
+        return True
+    return any(isinstance(item, bool) for _, item in _fields(value))
 
 
 def _strip(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The client: asks a model through a ``send`` function and reads its answers."""
+"""The client: sends requests to a model through a ``send`` function and parses the answers."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -34,34 +34,39 @@ _RESPONSES = "/responses"
 
 
 def seed_of_repeat(seed: int, repeat: int) -> int:
-    """The seed of a repeat: the first keeps the one that was given, the others get seeds derived from it."""
+    """The seed of a repeat: the first keeps the seed of the config, the others get seeds derived from it."""
     if repeat == 0:
         return seed
     return int(digest_parts("repeat", seed, repeat), 16) % 2**31
 
 
 class Client:
-    """Asks one endpoint.
+    """A client of one endpoint.
 
-    Every method raises a BoundaryError of core.errors once retries are used up. Generation settings given to a call
-    win over the endpoint's, field by field; those that are None are left to the endpoint.
+    Every method raises a BoundaryError of core.errors once retries are used up. Generation settings of a call win over
+    those of the endpoint, field by field, unless they are None.
     """
 
     def __init__(
         self, endpoint: Endpoint, send: Send | None = None, *, transport: Transport | None = None
     ) -> None:
+        """Set up a client; it connects with the first request.
+
+        Args:
+            endpoint: The endpoint.
+            send: The pipeline of the service; None to use the transport directly.
+            transport: The transport; None for a new one.
+        """
         self.endpoint = endpoint
         self.transport = transport or open_transport(endpoint)
         self._send: Send = send or self.transport
         self._base: JsonDict = {"model": endpoint.model, **endpoint.generation}
         self._price = price_of(endpoint)
-        # Whether log-likelihoods are asked for token by token, because the server does not echo prompts.
+        # Whether log-likelihoods are requested token by token, because the server does not echo prompts.
         self._teacher_forcing = False
-        pattern = endpoint.reasoning_pattern
-        if pattern:
-            self._pattern: re.Pattern[str] | None = re.compile(pattern, re.DOTALL)
-        else:
-            self._pattern = None
+        self._pattern: re.Pattern[str] | None = None
+        if endpoint.reasoning_pattern:
+            self._pattern = re.compile(endpoint.reasoning_pattern, re.DOTALL)
 
     async def chat(
         self,
@@ -69,7 +74,16 @@ class Client:
         tools: Sequence[JsonDict] | None = None,
         generation: Mapping[str, Any] | None = None,
     ) -> ModelResponse:
-        """Ask with chat messages, in the protocol of the endpoint."""
+        """Send chat messages, in the protocol of the endpoint.
+
+        Args:
+            messages: The messages.
+            tools: The tools that the model may call, as in chat completions.
+            generation: Generation settings of this call.
+
+        Returns:
+            The first choice of the answer.
+        """
         if self.endpoint.protocol == "completions":
             return await self.complete(prompt_of(list(messages)), generation)
         body = self._body(generation)
@@ -87,7 +101,7 @@ class Client:
     async def complete(
         self, prompt: str, generation: Mapping[str, Any] | None = None
     ) -> ModelResponse:
-        """Ask for the continuation of a text; an endpoint that only chats gets it as a user message."""
+        """Request the continuation of a text; a chat endpoint gets the text as a user message."""
         if self.endpoint.protocol != "completions":
             return await self.chat([{"role": "user", "content": prompt}], generation=generation)
         body = self._body(generation)
@@ -95,78 +109,93 @@ class Client:
         return await self._answer(_TEXT, body, parse_completion)
 
     async def loglikelihood(self, prompt: str | list[int], start: int) -> ModelResponse:
-        """Log-likelihood of a prompt from token or character ``start`` on: ``[logprob, greedy]`` as content.
+        """The log-likelihood of the end of a prompt.
 
-        Servers that echo the prompt with log-probabilities are asked once; llama.cpp, which does not, token by token.
+        Servers that echo the prompt with log-probabilities get one request. llama.cpp, which does not, gets one
+        request per token.
+
+        Args:
+            prompt: The prompt, as text or token ids.
+            start: The token or character at which the scored end begins.
+
+        Returns:
+            A response with ``[logprob, greedy]`` as content.
+
+        Raises:
+            RequestRejectedError: The server does not report log-probabilities of prompts.
         """
-        body: JsonDict = {
-            "model": self.endpoint.model,
-            "max_tokens": 1,
-            "temperature": 0,
-            "logprobs": 1,
-        }
         replies: list[ModelResponse] = []
-        found = None
+        score: tuple[float, bool] | None = None
         if not self._teacher_forcing:
-            replies.append(
-                await self._answer(_TEXT, body | {"prompt": prompt, "echo": True}, parse_completion)
-            )
-            found = echoed(replies[0].raw_response, prompt, start)
-            self._teacher_forcing = (
-                found is None and generated(replies[0].raw_response).token_id is not None
-            )
-        if found is None and self._teacher_forcing and isinstance(prompt, list):
-            tokens = []
-            for at in range(start, len(prompt)):
-                forced = {"prompt": prompt[:at], "logit_bias": {str(prompt[at]): FORCING}}
-                replies.append(await self._answer(_TEXT, body | forced, parse_completion))
-                tokens.append(generated(replies[-1].raw_response))
-            if [token.token_id for token in tokens] == prompt[start:]:
-                found = (
-                    sum(token.logprob or 0.0 for token in tokens),
-                    all(token.greedy for token in tokens),
-                )
-        if found is None:
+            reply = await self._one_token(prompt=prompt, echo=True)
+            replies.append(reply)
+            score = echoed(reply.raw_response, prompt, start)
+            if score is None:
+                # Only llama.cpp reports the id of the token.
+                self._teacher_forcing = generated(reply.raw_response).token_id is not None
+        if score is None and self._teacher_forcing and isinstance(prompt, list):
+            forced_replies = await self._forced(prompt, start)
+            replies += forced_replies
+            score = _score_of_forced(forced_replies, prompt[start:])
+        if score is None:
             raise no_loglikelihoods(self.endpoint.name)
         response = together(replies)
-        # The one token that is generated, because some servers refuse to generate none, says nothing.
-        response.content = dumps(found).decode()
+        # The generated token is ignored; it is requested only because some servers refuse to generate none.
+        response.content = dumps(score).decode()
         response.finish_reason = "stop"
         return response
 
     async def next_token(self, prompt: str | list[int]) -> GeneratedToken:
-        """The likeliest next token, with its log-probability where the server gives it."""
+        """The most likely next token, with its log-probability if the server reports it."""
+        reply = await self._one_token(prompt=prompt)
+        return generated(reply.raw_response)
+
+    async def _forced(self, prompt: list[int], start: int) -> list[ModelResponse]:
+        """One reply for each token of a prompt from ``start`` on, with that token forced."""
+        replies: list[ModelResponse] = []
+        for index in range(start, len(prompt)):
+            bias = {str(prompt[index]): FORCING}
+            reply = await self._one_token(prompt=prompt[:index], logit_bias=bias)
+            replies.append(reply)
+        return replies
+
+    async def _one_token(self, **fields: Any) -> ModelResponse:
+        """Request one token with its log-probability."""
         body: JsonDict = {
             "model": self.endpoint.model,
             "max_tokens": 1,
             "temperature": 0,
             "logprobs": 1,
+            **fields,
         }
-        return generated(
-            (await self._answer(_TEXT, body | {"prompt": prompt}, parse_completion)).raw_response
-        )
+        return await self._answer(_TEXT, body, parse_completion)
 
     async def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
-        """The token ids of a text, by the server's own ``/tokenize`` (vLLM, SGLang, llama.cpp); None: it has none.
+        """The token ids of a text, from the server's own ``/tokenize`` (vLLM, SGLang, llama.cpp).
 
-        ``special`` adds the tokens that the model puts around a text.
+        Args:
+            text: The text.
+            special: Add the tokens that the model puts around a text.
+
+        Returns:
+            The ids; None if the server has no such route.
         """
         body = {
             "model": self.endpoint.model,
             "prompt": text,
             "content": text,
             "parse_special": False,
+            "add_special": special,
+            "add_special_tokens": special,
         }
         root = replace(self.endpoint, url=self.endpoint.url.removesuffix("/v1"), replicas=())
         async with Client(root) as server:
             try:
-                reply = await server._ask(
-                    "/tokenize", body | {"add_special": special, "add_special_tokens": special}
-                )
+                reply = await server._ask("/tokenize", body)
             except (NotFoundError, RequestRejectedError):
                 return None
         tokens = reply.body.get("tokens")
-        if isinstance(tokens, list) and all(type(one) is int for one in tokens):
+        if isinstance(tokens, list) and all(type(token) is int for token in tokens):
             return tokens
         return None
 
@@ -176,26 +205,23 @@ class Client:
         reply = await self._ask("/embeddings", body)
         rows = sorted(reply.body["data"], key=lambda row: row["index"])
         if len(rows) != len(texts):
-            raise TransportError(
-                f"{self.endpoint.name}: {len(rows)} embeddings for {len(texts)} texts"
-            )
+            text = f"{self.endpoint.name}: {len(rows)} embeddings for {len(texts)} texts"
+            raise TransportError(text)
         return [row["embedding"] for row in rows]
 
     def describe(self) -> JsonDict:
-        """What may change an answer: the service's part of a fingerprint."""
+        """The settings that may change an answer: the service's part of a fingerprint."""
         return self.endpoint.describe()
 
     @property
     def stats(self) -> JsonDict:
         """Counts of requests and retries, and the limiter's history."""
         lane = self.transport._lane
-        return {
-            **asdict(self.transport.stats),
-            "limiter": lane.limiter.snapshot() if lane else None,
-        }
+        limiter = lane.limiter.snapshot() if lane else None
+        return {**asdict(self.transport.stats), "limiter": limiter}
 
     async def close(self) -> None:
-        """Give the connections back; the pipeline, if there is one, is closed too."""
+        """Give back the connections, and close the pipeline if there is one."""
         closer = getattr(self._send, "close", None)
         if closer is not None:
             await closer()
@@ -209,14 +235,18 @@ class Client:
         await self.close()
 
     def _body(self, generation: Mapping[str, Any] | None) -> JsonDict:
+        """A request body with the model and the generation settings."""
         body = self._base.copy()
         if generation:
             body |= {key: value for key, value in generation.items() if value is not None}
-        if "seed" in body and (scope := call_scope.get()) is not None and scope.vary_seed:
-            body["seed"] = seed_of_repeat(body["seed"], scope.repeat)
+        if "seed" in body:
+            scope = call_scope.get()
+            if scope is not None and scope.vary_seed:
+                body["seed"] = seed_of_repeat(body["seed"], scope.repeat)
         return body
 
     async def _ask(self, path: str, body: JsonDict) -> ModelReply:
+        """Send a request; an error status raises its typed error."""
         reply = await self._send(ModelRequest(path, body, scope=call_scope.get(), whole=True))
         if reply.status >= 400:
             raise error_of(reply, self.endpoint)
@@ -225,20 +255,23 @@ class Client:
     async def _answer(
         self, path: str, body: JsonDict, parse: Callable[[JsonDict, str], ModelResponse]
     ) -> ModelResponse:
+        """Send a request and parse the answer.
+
+        Raises:
+            TransportError: The answer does not follow the protocol.
+        """
         reply = await self._ask(path, body)
         try:
             response = parse(reply.body, self.endpoint.model)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
-            text = f"{self.endpoint.name}: the answer does not follow the protocol ({type(error).__name__}: {error})"
+            reason = f"{type(error).__name__}: {error}"
+            text = f"{self.endpoint.name}: the answer does not follow the protocol ({reason})"
             raise TransportError(text, attempts=reply.attempts) from error
         if self._pattern is not None:
             response.content, cut = cut_pattern(self._pattern, response.content)
             response.reasoning_content = response.reasoning_content or cut
         response.latency_ms = round(reply.latency_ms, 2)
-        if reply.queue_ms:
-            response.queue_ms = round(reply.queue_ms, 2)
-        else:
-            response.queue_ms = 0.0
+        response.queue_ms = round(reply.queue_ms, 2) if reply.queue_ms else 0.0
         response.request_body = reply.sent
         response.attempts = reply.attempts
         response.from_cache = reply.from_cache
@@ -249,3 +282,15 @@ class Client:
             else:
                 response.cost_usd = cost_of(response, self._price, reply.price_share)
         return response
+
+
+def _score_of_forced(
+    replies: Sequence[ModelResponse], tokens: list[int]
+) -> tuple[float, bool] | None:
+    """The log-likelihood of forced tokens, and whether each was the most likely; None if the server took others."""
+    generated_tokens = [generated(reply.raw_response) for reply in replies]
+    if [token.token_id for token in generated_tokens] != tokens:
+        return None
+    logprob = sum(token.logprob or 0.0 for token in generated_tokens)
+    greedy = all(token.greedy for token in generated_tokens)
+    return logprob, greedy

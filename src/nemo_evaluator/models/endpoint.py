@@ -1,4 +1,4 @@
-"""Where a model is and how it is spoken to: everything a client needs to know of a service."""
+"""Everything a client needs to know about a service: where the model is, its protocol, and its settings."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from nemo_evaluator.config import ModelService
 from nemo_evaluator.config.fields import FOR_FINGERPRINT
-from nemo_evaluator.config.traffic import ModelTrafficConfig
+from nemo_evaluator.config.traffic import ModelTrafficConfig, ProxyConfig
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
@@ -21,33 +21,38 @@ PATHS: Final = {
 }
 _ENDINGS: Final = ("/chat/completions", "/completions", "/responses", "/embeddings", "/messages")
 
-# Settings of a service that cannot change what the model says.
+# Settings of a service that cannot change an answer.
 _OPERATIONAL: Final = {
-    *(
-        "url",
-        "port",
-        "api_key",
-        "timeouts",
-        "retry",
-        "price",
-        "max_concurrent",
-        "startup_timeout",
-        "health_path",
-    ),
-    *(
-        "depends_on",
-        "node_pool",
-        "gpus",
-        "num_nodes",
-        "replicas",
-        "restarts",
-        "stop_grace",
-        "balancer",
-    ),
-    *("balancer_port", "setup_commands", "container_mounts", "ray_binary", "slots", "threads"),
-    *("proxy", "interceptors", "proxy_verbose", "generation", "batch"),
+    "url",
+    "port",
+    "api_key",
+    "timeouts",
+    "retry",
+    "price",
+    "max_concurrent",
+    "startup_timeout",
+    "health_path",
+    "depends_on",
+    "node_pool",
+    "gpus",
+    "num_nodes",
+    "replicas",
+    "restarts",
+    "stop_grace",
+    "balancer",
+    "balancer_port",
+    "setup_commands",
+    "container_mounts",
+    "ray_binary",
+    "slots",
+    "threads",
+    "proxy",
+    "interceptors",
+    "proxy_verbose",
+    "generation",
+    "batch",
 }
-# Stages that only look on.
+# Stages that only observe.
 OBSERVERS: Final = frozenset(
     {
         "caching",
@@ -63,7 +68,7 @@ OBSERVERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """The longest waits of one request, in seconds, and of all for a server that is gone."""
+    """Time limits of one request, in seconds; ``outage`` is for a server that stopped responding."""
 
     connect: float = 10.0
     first_byte: float = 600.0
@@ -83,20 +88,28 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """How requests go through a vendor's batches; without a folder for their ledger they do not."""
+    """How requests go through a vendor's batches.
+
+    Attributes:
+        provider: The vendor.
+        max_wait: Seconds until a batch is cancelled.
+        max_requests: The largest number of requests in a batch.
+        finish_synchronously: Send requests that a batch did not answer directly.
+        folder: The folder of the ledger; None to use no batches.
+        detach: Stop waiting once all batches are running.
+    """
 
     provider: str
     max_wait: float
     max_requests: int
     finish_synchronously: bool
     folder: Path | None = None
-    # Whether whoever waits for a batch that is under way is told to leave.
     detach: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StageSpec:
-    """One interceptor by name, with its settings."""
+    """The name and the settings of an interceptor."""
 
     name: str
     config: JsonDict = field(default_factory=dict)
@@ -104,7 +117,7 @@ class StageSpec:
 
 @dataclass(slots=True)
 class Endpoint:
-    """A model behind a URL. ``url`` may end in the path of a protocol; that ending is cut off."""
+    """A model behind a URL. ``url`` may end in the path of a protocol, which is removed."""
 
     name: str
     url: str
@@ -128,15 +141,15 @@ class Endpoint:
     cache_dir: str | None = None
     # Further models that agents behind the proxy may name.
     allowed_models: Sequence[str] = ()
-    # None: calls are not logged, whoever asks.
+    # None: no call is recorded.
     traffic: ModelTrafficConfig | None = None
-    # Folder of the config file: interceptors may be given as files beside it.
+    # The folder of the config file, for interceptors in files.
     base_dir: Path | None = None
     identity: JsonDict = field(default_factory=dict)
-    # Base URLs of all servers of the service, when there are several.
+    # The base URLs of all servers of the service, if there are several.
     replicas: Sequence[str] = ()
     batch: BatchSettings | None = None
-    # Says why the service is gone for good; None while it is there, or may come back.
+    # Returns why the service has stopped for good; None while it runs or may come back.
     lost: Callable[[], str | None] | None = None
 
     def __post_init__(self) -> None:
@@ -159,7 +172,7 @@ class Endpoint:
 
     @property
     def bare(self) -> bool:
-        """True when nothing stands between the client and the transport."""
+        """Whether the endpoint needs no pipeline between client and transport."""
         return not (
             self.stages
             or self.verbose
@@ -169,10 +182,12 @@ class Endpoint:
         )
 
     def describe(self) -> JsonDict:
-        """What may change an answer, free of ports, keys and places: the service's part of a fingerprint."""
+        """The settings that may change an answer: the service's part of a fingerprint, without ports and keys."""
         parts = urlsplit(self.url)
-        stages = [[s.name, s.config] for s in self.stages if s.name not in OBSERVERS]
-        return {
+        stages = [
+            [stage.name, stage.config] for stage in self.stages if stage.name not in OBSERVERS
+        ]
+        description: JsonDict = {
             "protocol": self.protocol,
             "model": self.model,
             "service": self.identity or {"host": parts.hostname, "path": parts.path},
@@ -180,74 +195,110 @@ class Endpoint:
             "extra_body": self.extra_body,
             "reasoning_pattern": self.reasoning_pattern,
             "interceptors": stages,
-            # They run as listed; answers from before that was so may have been asked otherwise.
-            **({"interceptor_order": "as listed"} if len(stages) > 1 else {}),
         }
+        if len(stages) > 1:
+            # Earlier versions ran them in another order; answers of those versions must not be reused.
+            description["interceptor_order"] = "as listed"
+        return description
 
 
 def base_url(url: str) -> str:
-    """The versioned base of a URL: slashes and the path of a protocol at its end are cut off, a query stays."""
+    """The versioned base of a URL: slashes and the path of a protocol at its end are removed, a query stays."""
     url, mark, query = url.partition("?")
     url = url.rstrip("/")
-    ending = next((one for one in _ENDINGS if url.endswith(one)), "")
-    return url[: len(url) - len(ending)] + mark + query
+    for ending in _ENDINGS:
+        if url.endswith(ending):
+            url = url.removesuffix(ending)
+            break
+    return url + mark + query
 
 
 def endpoint_of(
     name: str, service: Any, url: str | None = None, *, base_dir: Path | None = None
 ) -> Endpoint:
-    """The endpoint of a service of the config; ``url`` is where it answers, for services that we start."""
+    """The endpoint of a service.
+
+    Args:
+        name: The name of the service.
+        service: Its config.
+        url: Its URL, if nel has started it.
+        base_dir: The folder of the config file.
+
+    Raises:
+        UsageError: The service is not a model, or has no URL yet.
+    """
     if not isinstance(service, ModelService):
-        raise UsageError(
-            f"service {name!r} is not a model", hint="name a service that has a protocol"
-        )
-    where = url or getattr(service, "url", None)
-    if where is None:
-        port = getattr(service, "port", None)
-        if port is None:
-            raise UsageError(f"service {name!r} has no URL yet", hint="it must be started first")
-        where = f"http://127.0.0.1:{port}/v1"
-    external = getattr(service, "url", None) is not None
-    model = getattr(service, "served_model_name", None)
-    if not model:
-        if external:
-            model = getattr(service, "model", None) or name
-        else:
-            model = name
-    proxy = service.proxy
-    retry = service.retry
-    return Endpoint(
+        text = f"service {name!r} is not a model"
+        raise UsageError(text, hint="name a service that has a protocol")
+    timeouts = Timeouts(**service.timeouts.model_dump())
+    retry = RetryConfig(
+        max_retries=service.retry.max_retries,
+        base_delay=service.retry.base_delay,
+        max_delay=service.retry.max_delay,
+        retry_on_status=service.retry.on_status,
+    )
+    endpoint = Endpoint(
         name=name,
-        url=where,
+        url=url or _url_of(name, service),
         protocol=service.protocol,
-        model=model,
+        model=_model_of(name, service),
         api_key=getattr(service, "api_key", None),
         generation=service.generation.model_dump(exclude_none=True),
-        timeouts=Timeouts(**service.timeouts.model_dump()),
-        retry=RetryConfig(
-            retry.max_retries, retry.base_delay, retry.max_delay, retry_on_status=retry.on_status
-        ),
-        extra_body=dict(proxy.extra_body) if proxy else {},
-        extra_headers=dict(proxy.extra_headers) if proxy else {},
+        timeouts=timeouts,
+        retry=retry,
         reasoning_pattern=service.reasoning_pattern,
         max_concurrent=service.max_concurrent,
         max_input_tokens=service.max_input_tokens,
         max_output_tokens=service.max_output_tokens,
-        price=Price(**service.price.model_dump()) if service.price else None,
-        stages=[StageSpec(item.name, item.config) for item in proxy.interceptors] if proxy else [],
-        verbose=proxy.verbose if proxy else False,
-        finish_reason_fixup=proxy.finish_reason_fixup if proxy else True,
-        cache_mode=proxy.cache.mode if proxy else "off",
-        cache_dir=proxy.cache.dir if proxy else None,
-        allowed_models=tuple(proxy.allowed_models) if proxy else (),
-        traffic=proxy.model_traffic if proxy else ModelTrafficConfig(),
+        finish_reason_fixup=True,
+        traffic=ModelTrafficConfig(),
         base_dir=base_dir,
         identity=_identity(service),
-        batch=BatchSettings(**service.batch.model_dump()) if service.batch else None,
     )
+    if service.price is not None:
+        endpoint.price = Price(**service.price.model_dump())
+    if service.batch is not None:
+        endpoint.batch = BatchSettings(**service.batch.model_dump())
+    if service.proxy is not None:
+        _apply_proxy(endpoint, service.proxy)
+    return endpoint
+
+
+def _apply_proxy(endpoint: Endpoint, proxy: ProxyConfig) -> None:
+    """Give an endpoint the pipeline settings of its service."""
+    endpoint.extra_body = dict(proxy.extra_body)
+    endpoint.extra_headers = dict(proxy.extra_headers)
+    endpoint.stages = [StageSpec(item.name, item.config) for item in proxy.interceptors]
+    endpoint.verbose = proxy.verbose
+    endpoint.finish_reason_fixup = proxy.finish_reason_fixup
+    endpoint.cache_mode = proxy.cache.mode
+    endpoint.cache_dir = proxy.cache.dir
+    endpoint.allowed_models = tuple(proxy.allowed_models)
+    endpoint.traffic = proxy.model_traffic
+
+
+def _url_of(name: str, service: ModelService) -> str:
+    """The URL in the config of a service, or that of its port on this machine."""
+    url: str | None = getattr(service, "url", None)
+    if url is not None:
+        return url
+    port = getattr(service, "port", None)
+    if port is None:
+        raise UsageError(f"service {name!r} has no URL yet", hint="it must be started first")
+    return f"http://127.0.0.1:{port}/v1"
+
+
+def _model_of(name: str, service: ModelService) -> str:
+    """The name of the model in requests: that of the config, or that of the service."""
+    model: str | None = getattr(service, "served_model_name", None)
+    is_external = getattr(service, "url", None) is not None
+    if not model and is_external:
+        model = getattr(service, "model", None)
+    return model or name
 
 
 def _identity(service: ModelService) -> JsonDict:
+    """The settings of a service that may change an answer."""
     dumped = service.model_dump(
         mode="json", exclude_none=True, exclude=_OPERATIONAL, context=FOR_FINGERPRINT
     )
@@ -257,6 +308,6 @@ def _identity(service: ModelService) -> JsonDict:
         dumped["host"] = parts.hostname
         dumped["path"] = parts.path
     if service.batch is not None and service.batch.provider == "anthropic":
-        # Its batches speak another protocol than the URL does.
+        # The protocol of its batches differs from that of the URL.
         dumped["messages"] = True
     return dumped

@@ -1,4 +1,4 @@
-"""From an HTTP status to a typed error: the one place where the words of servers are read."""
+"""From an HTTP status to a typed error: the only module that reads the error messages of servers."""
 
 import math
 import re
@@ -50,11 +50,10 @@ _RESETS: Final = (
 def error_of(reply: ModelReply, endpoint: Endpoint) -> BoundaryError:
     """The typed error of a reply whose status is 400 or more."""
     status = reply.status
-    said = message_of(reply)
-    if said:
-        text = f"{endpoint.name}: HTTP {status}: {said}"
-    else:
-        text = f"{endpoint.name}: HTTP {status}"
+    message = message_of(reply)
+    text = f"{endpoint.name}: HTTP {status}"
+    if message:
+        text += f": {message}"
     facts: JsonDict = {"status": status, "attempts": reply.attempts}
     if status in (401, 403):
         return AuthError(text, hint=_auth_hint(endpoint, status), **facts)
@@ -63,12 +62,13 @@ def error_of(reply: ModelReply, endpoint: Endpoint) -> BoundaryError:
         return NotFoundError(text, hint=hint, **facts)
     if status == 429:
         if as_dict(reply.body.get("error")).get("code") == SESSION_BUDGET:
-            return BudgetError(said or text, **facts)
+            return BudgetError(message or text, **facts)
         return RateLimitError(text, retry_after=retry_after(reply.headers), **facts)
     if status == 408 or status >= 500:
         return TransportError(text, **facts)
-    too_long = status in (400, 413, 422) and _CONTEXT.search(said)
-    return (ContextExceededError if too_long else RequestRejectedError)(text, **facts)
+    if status in (400, 413, 422) and _CONTEXT.search(message):
+        return ContextExceededError(text, **facts)
+    return RequestRejectedError(text, **facts)
 
 
 def _auth_hint(endpoint: Endpoint, status: int) -> str:
@@ -82,74 +82,81 @@ def _auth_hint(endpoint: Endpoint, status: int) -> str:
 
 
 def message_of(reply: ModelReply) -> str:
-    """What the server said in its error body, shortened, without secrets."""
-    error = reply.body.get("error", reply.body)
-    said: Any = error
-    if isinstance(error, dict):
-        said = error.get("message") or error.get("detail") or error.get("msg") or error
-        if isinstance(said, list):
-            said = "; ".join(
-                _shown(item.get("msg", item) if isinstance(item, dict) else item)
-                for item in said[:20]
-            )
-    if not said and reply.raw:
-        said = reply.raw[: 4 * _LONGEST].decode("utf-8", "replace")
-    if said:
-        text = " ".join(scrub(_shown(said)[: 20 * _LONGEST]).split())
-    else:
-        text = ""
+    """The message in a server's error body, shortened and without secrets; empty if there is none."""
+    content = _error_content(reply.body.get("error", reply.body))
+    if not content and reply.raw:
+        content = reply.raw[: 4 * _LONGEST].decode("utf-8", "replace")
+    if not content:
+        return ""
+    # Scrubbing is slow for long texts, so most of the text is cut off first.
+    clean = scrub(_as_text(content)[: 20 * _LONGEST])
+    text = " ".join(clean.split())
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]}…"
 
 
-def _shown(said: Any) -> str:
-    if isinstance(said, str):
-        return said
-    return dumps(said).decode()
+def _error_content(error: Any) -> Any:
+    """The part of an error that holds its message."""
+    if not isinstance(error, dict):
+        return error
+    message = error.get("message") or error.get("detail") or error.get("msg") or error
+    if not isinstance(message, list):
+        return message
+    # FastAPI lists one object per wrong field.
+    texts: list[str] = []
+    for item in message[:20]:
+        texts.append(_as_text(item.get("msg", item) if isinstance(item, dict) else item))
+    return "; ".join(texts)
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return dumps(value).decode()
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How long the server asks us to wait, in seconds: Retry-After in both forms, or the common reset headers.
+    """How many seconds the server wants us to wait: Retry-After in both forms, or the common reset headers.
 
-    Never negative, never NaN; it may be infinite, and whoever waits has a longest wait of his own.
+    Never negative and never NaN, but it may be infinite: the caller must limit it.
     """
-    said = headers.get("retry-after-ms")
-    if said is not None and (number := _number(said)) is not None:
-        return number / 1000.0
-    said = headers.get("retry-after")
-    if said is not None:
-        number = _number(said)
+    milliseconds = headers.get("retry-after-ms")
+    if milliseconds is not None:
+        number = _number(milliseconds)
+        if number is not None:
+            return number / 1000.0
+    seconds_or_date = headers.get("retry-after")
+    if seconds_or_date is not None:
+        number = _number(seconds_or_date)
         if number is not None:
             return number
         try:
-            date: datetime = _email.parsedate_to_datetime(said[:_LONGEST_DATE])
+            date: datetime = _email.parsedate_to_datetime(seconds_or_date[:_LONGEST_DATE])
             return max(0.0, date.timestamp() - time.time())
         except (ValueError, OverflowError):
             return None
-    waits = [wait for name in _RESETS if (wait := _reset(headers.get(name))) is not None]
-    if waits:
-        return min(waits)
-    return None
+    waits: list[float] = []
+    for name in _RESETS:
+        wait = _reset(headers.get(name))
+        if wait is not None:
+            waits.append(wait)
+    return min(waits, default=None)
 
 
 def stream_error(reply: ModelReply, error: Any) -> ModelReply:
     """An error inside a stream, as the reply it would have been without streaming."""
-    if isinstance(error, dict):
-        fields: dict[Any, Any] | dict[str | Any, str | Any] = error
-    else:
-        fields = {"message": _shown(error)}
-    said = fields.get("status") or fields.get("status_code") or fields.get("code")
-    if isinstance(said, int) and 400 <= said <= 599:
-        reply.status = said
-    else:
-        reply.status = 502
+    fields: JsonDict = error if isinstance(error, dict) else {"message": _as_text(error)}
+    status = fields.get("status") or fields.get("status_code") or fields.get("code")
+    is_error_status = isinstance(status, int) and 400 <= status <= 599
+    reply.status = status if is_error_status else 502
     reply.body = {"error": fields}
     reply.stream = None
     return reply
 
 
 def _number(text: str) -> float | None:
+    """A number that is not negative; None if the text is not one."""
     try:
         number = float(text)
     except ValueError:
@@ -159,16 +166,16 @@ def _number(text: str) -> float | None:
     return max(0.0, number)
 
 
-def _reset(said: str | None) -> float | None:
-    if said is None:
+def _reset(text: str | None) -> float | None:
+    """The seconds in a reset header: a number, a moment in Unix time, or a duration such as ``6m0s``."""
+    if text is None:
         return None
-    number = _number(said)
+    number = _number(text)
     if number is not None:
-        # Some servers send seconds, others a moment in Unix time.
         if number > 1e9:
             return max(0.0, number - time.time())
         return number
-    units = _UNIT.findall(said[:_LONGEST_DATE])
-    if units:
-        return sum(float(count) * _SECONDS[unit] for count, unit in units)
-    return None
+    units = _UNIT.findall(text[:_LONGEST_DATE])
+    if not units:
+        return None
+    return sum(float(count) * _SECONDS[unit] for count, unit in units)

@@ -1,4 +1,4 @@
-"""How the traffic of a benchmark fares right now: what is being tried again, and which server is gone."""
+"""The current state of a benchmark's traffic: waiting retries and outages."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from nemo_evaluator.core.values import dataclass, field
 
 @dataclass(slots=True)
 class Outage:
-    """A server that is gone, in times of ``time.monotonic``."""
+    """A server that stopped responding. Times are those of ``time.monotonic``."""
 
     service: str
     reason: str
@@ -21,31 +21,31 @@ class Outage:
 
 @dataclass(slots=True)
 class Health:
-    """Written by transports, read by whoever shows progress, in another thread."""
+    """Retries and outages; transports write them, and the progress display reads them in another thread."""
 
     retrying: Counter[str] = field(default_factory=Counter)
     outage: Outage | None = None
 
     @property
     def paused(self) -> Outage | None:
-        """The outage that is going on."""
+        """The current outage, if there is one."""
         if self.outage is not None and not self.outage.over:
             return self.outage
         return None
 
     @contextmanager
     def retry(self, failed: BoundaryError) -> Iterator[None]:
-        """A request waits for its next try."""
-        why = short_reason(failed)
-        self.retrying[why] += 1
+        """Count a request that waits for its next attempt."""
+        reason = short_reason(failed)
+        self.retrying[reason] += 1
         try:
             yield
         finally:
-            self.retrying[why] -= 1
+            self.retrying[reason] -= 1
 
 
 def short_reason(failed: BoundaryError) -> str:
-    """A failure in a few words: its status, or what the wire said."""
+    """A failure in a few words: its status, or its message without the name of the service."""
     if failed.status is not None:
         return f"HTTP {failed.status}"
     return failed.message.partition(": ")[2] or failed.message

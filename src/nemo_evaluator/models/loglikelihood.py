@@ -1,4 +1,4 @@
-"""Log-probabilities in answers of the completions protocol: those of an echoed prompt, and that of one new token."""
+"""Log-probabilities in answers of the completions protocol: of an echoed prompt, and of one generated token."""
 
 from typing import Final
 
@@ -12,64 +12,73 @@ FORCING: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class GeneratedToken:
-    """The one token that a server generated; None for what it did not say."""
+    """The one token that a server generated; None for values that it did not report."""
 
     text: str
     logprob: float | None = None
     greedy: bool = True
-    # Said by llama.cpp only.
+    # Only llama.cpp reports it.
     token_id: int | None = None
 
 
 def generated(body: JsonDict) -> GeneratedToken:
-    """The generated token: in the lists of the completions protocol or, as llama.cpp has it, in those of chat."""
+    """The generated token, from the lists of the completions protocol or, in llama.cpp's answers, of chat."""
     choice = body["choices"][0]
     text = choice.get("text") or ""
-    found = choice.get("logprobs") or {}
+    logprobs = choice.get("logprobs") or {}
     try:
-        if "content" in found:
-            one = found["content"][0]
-            best = max(
-                (top["logprob"] for top in one.get("top_logprobs") or ()), default=one["logprob"]
-            )
-            return GeneratedToken(
-                text, float(one["logprob"]), one["logprob"] >= best, token_id=one.get("id")
-            )
-        return GeneratedToken(text, float(found["token_logprobs"][0]))
+        if "content" not in logprobs:
+            return GeneratedToken(text, float(logprobs["token_logprobs"][0]))
+        token = logprobs["content"][0]
+        logprob = token["logprob"]
+        alternatives = [top["logprob"] for top in token.get("top_logprobs") or ()]
+        greedy = logprob >= max(alternatives, default=logprob)
+        return GeneratedToken(text, float(logprob), greedy, token_id=token.get("id"))
     except (KeyError, IndexError, TypeError, AttributeError):
         return GeneratedToken(text)
 
 
 def echoed(body: JsonDict, prompt: str | list[int], start: int) -> tuple[float, bool] | None:
-    """The log-probability of a prompt from ``start`` on, and whether each token of it was the likeliest.
+    """The log-probability of the end of an echoed prompt.
 
-    None when the server did not give that of the prompt. The last token is the one that was generated.
+    Args:
+        body: The answer. Its last token is the generated one.
+        prompt: The prompt.
+        start: The token or character at which the end begins.
+
+    Returns:
+        The log-probability, and whether each token was the most likely one; None if the server did not echo the prompt.
     """
     try:
-        found = body["choices"][0]["logprobs"]
-        values = found["token_logprobs"][:-1]
-        tops = found["top_logprobs"]
+        logprobs = body["choices"][0]["logprobs"]
+        values = logprobs["token_logprobs"][:-1]
+        alternatives = logprobs["top_logprobs"]
         if isinstance(prompt, list):
             if len(values) != len(prompt):
                 return None
+            first = start
         else:
-            start = next(
-                (at for at, offset in enumerate(found["text_offset"][:-1]) if offset >= start),
-                len(values),
-            )
-        scored = values[start:]
-        greedy = all(
-            value == max(top.values()) for value, top in zip(scored, tops[start:], strict=False)
-        )
-        if scored:
-            return (sum(scored), greedy)
-        return None
+            first = _first_token(logprobs["text_offset"][:-1], start, default=len(values))
+        scored = values[first:]
+        if not scored:
+            return None
+        pairs = zip(scored, alternatives[first:], strict=False)
+        greedy = all(value == max(top.values()) for value, top in pairs)
+        return sum(scored), greedy
     except (KeyError, IndexError, TypeError, AttributeError, ValueError):
         return None
 
 
+def _first_token(offsets: list[int], start: int, *, default: int) -> int:
+    """The index of the first token that begins at character ``start`` or later."""
+    for index, offset in enumerate(offsets):
+        if offset >= start:
+            return index
+    return default
+
+
 def no_loglikelihoods(service: str) -> RequestRejectedError:
-    """The error for a server that does not say how likely a prompt is."""
+    """The error for a server that does not report log-probabilities of prompts."""
     text = f"{service} does not give the log-probabilities of a prompt (echo with logprobs)"
     hint = (
         "serve the model with vLLM, SGLang or llama.cpp (which needs token ids: params.tokenizer), "

@@ -1,7 +1,7 @@
-"""The border: a 200 answer is looked at field by field before anything else reads it.
+"""Checks a 200 answer field by field before anything else reads it.
 
-What may be missing and is not what the protocol says is dropped (finish reason, model, id, reasoning, usage, logprobs);
-what the answer consists of (choices, messages, content, tool calls) makes it no answer: a transport failure.
+Optional fields of a wrong type are dropped (finish reason, model, id, reasoning, usage, logprobs). If the content is
+wrong (choices, messages, content, tool calls), the answer counts as a transport failure.
 """
 
 from collections.abc import Callable
@@ -11,48 +11,54 @@ from nemo_evaluator.core.json_coerce import as_dict, as_list, as_word
 from nemo_evaluator.core.text import text_of
 from nemo_evaluator.core.types import JsonDict
 
-_LONGEST_WORD: Final = 200
-_LONGEST_NOTE: Final = 300
-# Finish reasons of answers that a server gave up: vLLM and SGLang say the first, vLLM and routers the second.
+_LONGEST_STRING: Final = 200
+_LONGEST_MESSAGE: Final = 300
+# Finish reasons of answers that a server gave up: the first of vLLM and SGLang, the second of vLLM and routers.
 _BROKEN_OFF: Final = frozenset({"abort", "error"})
-# What the Responses API says of a response that is none, with 200 and an empty output.
+# Statuses of the Responses API for a response without an answer, with 200 and an empty output.
 _UNANSWERED: Final = frozenset({"failed", "cancelled", "queued", "in_progress"})
 
 
 def flaw_of(path: str, body: JsonDict) -> str | None:
-    """What makes a 200 answer none, in words; None when it is one, with every field of the type it should have."""
+    """Check a 200 answer.
+
+    Args:
+        path: The path of the request.
+        body: The answer; wrong optional fields are dropped from it.
+
+    Returns:
+        What is wrong with the answer, as the end of an error message; None if it is valid.
+    """
     check = _CHECKS.get(path)
     if check is None:
         return None
-    # Every reply passes here: what is as it should be is told by its type alone.
+    # Every reply passes here, so the usual case is decided by types and lengths alone.
     model = body.get("model")
     identity = body.get("id")
     if (
         type(model) is not str
         or type(identity) is not str
-        or len(model) + len(identity) > _LONGEST_WORD
+        or len(model) + len(identity) > _LONGEST_STRING
     ):
-        _keep_words(body, "model", "id")
+        _keep_strings(body, "model", "id")
     if type(body.get("usage")) is not dict:
         body.pop("usage", None)
     return check(body)
 
 
 def _chat(body: JsonDict) -> str | None:
+    """Check a chat completion."""
     choices = body.get("choices")
     if type(choices) is not list or not choices:
         return _without(body, "choices")
     for choice in choices:
-        if type(choice) is dict:
-            message = choice.get("message")
-        else:
-            message = None
+        message = choice.get("message") if type(choice) is dict else None
         if type(message) is not dict:
             return "with a choice that has no message"
         reason = choice.get("finish_reason")
         content = message.get("content")
-        if type(reason) is not str or len(reason) > _LONGEST_WORD:
-            _keep_words(choice, "finish_reason")
+        if type(reason) is not str or len(reason) > _LONGEST_STRING:
+            _keep_strings(choice, "finish_reason")
         elif reason in _BROKEN_OFF:
             return _without(choice, f"an end: the server broke it off ({reason})")
         if type(content) is not str:
@@ -68,7 +74,7 @@ def _chat(body: JsonDict) -> str | None:
 
 
 def _further(message: JsonDict) -> str | None:
-    """What a message has besides role and content."""
+    """Check the fields of a message besides role and content."""
     for name in ("reasoning_content", "reasoning"):
         if message.get(name) is not None and type(message[name]) is not str:
             del message[name]
@@ -78,6 +84,7 @@ def _further(message: JsonDict) -> str | None:
 
 
 def _text(body: JsonDict) -> str | None:
+    """Check a text completion."""
     choices = body.get("choices")
     if type(choices) is not list or not choices:
         return _without(body, "choices")
@@ -86,8 +93,8 @@ def _text(body: JsonDict) -> str | None:
             return "with a choice that is not an object"
         reason = choice.get("finish_reason")
         text = choice.get("text", "")
-        if type(reason) is not str or len(reason) > _LONGEST_WORD:
-            _keep_words(choice, "finish_reason")
+        if type(reason) is not str or len(reason) > _LONGEST_STRING:
+            _keep_strings(choice, "finish_reason")
         elif reason in _BROKEN_OFF:
             return _without(choice, f"an end: the server broke it off ({reason})")
         if text is None:
@@ -98,40 +105,45 @@ def _text(body: JsonDict) -> str | None:
 
 
 def _responses(body: JsonDict) -> str | None:
+    """Check a response."""
     output = body.get("output")
     if type(output) is not list:
         return _without(body, "output")
-    _keep_words(body, "status")
+    _keep_strings(body, "status")
     if body.get("status") in _UNANSWERED:
         return _without(body, f"an answer: its status is {body['status']}")
     body["incomplete_details"] = as_dict(body.get("incomplete_details")) or None
     for item in output:
         if type(item) is not dict:
             return "with an output item that is not an object"
-        for name in ("content", "summary"):
-            if item.get(name) is not None:
-                item[name] = [part for part in as_list(item[name]) if type(part) is dict]
-                for part in item[name]:
-                    _keep_words(part, "text", "refusal", longest=None)
-        if item.get("type") == "function_call":
-            _keep_words(item, "id", "call_id")
-            if type(item.get("name")) is not str or type(item.get("arguments", "")) not in (
-                str,
-                dict,
-            ):
-                return "with a malformed function call"
+        _keep_parts(item, "content")
+        _keep_parts(item, "summary")
+        if item.get("type") != "function_call":
+            continue
+        _keep_strings(item, "id", "call_id")
+        has_arguments = type(item.get("arguments", "")) in (str, dict)
+        if type(item.get("name")) is not str or not has_arguments:
+            return "with a malformed function call"
     return None
 
 
+def _keep_parts(item: JsonDict, name: str) -> None:
+    """Drop everything from a list of parts that is not an object, and wrong texts from the objects."""
+    if item.get(name) is None:
+        return
+    parts = [part for part in as_list(item[name]) if type(part) is dict]
+    for part in parts:
+        _keep_strings(part, "text", "refusal", longest=None)
+    item[name] = parts
+
+
 def _embeddings(body: JsonDict) -> str | None:
+    """Check the vectors of an embeddings answer."""
     rows = body.get("data")
     if type(rows) is not list:
         return _without(body, "data")
     for row in rows:
-        if type(row) is dict:
-            vector = row.get("embedding")
-        else:
-            vector = None
+        vector = row.get("embedding") if type(row) is dict else None
         if type(vector) is not list or type(row.get("index")) is not int:
             return "with an embedding that has no index or no vector"
         if not all(type(number) in (float, int) for number in vector):
@@ -148,17 +160,17 @@ _CHECKS: Final[dict[str, Callable[[JsonDict], str | None]]] = {
 
 
 def _without(body: JsonDict, key: str) -> str:
+    """The text for an answer without a required field: the error in its place, if there is one."""
     error = body.get("error")
-    said = (as_word(error.get("message"), _LONGEST_NOTE) if type(error) is dict else "") or text_of(
-        error
-    )
-    if error:
-        return f"with an error inside: {said[:_LONGEST_NOTE]}"
-    return f"without {key}"
+    if not error:
+        return f"without {key}"
+    message = as_word(error.get("message"), _LONGEST_MESSAGE) if type(error) is dict else ""
+    message = message or text_of(error)
+    return f"with an error inside: {message[:_LONGEST_MESSAGE]}"
 
 
-def _keep_words(fields: JsonDict, *names: str, longest: int | None = _LONGEST_WORD) -> None:
-    """Leave texts in place, cut those that are too long for what they are, and take anything else away."""
+def _keep_strings(fields: JsonDict, *names: str, longest: int | None = _LONGEST_STRING) -> None:
+    """Keep fields that are strings, shortened to ``longest`` characters, and set others to None."""
     for name in names:
         value = fields.get(name)
         if value is None:
@@ -170,26 +182,28 @@ def _keep_words(fields: JsonDict, *names: str, longest: int | None = _LONGEST_WO
 
 
 def _text_of_parts(content: Any) -> str | None:
-    """The text of a content that is null or a list of parts; None when it is neither."""
+    """The text of a content that is null or a list of parts; None if it is neither."""
     if content is None:
         return ""
     if type(content) is not list or not all(type(part) in (dict, str) for part in content):
         return None
-    texts = (part if type(part) is str else as_dict(part).get("text") for part in content)
-    return "".join(text for text in texts if type(text) is str)
+    texts: list[str] = []
+    for part in content:
+        text = part if type(part) is str else as_dict(part).get("text")
+        if type(text) is str:
+            texts.append(text)
+    return "".join(texts)
 
 
 def _tool_calls(calls: Any) -> str | None:
+    """Check the tool calls of a message."""
     if type(calls) is not list:
         return "with tool calls that are not a list"
     for call in calls:
-        if type(call) is dict:
-            function = call.get("function")
-        else:
-            function = None
+        function = call.get("function") if type(call) is dict else None
         if type(function) is not dict or type(function.get("name")) is not str:
             return "with a tool call that names no function"
         if type(function.get("arguments") or "") not in (str, dict):
             return "with tool arguments that are neither text nor an object"
-        _keep_words(call, "id")
+        _keep_strings(call, "id")
     return None

@@ -12,18 +12,19 @@ _RENAMED: Final = {"max_tokens": "max_output_tokens", "max_completion_tokens": "
 
 
 def to_responses(chat: JsonDict) -> JsonDict:
-    """A chat-completions body as a Responses body; fields that both know, or that only a server may know, stay."""
+    """A chat request as a Responses request; fields of both protocols and unknown ones are kept."""
     body: JsonDict = {}
     for key, value in chat.items():
         if key == "messages":
-            body["input"] = [item for message in value for item in _items(message)]
+            items: list[JsonDict] = []
+            for message in value:
+                items += _items(message)
+            body["input"] = items
         elif key == "tools":
             body["tools"] = [_tool(tool) for tool in value]
         elif key == "tool_choice" and isinstance(value, dict):
-            body["tool_choice"] = {
-                "type": "function",
-                "name": (value.get("function") or {}).get("name"),
-            }
+            function = value.get("function") or {}
+            body["tool_choice"] = {"type": "function", "name": function.get("name")}
         elif key == "response_format":
             body["text"] = {"format": _format(value)}
         elif key == "reasoning_effort":
@@ -34,6 +35,7 @@ def to_responses(chat: JsonDict) -> JsonDict:
 
 
 def _items(message: Message) -> Iterable[JsonDict]:
+    """One chat message as input items: every tool call becomes an item of its own."""
     role = message.get("role")
     content = message.get("content")
     if role == "tool":
@@ -56,31 +58,29 @@ def _items(message: Message) -> Iterable[JsonDict]:
 
 
 def _parts(content: Any, *, assistant: bool) -> Any:
+    """The content of a chat message in the form of the Responses API."""
     if isinstance(content, str):
-        if assistant:
-            return [{"type": "output_text", "text": content}]
-        return content
-    kind = "output_text" if assistant else "input_text"
-    parts = []
+        return [{"type": "output_text", "text": content}] if assistant else content
+    text_type = "output_text" if assistant else "input_text"
+    parts: list[JsonDict] = []
     for part in content:
         if part.get("type") == "text":
-            parts.append({"type": kind, "text": part.get("text", "")})
+            parts.append({"type": text_type, "text": part.get("text", "")})
         elif part.get("type") == "image_url":
-            image = part.get("image_url") or {}
-            if isinstance(image, dict):
-                image = image
-            else:
-                image = {"url": image}
-            parts.append(
-                {
-                    "type": "input_image",
-                    "image_url": image.get("url"),
-                    "detail": image.get("detail") or "auto",
-                }
-            )
+            parts.append(_image(part.get("image_url") or {}))
         else:
             parts.append(part)
     return parts
+
+
+def _image(image: Any) -> JsonDict:
+    if not isinstance(image, dict):
+        image = {"url": image}
+    return {
+        "type": "input_image",
+        "image_url": image.get("url"),
+        "detail": image.get("detail") or "auto",
+    }
 
 
 def _tool(tool: JsonDict) -> JsonDict:
@@ -98,48 +98,55 @@ def _format(value: JsonDict) -> JsonDict:
 
 
 def chat_of_response(body: JsonDict) -> JsonDict:
-    """An answer of the Responses API as a chat answer: text of its messages, reasoning apart, function calls."""
-    texts: list[str] = []
-    reasoning: list[str] = []
-    calls: list[JsonDict] = []
-    for item in (one for one in as_list(body.get("output")) if isinstance(one, dict)):
-        kind = item.get("type")
-        parts: list[dict[Any, Any]] = []
-        for part in item.get("content") or item.get("summary") or ():
-            if isinstance(part, dict):
-                parts.append(part)
-        if kind == "message":
-            texts += [part.get("text") or part.get("refusal") or "" for part in parts]
-        elif kind == "reasoning":
-            reasoning += [part.get("text") or "" for part in parts]
-        elif kind == "function_call":
-            calls.append(
-                call_of(
-                    item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments")
-                )
-            )
-    message: JsonDict = {"role": "assistant", "content": "".join(texts)}
-    if any(reasoning):
-        message["reasoning_content"] = "\n".join(reasoning)
-    if calls:
-        message["tool_calls"] = calls
+    """A response as a chat answer: the text of its messages, the reasoning apart, and the function calls."""
+    message = _message_of(as_list(body.get("output")))
+    has_calls = "tool_calls" in message
     usage = as_dict(body.get("usage"))
-    given = as_count(usage.get("input_tokens")) or 0
-    made = as_count(usage.get("output_tokens")) or 0
+    prompt_tokens = as_count(usage.get("input_tokens")) or 0
+    completion_tokens = as_count(usage.get("output_tokens")) or 0
+    choice = {"index": 0, "message": message, "finish_reason": finish_reason(body, has_calls)}
     return {
         "id": body.get("id"),
         "object": "chat.completion",
         "created": as_count(body.get("created_at")) or 0,
         "model": body.get("model"),
-        "choices": [
-            {"index": 0, "message": message, "finish_reason": finish_reason(body, bool(calls))}
-        ],
-        "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
+        "choices": [choice],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
     }
 
 
+def _message_of(output: list[Any]) -> JsonDict:
+    """The output items of a response as one chat message."""
+    texts: list[str] = []
+    reasoning: list[str] = []
+    calls: list[JsonDict] = []
+    for item in output:
+        if not isinstance(item, dict):
+            continue
+        kind = item.get("type")
+        all_parts = item.get("content") or item.get("summary") or ()
+        parts = [part for part in all_parts if isinstance(part, dict)]
+        if kind == "message":
+            texts += [part.get("text") or part.get("refusal") or "" for part in parts]
+        elif kind == "reasoning":
+            reasoning += [part.get("text") or "" for part in parts]
+        elif kind == "function_call":
+            call_id = item.get("call_id") or item.get("id")
+            calls.append(call_of(call_id, item.get("name"), item.get("arguments")))
+    message: JsonDict = {"role": "assistant", "content": "".join(texts)}
+    if any(reasoning):
+        message["reasoning_content"] = "\n".join(reasoning)
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
 def parse_response(body: JsonDict, model: str) -> ModelResponse:
-    """An answer of the Responses API: text of its messages, reasoning apart, function calls parsed."""
+    """A response as a ModelResponse."""
     choice = chat_of_response(body)["choices"][0]
     message = choice["message"]
     return answered(
@@ -153,7 +160,7 @@ def parse_response(body: JsonDict, model: str) -> ModelResponse:
 
 
 def finish_reason(body: JsonDict, has_calls: bool) -> str:
-    """The finish reason of a response, in the words of chat completions."""
+    """The finish reason of a response, in the terms of chat completions."""
     if body.get("status") == "incomplete":
         details = body.get("incomplete_details") or {}
         reason = details.get("reason")

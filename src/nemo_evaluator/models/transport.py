@@ -1,4 +1,4 @@
-"""The last stage: HTTP to the endpoint, every wait bounded, retries by the policy table, the limiter shared."""
+"""The last stage: HTTP to the endpoint, with time limits, retries by the policy table, and a shared limiter."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -38,7 +38,7 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest, Stream
 
 @dataclass(slots=True)
 class TransportStats:
-    """What one endpoint's traffic came to."""
+    """Counts of one endpoint's traffic; a retried request counts once per attempt."""
 
     failures: int = 0
     rate_limited: int = 0
@@ -50,41 +50,41 @@ class TransportStats:
 class Transport:
     """Sends requests to one endpoint. A callable of the shape ``Send``; close it when done.
 
-    A reply of any status comes back as a reply, once retries are used up. What never became a reply raises
-    TransportError.
+    It returns a reply of any status once retries are used up, and raises TransportError if there was no reply.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
+        """Prepare the request heads; the first request connects."""
         self.endpoint = endpoint
         self.stats = TransportStats()
         self._proxy = proxy_for(endpoint.url)
-        heads: list[RequestHeads] = []
+        self._heads: list[RequestHeads] = []
         for url in endpoint.urls:
-            heads.append(RequestHeads(replace(endpoint, url=url), self._proxy))
-        self._heads = heads
+            self._heads.append(RequestHeads(replace(endpoint, url=url), self._proxy))
         self._lane: Lane | None = None
 
     @property
     def lane(self) -> Lane:
-        """The pool and limiter of the endpoint, taken on first use."""
+        """The connections and the limiter of the endpoint, taken on first use."""
         if self._lane is None:
             self._lane = Lane.take(self.endpoint, self._proxy)
         return self._lane
 
     async def close(self) -> None:
-        """Give the pool back."""
+        """Give the lane back."""
         lane = self._lane
         self._lane = None
         if lane is not None:
             await lane.leave()
 
     def __call__(self, request: ModelRequest) -> Awaitable[ModelReply]:
-        """Send a request, again if need be, within the budgets of whoever asks."""
+        """Send a request within the budgets of its scope, and retry it if need be."""
         if request.scope is not None and request.scope.budgets:
             return spend(request, self._send, self.endpoint)
         return self._send(request)
 
     async def _send(self, request: ModelRequest) -> ModelReply:
+        """Send a request until it has an answer or its retries are used up."""
         endpoint = self.endpoint
         body, data = self._prepared(request)
         attempt = 0
@@ -96,10 +96,10 @@ class Transport:
         while True:
             attempt += 1
             try:
-                asked_at = monotonic()
-                if not limiter.enter(asked_at):
+                waiting_since = monotonic()
+                if not limiter.enter(waiting_since):
                     await limiter.wait()
-                    queued += (monotonic() - asked_at) * 1000.0
+                    queued += (monotonic() - waiting_since) * 1000.0
                 reply = await self._once(request, data, limiter)
             except TransportError as error:
                 failed: BoundaryError = error
@@ -118,9 +118,8 @@ class Transport:
             if self._outage(request, failed, breaker):
                 attempt -= 1
             elif endpoint.retry.wants(failed, attempt):
-                await self._back_off(
-                    failed, attempt, request.scope.health if request.scope is not None else None
-                )
+                health = request.scope.health if request.scope is not None else None
+                await self._back_off(failed, attempt, health)
             else:
                 self.stats.failures += 1
                 if reply is None:
@@ -128,13 +127,15 @@ class Transport:
                 return reply
 
     def _outage(self, request: ModelRequest, failed: BoundaryError, breaker: Breaker) -> bool:
-        """Whether a failed request waits for the server to come back, which is no try of its own."""
-        if isinstance(failed.__cause__, WireError):
-            wire: WireError | None = failed.__cause__
-        else:
-            wire = None
+        """Whether a failed request waits for the server to come back; such an attempt does not count.
+
+        Raises:
+            OutageError: The server has been down for too long, or has stopped for good.
+        """
+        cause = failed.__cause__
+        wire = cause if isinstance(cause, WireError) else None
         if wire is not None and wire.own:
-            # Nothing was learned of the server.
+            # The failure is on this side and says nothing about the server.
             return False
         if wire is None and (failed.status is None or failed.status < 500):
             breaker.alive()
@@ -142,42 +143,42 @@ class Transport:
         on_status = self.endpoint.retry.retry_on_status
         if failed.status is not None and on_status is not None and failed.status not in on_status:
             return False
-        if self.endpoint.lost is not None and (why := self.endpoint.lost()):
+        lost = self.endpoint.lost() if self.endpoint.lost is not None else None
+        if lost:
             self.stats.failures += 1
-            raise OutageError(
-                f"{self.endpoint.name}: {why}",
-                hint="mend it, then run the same command with --resume",
-            )
+            hint = "fix it, then run the same command with --resume"
+            raise OutageError(f"{self.endpoint.name}: {lost}", hint=hint)
+        connected = wire is None or wire.connected
         try:
-            breaker.failed(
-                id(request), failed, self.endpoint, connected=wire is None or wire.connected
-            )
+            breaker.failed(id(request), failed, self.endpoint, connected=connected)
         except OutageError:
             self.stats.failures += 1
             raise
-        if (
-            breaker.outage is not None
-            and request.scope is not None
-            and request.scope.health is not None
-        ):
+        if breaker.outage is None:
+            return False
+        if request.scope is not None and request.scope.health is not None:
             request.scope.health.outage = breaker.outage
-        return breaker.outage is not None
+        return True
 
     def _encoded(self, body: JsonDict) -> bytes:
+        """A body as JSON.
+
+        Raises:
+            RequestRejectedError: It contains an object that is not a JSON value.
+        """
         try:
             return orjson.dumps(body)
         except TypeError:
             pass
         try:
-            # What a tool or a dataset brought in (surrogates, huge numbers) is mended; objects are a mistake.
+            # Values from tools and datasets (surrogates, huge numbers) are repaired; other objects are a mistake.
             return orjson.dumps(plain(body, _refused))
         except TypeError as error:
-            raise RequestRejectedError(
-                f"{self.endpoint.name}: the request is not JSON: {error}"
-            ) from error
+            text = f"{self.endpoint.name}: the request is not JSON: {error}"
+            raise RequestRejectedError(text) from error
 
     def _prepared(self, request: ModelRequest) -> tuple[JsonDict, bytes]:
-        """The body that is sent, and its bytes."""
+        """The body to send, and its bytes."""
         body = request.body
         if self.endpoint.extra_body:
             body = {**body, **self.endpoint.extra_body}
@@ -188,21 +189,19 @@ class Transport:
         ):
             body = {**body, "stream_options": {"include_usage": True}}
         data = self._encoded(body)
-        # Its bytes tell at once of nearly every request that there is nothing to guard.
+        # Searching the bytes is cheap and excludes nearly every request.
         if request.path == "/completions" and b"chat_template" in data:
             body = guard_completions(body)
             data = self._encoded(body)
         return body, data
 
     async def _back_off(self, failed: BoundaryError, attempt: int, health: Health | None) -> None:
-        if isinstance(failed, RateLimitError):
-            asked = failed.retry_after
-        else:
-            asked = None
+        """Wait before the next attempt; raises the failure if the server wants a longer wait than allowed."""
+        requested = failed.retry_after if isinstance(failed, RateLimitError) else None
         longest = min(self.endpoint.timeouts.total, LONGEST_PAUSE)
-        if asked is not None and asked > longest:
+        if requested is not None and requested > longest:
             failed.hint = (
-                f"the server asks to wait {asked:.0f} s, longer than we do ({longest:.0f} s)"
+                f"the server asks to wait {requested:.0f} s, longer than we do ({longest:.0f} s)"
             )
             self.stats.failures += 1
             raise failed
@@ -212,17 +211,13 @@ class Transport:
                 await asyncio.sleep(self.endpoint.retry.delay(failed, attempt))
 
     async def _once(self, request: ModelRequest, data: bytes, limiter: Limiter) -> ModelReply:
-        """One try: one exchange, and what the limiter learns from it."""
+        """One attempt: one exchange, whose outcome the limiter gets."""
         sent_at = monotonic()
         try:
-            if (
-                request.scope is not None
-                and request.scope.interrupted is not None
-                and request.scope.interrupted()
-            ):
-                raise InterruptedRunError(
-                    "the run was interrupted before this request was sent", attempts=0
-                )
+            scope = request.scope
+            if scope is not None and scope.interrupted is not None and scope.interrupted():
+                text = "the run was interrupted before this request was sent"
+                raise InterruptedRunError(text, attempts=0)
             self.stats.requests += 1
             reply = await self._exchange(request, data)
         except TransportError:
@@ -234,8 +229,10 @@ class Transport:
         now = monotonic()
         if reply.status == 429:
             self.stats.rate_limited += 1
-            asked = retry_after(reply.headers)
-            limiter.leave_limited(sent_at, now, asked and min(asked, self.endpoint.timeouts.total))
+            pause = retry_after(reply.headers)
+            if pause is not None:
+                pause = min(pause, self.endpoint.timeouts.total)
+            limiter.leave_limited(sent_at, now, pause)
         elif reply.status >= 500:
             limiter.leave_failed(sent_at, now)
         elif reply.stream is not None:
@@ -245,6 +242,7 @@ class Transport:
         return reply
 
     async def _exchange(self, request: ModelRequest, data: bytes) -> ModelReply:
+        """Send a request to one of the servers, and read the head of its answer."""
         lane = self._lane or self.lane
         while True:
             server = lane.pick()
@@ -256,8 +254,9 @@ class Transport:
                 self._check_proxy(error.status)
                 if error.own:
                     raise TransportError(f"{self.endpoint.name}: {error}") from error
-                # What never reached one server may go to another at once.
-                if not (lane.failed(server) and not error.connected):
+                # A request that never reached one server may go to another immediately.
+                another_is_available = lane.failed(server)
+                if error.connected or not another_is_available:
                     raise TransportError(f"{self.endpoint.name}: {error}") from error
         if answer.status == 407:
             self._check_proxy(answer.status)
@@ -277,12 +276,16 @@ class Transport:
         return reply
 
     def _check_proxy(self, status: int) -> None:
-        """A proxy that wants a login says so in the server's place, and may close before it has read the request."""
+        """Raise AuthError if a proxy requires a login: it answers instead of the server."""
         if status == 407 and self._proxy is not None:
             raise self._proxy.refusal(status, "", self.endpoint.url.partition("?")[0])
 
     def _reply(self, path: str, answer: Answer, reply: ModelReply) -> ModelReply:
-        """A whole answer as a reply; a 200 that is not what the protocol says raises TransportError."""
+        """A whole answer as a reply.
+
+        Raises:
+            TransportError: A 200 answer does not follow its protocol.
+        """
         status = answer.status
         raw = answer.body
         flaw: str | None
@@ -295,10 +298,7 @@ class Transport:
             flaw = f"without JSON ({answer.content_type}, {len(raw)} bytes): {shown!r}"
         if isinstance(body, dict):
             reply.body = body
-            if status < 400:
-                flaw = flaw_of(path, body)
-            else:
-                flaw = None
+            flaw = flaw_of(path, body) if status < 400 else None
         else:
             reply.raw = raw
         if flaw is not None and status < 400:
@@ -306,7 +306,11 @@ class Transport:
         return reply
 
     async def _gather(self, path: str, reply: ModelReply, answer: Answer) -> ModelReply:
-        """A streamed reply as a whole one; a stream that broke off raises TransportError."""
+        """A streamed reply as a whole one.
+
+        Raises:
+            TransportError: The stream broke, or does not follow its protocol.
+        """
         assert reply.stream is not None
         name = self.endpoint.name
         reader = StreamReader(path)
@@ -316,7 +320,8 @@ class Transport:
             reader.finish()
         except TransportError as error:
             await reply.stream.aclose()
-            raise TransportError(f"{name}: {error.message.removeprefix(f'{name}: ')}") from error
+            message = error.message.removeprefix(f"{name}: ")
+            raise TransportError(f"{name}: {message}") from error
         except asyncio.CancelledError:
             await reply.stream.aclose()
             raise
@@ -336,6 +341,7 @@ class Transport:
         return reply
 
     async def _events(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The bytes of a stream; a broken connection raises TransportError."""
         try:
             async for piece in pieces:
                 yield piece
@@ -343,7 +349,7 @@ class Transport:
             raise TransportError(f"{self.endpoint.name}: the stream broke: {error}") from error
 
     def _leave(self, sent_at: float, error: BaseException | None) -> None:
-        """Give the place in the limiter back when a stream has ended."""
+        """Tell the limiter that a stream has ended."""
         limiter = self.lane.limiter
         if error is None:
             limiter.leave(sent_at, monotonic())

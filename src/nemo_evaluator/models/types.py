@@ -1,4 +1,4 @@
-"""What travels between a client and a model: one request, one reply, and the function that turns one into the other."""
+"""Requests and replies between a client and a model, and the function that turns one into the other."""
 
 from __future__ import annotations
 
@@ -17,26 +17,35 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CallScope:
-    """Who is asking: the step on whose behalf a model is called. The engine sets it, once per attempt at a step, and
-    nobody changes it (said here and not to the dataclass: frozen ones take five times as long to make)."""
+    """On whose behalf a model is called. The engine sets it once per attempt at a step.
+
+    Nobody changes it afterwards. It is not frozen because frozen dataclasses take five times as long to create.
+
+    Attributes:
+        session: The name of the attempt.
+        benchmark: The benchmark.
+        problem_idx: The number of the problem.
+        repeat: The number of the repeat.
+        budgets: The budgets of the calls; each call reserves its cost in all of them.
+        traffic: Takes the records of the calls, if they are kept.
+        vary_seed: Every repeat gets another sampling seed. Judges switch that off.
+        interrupted: Returns whether the run was interrupted; then no request and no retry is sent any more.
+        health: Where retries and outages are shown.
+        turns: How often each request was sent for the step, where that must be known.
+        keep_turn: Takes the turns of an agent as they happen.
+        partial: Returns the agent's answer if it had to end now (see ``core.turns``).
+    """
 
     session: str = ""
     benchmark: str = ""
     problem_idx: int = 0
     repeat: int = 0
-    # What the calls may spend; all are asked before each of them.
     budgets: tuple[Budget, ...] = ()
-    # Where the records of the calls go, if they are kept.
     traffic: Callable[[JsonDict], None] | None = None
-    # Whether a sampling seed is another one in every repeat: so that repeats differ, while judges stay the same.
     vary_seed: bool = True
-    # Says when the run was interrupted: from then on nothing new is sent, not even a retry.
     interrupted: Callable[[], bool] | None = None
-    # Where whoever shows progress sees retries and outages.
     health: Health | None = None
-    # How often each request was made for the step, where that must be known.
     turns: dict[str, int] = field(default_factory=dict, compare=False)
-    # Where turns of an agent go as they happen, and its answer if it had to end now (see ``core.turns``).
     keep_turn: Callable[[Step, JsonDict], object] | None = None
     partial: PartialAnswer | None = field(default=None, compare=False)
 
@@ -51,32 +60,42 @@ call_scope: ContextVar[CallScope | None] = at_work
 
 @dataclass(slots=True)
 class ModelRequest:
-    """One request on its way to a model. ``path`` is relative to the versioned base URL (``/chat/completions``)."""
+    """One request to a model.
+
+    Attributes:
+        path: The path, relative to the versioned base URL (``/chat/completions``).
+        body: The JSON body; it is replaced, never changed.
+        headers: Further headers.
+        scope: On whose behalf the model is called.
+        whole: The caller wants a whole answer, even if it arrives as a stream.
+        notes: Values that stages of the pipeline leave for each other.
+    """
 
     path: str
     body: JsonDict
     headers: dict[str, str] = field(default_factory=dict)
     scope: CallScope | None = None
-    # The asker wants the whole answer, even where it comes as a stream.
     whole: bool = False
-    # What stages of the pipeline leave for each other and for the log.
     notes: dict[str, Any] = field(default_factory=dict)
 
     @property
     def stream(self) -> bool:
-        """Whether the answer is wanted as a stream of events."""
+        """Whether the request asks for a stream of events."""
         return self.body.get("stream") is True
 
     @property
     def session(self) -> str | None:
         """The session the request belongs to."""
-        return (self.scope.session or None) if self.scope is not None else None
+        if self.scope is None:
+            return None
+        return self.scope.session or None
 
 
 class Stream:
-    """A stream of bytes that is always let go of: read to its end, broken, or left before its first byte.
+    """A stream of bytes whose end is always noticed: read completely, broken, or left before its first byte.
 
-    ``on_end`` is called exactly once, with the error that ended the stream, if one did.
+    Attributes:
+        on_end: Called exactly once, with the error that ended the stream, if there was one.
     """
 
     __slots__ = ("_closes", "_source", "on_end")
@@ -88,6 +107,13 @@ class Stream:
         *,
         closes: Any = None,
     ) -> None:
+        """Wrap a source of bytes.
+
+        Args:
+            source: The bytes.
+            on_end: Called when the stream has ended.
+            closes: Another stream that ``aclose`` closes too.
+        """
         self._source = source
         self.on_end = on_end
         self._closes = closes
@@ -106,7 +132,7 @@ class Stream:
             raise
 
     async def aclose(self) -> None:
-        """Leave the stream; what it stands on is closed too."""
+        """Leave the stream, and close what it reads from."""
         for inner in (self._source, self._closes):
             close = getattr(inner, "aclose", None)
             if close is not None:
@@ -122,14 +148,29 @@ class Stream:
 
 @dataclass(slots=True)
 class ModelReply:
-    """What came back: an HTTP status with a JSON object, with raw bytes, or with a stream of raw event bytes."""
+    """A reply: an HTTP status with a JSON object, with raw bytes, or with a stream of raw event bytes.
+
+    Attributes:
+        status: The HTTP status.
+        body: The JSON object; empty for other replies.
+        headers: The headers, names in lower case.
+        raw: The bytes of a reply that is not a JSON object.
+        stream: The bytes of a streamed reply.
+        latency_ms: The server's time, from the last byte of the request to the last byte of the answer.
+        queue_ms: The time that the request waited for the limiter and for budgets.
+        first_byte_ms: The server's time until the first byte.
+        first_token_ms: The server's time until the first token of a stream.
+        attempts: The number of attempts.
+        sent: The body that was sent.
+        from_cache: The reply comes from the answer cache.
+        price_share: The share of the price that is paid: less than 1 in a batch.
+    """
 
     status: int
     body: JsonDict = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     raw: bytes | None = None
     stream: Stream | None = None
-    # The server's time, from the request's last byte to the answer's; what was waited for us before it, apart.
     latency_ms: float = 0.0
     queue_ms: float = 0.0
     first_byte_ms: float | None = None
@@ -137,7 +178,6 @@ class ModelReply:
     attempts: int = 1
     sent: JsonDict | None = None
     from_cache: bool = False
-    # What is paid of the price: less in a batch.
     price_share: float = 1.0
 
     @property

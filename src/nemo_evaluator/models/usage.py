@@ -1,15 +1,15 @@
-"""Token counts, whatever a server calls them."""
+"""Token counts, whatever names a server gives them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from nemo_evaluator.core.json_coerce import as_count
 from nemo_evaluator.core.types import JsonDict, ModelResponse
 
 
 class Usage(NamedTuple):
-    """Tokens of one call; None where the server did not say."""
+    """The tokens of one call; None for counts that the server did not report."""
 
     prompt: int | None = None
     completion: int | None = None
@@ -28,16 +28,12 @@ def usage_of(body: JsonDict) -> Usage:
     if not isinstance(usage, dict):
         return _NOTHING
     if len(usage) == 3 and type(total := usage.get("total_tokens")) is int:
-        asked = usage.get("prompt_tokens")
-        said = usage.get("completion_tokens")
-        if (
-            type(asked) is int
-            and type(said) is int
-            and 0 <= asked <= total >= said >= 0
-            and total < 2**40
-        ):
-            # The usual three fields and nothing else: the short way.
-            return Usage(asked, said, total)
+        prompt = usage.get("prompt_tokens")
+        completion = usage.get("completion_tokens")
+        are_counts = type(prompt) is int and type(completion) is int
+        if are_counts and 0 <= prompt <= total >= completion >= 0 and total < 2**40:
+            # The usual three fields and nothing else: no further checks are needed.
+            return Usage(prompt, completion, total)
     prompt = _first(usage, "prompt_tokens", "input_tokens", "inputTokens")
     completion = _first(
         usage, "completion_tokens", "output_tokens", "outputTokens", "content_tokens"
@@ -45,36 +41,45 @@ def usage_of(body: JsonDict) -> Usage:
     total = _first(usage, "total_tokens", "totalTokens")
     if total is None and prompt is not None and completion is not None:
         total = prompt + completion
-    out = usage.get("completion_tokens_details") or usage.get("output_tokens_details") or usage
-    given = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or usage
-    reasoning = _first(out, "reasoning_tokens")
-    cached = _first(given, "cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
-    audio = _first(out, "audio_tokens")
+    outputs = usage.get("completion_tokens_details") or usage.get("output_tokens_details") or usage
+    inputs = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or usage
+    reasoning = _first(outputs, "reasoning_tokens")
+    cached = _first(inputs, "cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
+    audio = _first(outputs, "audio_tokens")
     return Usage(prompt, completion, total, reasoning=reasoning, cached=cached, audio=audio)
 
 
 def together(replies: Sequence[ModelResponse]) -> ModelResponse:
-    """All calls of an agent as one: the last answer, with what all of them took."""
-    whole = replace(replies[-1], request_body=None)
-    for name in (
-        "prompt_tokens",
-        "completion_tokens",
-        "total_tokens",
-        "reasoning_tokens",
-        "cached_tokens",
-        "cost_usd",
-    ):
-        known = [value for reply in replies if (value := getattr(reply, name)) is not None]
-        setattr(whole, name, sum(known) if known else None)
-    whole.latency_ms = round(sum(reply.latency_ms for reply in replies), 2)
-    whole.queue_ms = round(sum(reply.queue_ms for reply in replies), 2)
-    return whole
+    """All calls of an agent combined: the last answer, with the tokens, the cost and the time of all."""
+    combined = replace(replies[-1], request_body=None)
+    combined.prompt_tokens = _sum(reply.prompt_tokens for reply in replies)
+    combined.completion_tokens = _sum(reply.completion_tokens for reply in replies)
+    combined.total_tokens = _sum(reply.total_tokens for reply in replies)
+    combined.reasoning_tokens = _sum(reply.reasoning_tokens for reply in replies)
+    combined.cached_tokens = _sum(reply.cached_tokens for reply in replies)
+    combined.cost_usd = _sum(reply.cost_usd for reply in replies)
+    combined.latency_ms = round(sum(reply.latency_ms for reply in replies), 2)
+    combined.queue_ms = round(sum(reply.queue_ms for reply in replies), 2)
+    return combined
+
+
+N = TypeVar("N", int, float)
+
+
+def _sum(values: Iterable[N | None]) -> N | None:
+    """The sum of the known values; None if none is known."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return sum(known)
 
 
 def _first(values: Any, *names: str) -> int | None:
-    """The first of some fields that holds a count; anything else is as good as missing."""
+    """The first of some fields that holds a count."""
     if not isinstance(values, dict):
         return None
-    return next(
-        (count for name in names if (count := as_count(values.get(name))) is not None), None
-    )
+    for name in names:
+        count = as_count(values.get(name))
+        if count is not None:
+            return count
+    return None

@@ -1,4 +1,4 @@
-"""The desk: collects requests into batches, carries those through, and finds them again after a crash."""
+"""The desk: collects requests into batches, follows the batches to their end, and finds them after a crash."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ from nemo_evaluator.models.endpoint import BatchSettings
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-# A batch is closed when nobody has asked for so long and every step waits; at the latest after the second.
+# A batch is closed after so many seconds without a new request, if every step waits; at the latest after _LINGER.
 _QUIET: Final = 0.1
 _LINGER: Final = 600.0
-# Looks at a batch come after a twentieth of its age, within these bounds.
+# The state of a batch is requested after a twentieth of its age, within these bounds.
 _SOONEST: Final = 0.1
 _LATEST: Final = 60.0
-# How many results are handed out before others get their turn.
+_SHARE_OF_AGE: Final = 20.0
+# So many results are handed out before other tasks run.
 _TURN: Final = 100
 TOO_MANY_TOKENS: Final = "token_limit_exceeded"
 ABSENT: Final = Result(why="absent")
@@ -44,9 +45,20 @@ THROTTLED: Final = Result(why="throttled")
 
 
 class Desk:
-    """Gives each request its result, by way of a vendor's batches that its ledger knows."""
+    """Returns the result of each request, through batches that are noted in a ledger.
+
+    Attributes:
+        spent: Ids whose result of an earlier session was not an answer.
+    """
 
     def __init__(self, vendor: Vendor, settings: BatchSettings, path: str) -> None:
+        """Open the ledger and continue the batches of earlier sessions.
+
+        Args:
+            vendor: The vendor.
+            settings: The settings, with the folder of the ledger.
+            path: The path of the requests.
+        """
         self._vendor = vendor
         self._settings = settings
         self._path = path
@@ -54,16 +66,18 @@ class Desk:
         self._ledger = BatchLedger(settings.folder)
         self._cap = min(settings.max_requests, vendor.most)
         self._waits = vendor.endpoint.timeouts
-        # Which batch has, or may have, a request; who waits for its result.
-        self._homes: dict[str, Wave] = {}
+        # By id of the request: the batch that has it, or may have it, and the future of its result.
+        self._batch_of: dict[str, Wave] = {}
         self._waiting: dict[str, asyncio.Future[Result]] = {}
-        # Ids that an earlier session had a result for which was no answer.
         self.spent: set[str] = set()
+        # Requests that are not in a batch yet, and their size in bytes.
         self._pending: deque[tuple[str, bytes]] = deque()
         self._size = 0
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._first = self._last = 0.0
+        # When the first and the last of the pending requests arrived.
+        self._first = 0.0
+        self._last = 0.0
         self._slots: Slots | None = None
         self._interrupted: Callable[[], bool] = lambda: False
         self._detached = False
@@ -73,21 +87,25 @@ class Desk:
     async def result(
         self, custom_id: str, line: bytes, interrupted: Callable[[], bool] | None
     ) -> Result:
-        """The result of one request: of the batch that has it, or of the next one."""
+        """The result of one request, from the batch that has it, or from the next one.
+
+        Args:
+            custom_id: The id of the request.
+            line: The request in the form of the vendor.
+            interrupted: Returns whether the run was interrupted.
+        """
         self._slots = current_slots.get()
         self._interrupted = interrupted or self._interrupted
-        wave = self._homes.get(custom_id)
+        wave = self._batch_of.get(custom_id)
         if wave is not None and wave.error is not None:
             raise copy.copy(wave.error)
         if wave is not None and wave.state is State.COLLECTED:
-            self._homes.pop(custom_id)
+            self._batch_of.pop(custom_id)
             return self._read(wave, custom_id)
-        future: asyncio.Future[Result]
-        future = self._waiting[custom_id] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting[custom_id] = future
         if wave is None:
-            if self._pending:
-                self._first = self._first
-            else:
+            if not self._pending:
                 self._first = monotonic()
             self._pending.append((custom_id, line))
             self._size += len(line)
@@ -101,9 +119,9 @@ class Desk:
             self._waiting.pop(custom_id, None)
 
     async def close(self) -> None:
-        """Let go: batches that are under way are cancelled, unless they were left on purpose or out of reach.
+        """Cancel running batches, unless they were left on purpose or cannot be reached, and close the ledger.
 
-        What they have done is collected by the next session.
+        The next session collects what they have finished.
         """
         if self._timer is not None:
             self._timer.cancel()
@@ -112,27 +130,22 @@ class Desk:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for wave in self._ledger.waves.values():
-            if (
-                wave.batch
-                and wave.state.open
-                and not wave.asked_at
-                and wave.error is None
-                and not self._detached
-            ):
+            running = wave.batch and wave.state.open and not wave.asked_at
+            if running and wave.error is None and not self._detached:
                 await self._cancel(wave)
         self._ledger.close()
 
     def _take_up(self, wave: Wave) -> None:
-        """What an earlier session left: results to hand out, or a batch to look after."""
+        """Continue a batch of an earlier session: keep its results, or follow it to its end."""
         if wave.state is State.COLLECTED:
             for custom_id in wave.ids:
                 row = self._ledger.line(wave, custom_id)
                 if row is not None and self._vendor.result(row).ok:
-                    self._homes[custom_id] = wave
+                    self._batch_of[custom_id] = wave
                 else:
                     self.spent.add(custom_id)
         elif wave.state.open:
-            self._homes.update(dict.fromkeys(wave.ids, wave))
+            self._batch_of.update(dict.fromkeys(wave.ids, wave))
             self._start(wave, self._follow(wave))
 
     def _arm(self) -> None:
@@ -140,39 +153,41 @@ class Desk:
             self._timer = asyncio.get_running_loop().call_later(_QUIET, self._tick)
 
     def _tick(self) -> None:
-        """Nothing new for a while: close the batch, or leave those that are under way."""
+        """No new request for a while: submit the pending ones, or leave the running batches."""
         self._timer = None
         now = monotonic()
-        idle = self._slots is None or self._slots.idle
         if self._interrupted():
-            gone = InterruptedRunError(
+            error = InterruptedRunError(
                 "the run was interrupted before this request was submitted", attempts=0
             )
-            self._fail([custom_id for custom_id, _ in self._pending], gone)
+            self._fail([custom_id for custom_id, _ in self._pending], error)
             self._pending.clear()
-        elif now - self._last >= _QUIET and (
-            idle or (self._pending and now - self._first > _LINGER)
-        ):
-            if self._pending:
+        elif now - self._last >= _QUIET:
+            every_step_waits = self._slots is None or self._slots.idle
+            overdue = bool(self._pending) and now - self._first > _LINGER
+            if self._pending and (every_step_waits or overdue):
                 self._launch()
-            elif (
-                self._settings.detach
-                and self._waiting
-                and all(self._ledger.waves[one].looked for one in self._tasks)
-            ):
+            elif every_step_waits and self._can_leave():
                 self._leave()
         if self._pending or (self._settings.detach and self._waiting):
             self._arm()
 
+    def _can_leave(self) -> bool:
+        """Whether the run detaches from its batches, and all of them have been seen at the vendor."""
+        if not self._settings.detach or not self._waiting:
+            return False
+        return all(self._ledger.waves[nonce].looked for nonce in self._tasks)
+
     def _leave(self) -> None:
+        """Stop waiting for the running batches."""
         self._detached = True
-        names = ", ".join(self._ledger.waves[one].batch for one in self._tasks)
+        names = ", ".join(self._ledger.waves[nonce].batch for nonce in self._tasks)
         text = f"submitted and left to the vendor: {names}"
         hint = "run the same command with --resume to collect the results; `nel eval status` shows what is open"
         self._fail(list(self._waiting), DetachedError(text, hint=hint))
 
     def _launch(self) -> None:
-        """Submit what was asked for, as far as somebody still waits for it."""
+        """Submit the pending requests whose caller still waits."""
         while self._pending:
             lines: dict[str, bytes] = {}
             while self._pending and len(lines) < self._cap:
@@ -182,7 +197,7 @@ class Desk:
                     lines[custom_id] = line
             if lines:
                 wave = Wave(uuid.uuid4().hex, list(lines))
-                self._homes.update(dict.fromkeys(wave.ids, wave))
+                self._batch_of.update(dict.fromkeys(wave.ids, wave))
                 self._start(wave, self._carry(wave, lines))
 
     def _start(self, wave: Wave, work: Coroutine[Any, Any, None]) -> None:
@@ -190,8 +205,12 @@ class Desk:
         task.add_done_callback(partial(self._ended, wave))
 
     def _ended(self, wave: Wave, task: asyncio.Task[None]) -> None:
+        """Pass the error of a batch's task to the callers."""
         self._tasks.pop(wave.nonce, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
             wave.error = error
             self._fail(wave.ids, error)
 
@@ -202,17 +221,17 @@ class Desk:
                 future.set_exception(copy.copy(error))
 
     async def _carry(self, wave: Wave, lines: dict[str, bytes]) -> None:
-        """A batch from its first line to its results."""
+        """Submit a batch and follow it to its end."""
         await self._submit(wave, list(lines.values()))
         lines.clear()
         await self._follow(wave)
 
     async def _submit(self, wave: Wave, lines: list[bytes]) -> None:
-        """Hand a batch over; where it stays open whether that happened, its state is still that of the intention."""
+        """Submit a batch. If it is unknown whether the vendor got it, its state stays SUBMITTING."""
         note = self._ledger.note
         vendor = self._vendor
-        whole = hashlib.sha256(b"\n".join(lines)).hexdigest()
-        note(wave, State.PREPARED, ids=wave.ids, bytes=sum(map(len, lines)), sha256=whole)
+        sha256 = hashlib.sha256(b"\n".join(lines)).hexdigest()
+        note(wave, State.PREPARED, ids=wave.ids, bytes=sum(map(len, lines)), sha256=sha256)
         note(wave, State.UPLOADING)
         file = await self._steady(vendor.upload, wave, lines)
         note(wave, State.UPLOADED, file=file)
@@ -227,7 +246,7 @@ class Desk:
         note(wave, State.SUBMITTED, batch=batch)
 
     async def _follow(self, wave: Wave) -> None:
-        """A batch that the vendor has, or may have, to its end."""
+        """Follow a batch that the vendor has, or may have, to its end, and hand out its results."""
         if wave.state is State.SUBMITTING and not await self._found(wave):
             self._forget(wave)
             return
@@ -238,7 +257,7 @@ class Desk:
             if not wave.changed:
                 raise
             log.warning(
-                "%s no longer has batch %s: nel asks its requests again",
+                "%s no longer has batch %s: nel sends its requests again",
                 self._vendor.endpoint.name,
                 wave.batch,
             )
@@ -247,33 +266,41 @@ class Desk:
         await self._hand_out(wave, standing)
 
     def _forget(self, wave: Wave) -> None:
-        """The vendor does not have a batch: whoever waits for it asks anew."""
+        """The vendor does not have a batch: its requests go into the next one."""
         self._ledger.note(wave, State.ABSENT)
         self._give(wave, dict.fromkeys(wave.ids, ABSENT))
 
     async def _ended_standing(self, wave: Wave) -> Standing:
-        """How a batch stands once it has ended; it is cancelled when it takes too long, or the run is interrupted."""
-        while not (standing := await self._steady(self._vendor.look, wave.batch)).end:
+        """The state of a batch once it has ended; it is cancelled if it takes too long or the run is interrupted."""
+        while True:
+            standing = await self._steady(self._vendor.look, wave.batch)
+            if standing.end:
+                return standing
             wave.looked = True
             late = monotonic() - wave.began > self._settings.max_wait
-            if not wave.asked_at and (late or self._interrupted()):
-                wave.overdue = late
-                await self._cancel(wave)
-            elif wave.asked_at and monotonic() - wave.asked_at > self._waits.first_byte:
-                text = f"batch {wave.batch} was cancelled {self._waits.first_byte:g} s ago and has not ended"
-                stuck = TransportError(
-                    text, hint="run again with --resume later: what it has done is collected then"
-                )
-                stuck.final = True
-                raise stuck
+            if not wave.asked_at:
+                if late or self._interrupted():
+                    wave.overdue = late
+                    await self._cancel(wave)
+            elif monotonic() - wave.asked_at > self._waits.first_byte:
+                raise self._stuck(wave)
             await self._pause(wave.began)
-        return standing
+
+    def _stuck(self, wave: Wave) -> TransportError:
+        """The error of a batch that does not end although it was cancelled."""
+        waited = f"{self._waits.first_byte:g} s ago"
+        error = TransportError(
+            f"batch {wave.batch} was cancelled {waited} and has not ended",
+            hint="run again with --resume later: nel then collects its finished results",
+        )
+        error.final = True
+        return error
 
     async def _collect(self, wave: Wave, standing: Standing) -> None:
         await self._ledger.keep(wave, self._vendor.download(standing.sources), standing.end)
 
     async def _found(self, wave: Wave) -> bool:
-        """Look for a batch that may have been submitted. While that is open, wait; it is never submitted again."""
+        """Find a batch that may have been submitted. Waits until that is known; the batch is never submitted twice."""
         while True:
             taken = {other.batch for other in self._ledger.waves.values() if other.batch}
             batch = await self._steady(self._vendor.find, wave, taken)
@@ -285,46 +312,61 @@ class Desk:
             await self._pause(wave.began)
 
     async def _cancel(self, wave: Wave) -> None:
-        """Ask for the end of a batch. A session that was killed may have meant to: asking twice does no harm."""
+        """Cancel a batch. A killed session may have done so already: cancelling twice does no harm."""
         self._ledger.note(wave, State.CANCELLING)
         try:
             await self._vendor.cancel(wave.batch)
         except BoundaryError as error:
-            # It may have ended meanwhile, which the next look tells; out of reach, it is asked again after that.
+            # It may have ended meanwhile, which the next check shows. An unreachable vendor is called again after it.
             if isinstance(error, TransportError | RateLimitError):
                 return
         wave.asked_at = monotonic()
 
     async def _hand_out(self, wave: Wave, standing: Standing) -> None:
-        """Give everybody who waits the result: answers first, so that they count before failures do."""
-        rest: dict[str, Result] = {}
+        """Give the waiting callers their results: answers first, so that they count before failures do."""
         if standing.code == TOO_MANY_TOKENS and len(wave.ids) > 1:
-            # More is under way than the vendor allows: half as much at once, after a while.
-            self._cap = max(1, len(wave.ids) // 2)
-            await self._pause(monotonic() - 20.0 * _LATEST * bool(len(self._tasks) > 1))
-            rest = dict.fromkeys(wave.ids, THROTTLED)
-        for number, custom_id in enumerate(
-            () if rest else [one for one in wave.ids if one in self._waiting]
-        ):
+            await self._throttle(wave)
+            return
+        failures: dict[str, Result] = {}
+        waiting_ids = [custom_id for custom_id in wave.ids if custom_id in self._waiting]
+        for number, custom_id in enumerate(waiting_ids):
             result = self._read(wave, custom_id, standing.why)
             if result.ok:
                 self._give(wave, {custom_id: result})
             else:
-                rest[custom_id] = result
+                failures[custom_id] = result
             if number % _TURN == 0:
                 await asyncio.sleep(0)
-        if rest:
+        await self._give_later(wave, failures)
+
+    async def _throttle(self, wave: Wave) -> None:
+        """The vendor allows fewer tokens at once: halve the next batches, and submit the requests again later."""
+        self._cap = max(1, len(wave.ids) // 2)
+        others_running = len(self._tasks) > 1
+        age = _SHARE_OF_AGE * _LATEST if others_running else 0.0
+        await self._pause(monotonic() - age)
+        await self._give_later(wave, dict.fromkeys(wave.ids, THROTTLED))
+
+    async def _give_later(self, wave: Wave, results: dict[str, Result]) -> None:
+        if results:
             await asyncio.sleep(_QUIET)
-            self._give(wave, rest)
+            self._give(wave, results)
 
     def _give(self, wave: Wave, results: dict[str, Result]) -> None:
         for custom_id, result in results.items():
-            self._homes.pop(custom_id, None)
+            self._batch_of.pop(custom_id, None)
             future = self._waiting.get(custom_id)
             if future is not None and not future.done():
                 future.set_result(result)
 
     def _read(self, wave: Wave, custom_id: str, why: str = "") -> Result:
+        """The result of a request in a batch that has ended.
+
+        Args:
+            wave: The batch.
+            custom_id: The id of the request.
+            why: The error of the whole batch, if it failed.
+        """
         row = self._ledger.line(wave, custom_id)
         if row is not None:
             result = self._vendor.result(row)
@@ -332,20 +374,27 @@ class Desk:
             result = Result(why=why or f"no result, {wave.end}")
         if result.status:
             return result
-        elsewhere = wave.end == "cancelled" and not wave.cancelled
+        reason = result.why
         if wave.overdue:
-            told = f"no answer within max_wait ({self._settings.max_wait:g} s)"
-        else:
-            told = result.why
-        told = f"batch {wave.batch}: {told}{', cancelled by somebody else' if elsewhere else ''}"
-        return replace(result, why=told, final=wave.overdue or elsewhere or wave.end == "failed")
+            reason = f"no answer within max_wait ({self._settings.max_wait:g} s)"
+        cancelled_elsewhere = wave.end == "cancelled" and not wave.cancelled
+        if cancelled_elsewhere:
+            reason += ", cancelled by somebody else"
+        final = wave.overdue or cancelled_elsewhere or wave.end == "failed"
+        return replace(result, why=f"batch {wave.batch}: {reason}", final=final)
 
     async def _steady(
         self, call: Callable[..., Awaitable[T]], *args: Any, submits: bool = False
     ) -> T:
-        """A call that is made again while the vendor cannot be reached, for as long as an outage may last.
+        """Make a call, and retry it while the vendor cannot be reached.
 
-        A submission is made again only when it surely did not reach the vendor. Raises OutageError in the end.
+        Args:
+            call: The call.
+            args: Its arguments.
+            submits: The call submits a batch: it is retried only if it certainly did not reach the vendor.
+
+        Raises:
+            OutageError: The vendor could not be reached for as long as ``timeouts.outage``.
         """
         began = monotonic()
         while True:
@@ -361,11 +410,12 @@ class Desk:
                     raise OutageError(
                         error.message, hint="run the same command with --resume later"
                     ) from error
-            await self._pause(monotonic() - 20.0)
+            # A twentieth of this is one second.
+            await self._pause(monotonic() - _SHARE_OF_AGE)
 
     async def _pause(self, since: float) -> None:
-        """Wait until the next look at what began at a moment of the monotonic clock; an interrupt ends the waiting."""
-        end = monotonic() + min(_LATEST, max(_SOONEST, (monotonic() - since) / 20.0))
+        """Wait a twentieth of the time since ``since``, within the bounds; an interrupt ends the wait."""
+        end = monotonic() + min(_LATEST, max(_SOONEST, (monotonic() - since) / _SHARE_OF_AGE))
         while (left := end - monotonic()) > 0:
             await asyncio.sleep(min(left, 0.25))
             if self._interrupted():
