@@ -9,6 +9,7 @@ from nemo_evaluator.core.types import JsonDict, ModelResponse, ToolCallInfo
 from nemo_evaluator.models.reasoning import split_message
 from nemo_evaluator.models.usage import usage_of
 
+# Levels around the arguments in a record, and the brackets from which their own depth is tested.
 _DEEP: Final = 64
 
 
@@ -28,8 +29,8 @@ def parse_chat(body: JsonDict, model: str) -> ModelResponse:
     )
 
 
-def answered(body: JsonDict, model: str, **said: Any) -> ModelResponse:
-    """What a body says in any of the protocols, with the tokens that it took."""
+def answered(body: JsonDict, model: str, **fields: Any) -> ModelResponse:
+    """A ModelResponse with the model and the token counts of a body, and with further fields."""
     usage = usage_of(body)
     return ModelResponse(
         model=body.get("model") or model,
@@ -39,17 +40,17 @@ def answered(body: JsonDict, model: str, **said: Any) -> ModelResponse:
         reasoning_tokens=usage.reasoning,
         cached_tokens=usage.cached,
         raw_response=body,
-        **said,
+        **fields,
     )
 
 
 def call_of(call_id: Any, name: Any, arguments: Any) -> JsonDict:
-    """A tool call as chat completions write it."""
+    """A tool call in the form of chat completions."""
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def parse_tool_call(call: JsonDict) -> ToolCallInfo:
-    """One tool call; arguments that are no JSON object are kept as ``{"raw": text}``."""
+    """Parse a tool call; arguments that are not a JSON object become ``{"raw": text}``."""
     function = call.get("function") or {}
     return ToolCallInfo(
         id=str(call.get("id") or ""),
@@ -58,14 +59,11 @@ def parse_tool_call(call: JsonDict) -> ToolCallInfo:
     )
 
 
-def parse_arguments(given: Any) -> JsonDict:
-    """The arguments of a tool call as an object; what is none, or is nested beyond use, as ``{"raw": text}``."""
-    if not given:
+def parse_arguments(arguments: Any) -> JsonDict:
+    """The arguments of a tool call as an object; ``{"raw": text}`` if they are not one, or are nested too deeply."""
+    if not arguments:
         return {}
-    if isinstance(given, str):
-        text = given
-    else:
-        text = dumps(given).decode()
+    text = arguments if isinstance(arguments, str) else dumps(arguments).decode()
     try:
         parsed = orjson.loads(text)
         if text.count("[") + text.count("{") > _DEEP:
@@ -78,7 +76,7 @@ def parse_arguments(given: Any) -> JsonDict:
 
 
 def _inside(value: Any) -> Any:
-    """A value as deep as a record may hold it: what cannot be written there is nested too deep."""
+    """A value at the depth at which records contain it, to test whether it can be written there."""
     for _ in range(_DEEP):
         value = [value]
     return value

@@ -18,7 +18,7 @@ def parse_completion(body: JsonDict, model: str) -> ModelResponse:
 
 
 def prompt_of(messages: list[Message]) -> str:
-    """Chat messages as one text, for a server that has no chat template: contents in order, blank lines between."""
+    """Chat messages as one text, for a server without a chat template: the contents, separated by blank lines."""
     texts = (text_of(message.get("content")) for message in messages)
     return "\n\n".join(text for text in texts if text)
 

@@ -1,4 +1,4 @@
-"""What a call costs: the service's own price, or a packaged one for well-known models."""
+"""The cost of calls: by the price of the service, or a packaged price of a well-known model."""
 
 from functools import cache
 from pathlib import Path
@@ -31,12 +31,12 @@ def price_of(endpoint: Endpoint) -> Price | None:
 
 
 def batch_share(provider: str) -> float:
-    """What is paid of the price for a request in a batch."""
+    """The share of the price that a request in a batch costs."""
     return float(orjson.loads(_PRICES.read_bytes())["batch"][provider])
 
 
 def cost_of(response: ModelResponse, price: Price, share: float = 1.0) -> float | None:
-    """USD of one answer; None when the server did not say how many tokens it took."""
+    """The cost of one answer in USD; None if the server did not report its tokens."""
     usd = tokens_cost(
         price, response.prompt_tokens, response.completion_tokens, cached=response.cached_tokens
     )
@@ -46,13 +46,13 @@ def cost_of(response: ModelResponse, price: Price, share: float = 1.0) -> float 
 def tokens_cost(
     price: Price, prompt: int | None, completion: int | None, cached: int | None = None
 ) -> float | None:
-    """USD of so many tokens."""
+    """The cost of tokens in USD; cached ones are part of the prompt."""
     if prompt is None and completion is None:
         return None
-    read = min(cached or 0, prompt or 0)
-    if price.cached_input is None:
-        cheap = price.input
-    else:
-        cheap = price.cached_input
-    fresh = (prompt or 0) - read
-    return (fresh * price.input + read * cheap + (completion or 0) * price.output) / 1_000_000
+    prompt_tokens = prompt or 0
+    cached_tokens = min(cached or 0, prompt_tokens)
+    cached_price = price.input if price.cached_input is None else price.cached_input
+    fresh_cost = (prompt_tokens - cached_tokens) * price.input
+    cached_cost = cached_tokens * cached_price
+    completion_cost = (completion or 0) * price.output
+    return (fresh_cost + cached_cost + completion_cost) / 1_000_000

@@ -1,9 +1,9 @@
-"""How many requests, and how many per second, an endpoint takes: found out by asking, shared by all who ask.
+"""The limits of an endpoint, in simultaneous requests and in requests per second, tuned automatically.
 
-The number of requests at once starts low and doubles every round while all goes well; a wave of 429s or failures halves
-it, and it then grows by a tenth per round. A wave of 429s also stops everybody for as long as the server asks (at most
-``LONGEST_PAUSE``) and turns on a pace in requests per second, because a server that answers at once and counts requests
-cannot be obeyed by counting those in flight. A 429 on its own takes half a place away: its request waits alone.
+The number of simultaneous requests starts low and doubles every round while there are no errors. A wave of 429s or
+failures halves it, and it then grows by a tenth per round. A wave of 429s also pauses all requests for as long as the
+server wants (at most ``LONGEST_PAUSE``) and turns on a limit in requests per second: a server that answers quickly and
+counts requests cannot be satisfied by fewer simultaneous requests. A single 429 reduces the number by a half.
 """
 
 import asyncio
@@ -17,17 +17,26 @@ from nemo_evaluator.core.types import JsonDict
 _START: Final = 8
 _SHORTEST_ROUND: Final = 0.05
 _HOLD_ROUNDS: Final = 8
-# The longest wait that a server can impose on everybody, in seconds.
+# The longest pause that a server can impose on all requests, in seconds.
 LONGEST_PAUSE: Final = 300.0
-# A wave: an eighth of the requests at once (and two more) get a 429 and no answer comes between, or this share of the
-# last few rounds. 429s come at once and answers take their time, so a burst begins with all its 429s.
+# A wave: an eighth of the simultaneous requests (and two more) get a 429 without an answer in between, or this share of
+# the last few rounds. 429s arrive earlier than answers, so a burst begins with all its 429s.
 _WAVE: Final = 2
 _WAVE_SHARE: Final = 0.08
 _MEMORY: Final = 100.0
 
 
 class Limiter:
-    """Admits requests to one endpoint and key. Not thread-safe: one event loop."""
+    """Admits requests to one endpoint and key. Not thread-safe: for one event loop.
+
+    Attributes:
+        cap: The largest number of simultaneous requests.
+        limit: The current limit of simultaneous requests.
+        in_flight: The number of open requests.
+        max_in_flight: The largest number of open requests so far.
+        rate: The limit in requests per second, if there is one.
+        history: The changes of the limits.
+    """
 
     def __init__(self, cap: int, *, start: int = _START) -> None:
         self.cap = max(1, cap)
@@ -63,14 +72,14 @@ class Limiter:
         self._sent_before = 0
 
     def enter(self, now: float) -> bool:
-        """Take a place if one is free right now."""
+        """Admit a request if that is possible immediately."""
         if self._waiters or not self._free(now):
             return False
         self._admit(now)
         return True
 
     async def wait(self) -> None:
-        """Take a place, waiting for it."""
+        """Wait until a request may be sent."""
         waiter = self._loop.create_future()
         self._waiters.append(waiter)
         self._wake()
@@ -85,7 +94,7 @@ class Limiter:
             raise
 
     def leave(self, sent_at: float, now: float) -> None:
-        """Give the place back after an answer of any kind but 429 and failure."""
+        """A request got an answer that is neither a 429 nor a failure."""
         self.in_flight -= 1
         self._done += 1
         self._latency += now - sent_at
@@ -98,36 +107,33 @@ class Limiter:
             self._wake()
 
     def leave_failed(self, sent_at: float, now: float) -> None:
-        """Give the place back after a failure that may mean overload: 5xx, reset, timeout."""
+        """A request failed in a way that may mean overload: 5xx, reset, timeout."""
         self._bad += 1
         self.leave(sent_at, now)
 
     def leave_cancelled(self) -> None:
-        """Give the place back; nothing is learnt."""
+        """A request was cancelled, which says nothing about the server."""
         self.in_flight -= 1
         if self._one_by_one:
             self._paused_until = 0.0
         self._wake()
 
     def leave_limited(self, sent_at: float, now: float, retry_after: float | None) -> None:
-        """Give the place back after a 429: one slows us a little, a wave stops us for as long as the server says."""
+        """A request got a 429: a single one reduces the limit a little, a wave pauses all requests."""
         self.in_flight -= 1
         self._roll(now)
         self._sent_now = max(0, self._sent_now - 1)
-        news = sent_at > self._cut_at
-        if news:
+        is_recent = sent_at > self._cut_at
+        if is_recent:
             self._limited_share += (1.0 - self._limited_share) / max(_MEMORY, 2.0 * self.limit)
             self._limited_streak += 1
-        if (
-            news
-            and self._limited_streak < _WAVE + self.limit / 8
-            and self._limited_share <= _WAVE_SHARE
-        ):
+        short_streak = self._limited_streak < _WAVE + self.limit / 8
+        if is_recent and short_streak and self._limited_share <= _WAVE_SHARE:
             self.limit = max(1.0, self.limit - 0.5)
         else:
             if retry_after:
                 self._paused_until = max(self._paused_until, now + min(retry_after, LONGEST_PAUSE))
-            if news:
+            if is_recent:
                 self._cut_rate(now)
                 self._halve(now, "429")
                 self._limited_share = 0.0
@@ -135,13 +141,13 @@ class Limiter:
         self._wake()
 
     def hold(self, until: float) -> None:
-        """Nobody goes before ``until``, then one alone, until the next ``hold`` or ``reopen``."""
+        """Admit no request before ``until``, then a single one, until the next ``hold`` or ``reopen``."""
         self._one_by_one = True
         self._paused_until = until
         self._wake()
 
     def reopen(self) -> None:
-        """The server is back: begin as at the start."""
+        """The server is back: continue as at the start."""
         self._one_by_one = False
         self._paused_until = 0.0
         self.limit = max(self.limit, float(min(_START, self.cap)))
@@ -150,7 +156,7 @@ class Limiter:
         self._wake()
 
     def snapshot(self) -> JsonDict:
-        """Where the limiter stands, and how it got there."""
+        """The current limits and their history."""
         now = {"limit": int(self.limit), "rate": self.rate, "max_in_flight": self.max_in_flight}
         return {**now, "history": list(self.history)}
 
@@ -226,7 +232,7 @@ class Limiter:
         self._round_at = now
 
     def _held(self, latency: float) -> bool:
-        """True while more requests at once only made each of them slower."""
+        """Whether more simultaneous requests have only made each of them slower."""
         if self._hold > 0:
             self._hold -= 1
             return True

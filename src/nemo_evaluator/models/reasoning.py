@@ -1,4 +1,4 @@
-"""Reasoning kept apart from the answer, wherever a server or a model puts it."""
+"""Separates reasoning from the answer, wherever a server or a model puts it."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ _CLOSE: Final = "</think>"
 def split_think(content: str, start: str = _OPEN, end: str = _CLOSE) -> tuple[str, str | None]:
     """Content without its leading reasoning block, and the block.
 
-    A block that is only closed (its opening stood in the prompt) counts; one that is never closed does not.
+    A block that is only closed (the prompt contained its opening) counts; one that is never closed does not.
     """
     close = content.find(end)
     if close < 0:
@@ -28,16 +28,16 @@ def split_think(content: str, start: str = _OPEN, end: str = _CLOSE) -> tuple[st
 def split_message(message: JsonDict) -> tuple[str, str | None]:
     """The content of a chat message, and its reasoning."""
     content: str = message.get("content") or ""
-    said = message.get("reasoning_content") or message.get("reasoning")
-    if said:
-        return content, said
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if reasoning:
+        return content, reasoning
     if _CLOSE in content:
         return split_think(content)
-    return (content, None)
+    return content, None
 
 
 def cut_pattern(pattern: re.Pattern[str], content: str) -> tuple[str, str | None]:
-    """Content without what ``pattern`` matches, and what was cut."""
+    """Content without the matches of ``pattern``, and the matches."""
     cut = [match.group(0) for match in pattern.finditer(content)]
     if cut:
         return (pattern.sub("", content).strip(), "\n".join(cut))

@@ -1,12 +1,12 @@
-"""The batches of one service: every intention and every outcome, synced before the next call, and the raw results.
+"""The ledger of a service's batches: every step is synced to disk before the next call, and so are the results.
 
 ::
 
     prepared → uploading → uploaded → submitting → submitted → [cancelling] → collected
                                           └──────→ absent (the vendor never got it)
 
-Only the user can read the files. The ledger has the digest of each file of results: one that was changed afterwards is
-not believed, and its batch counts as submitted again.
+Only the user can read the files. The ledger has the digest of each file of results: a file that was changed afterwards
+is ignored, and its batch counts as submitted again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MARK: Final = "-"
 
 
 class State(StrEnum):
-    """How far a batch got, as far as it is known here; ``-ing`` is an intention."""
+    """How far a batch is known to have got; ``-ing`` is an intention."""
 
     PREPARED = "prepared"
     UPLOADING = "uploading"
@@ -58,7 +58,7 @@ class State(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Wave:
-    """One batch: the ids of its requests, and what is known of it."""
+    """One batch: the ids of its requests, and everything known about it."""
 
     nonce: str
     ids: list[str]
@@ -97,7 +97,7 @@ class BatchLedger:
                 self._take_up(wave)
 
     def note(self, wave: Wave, state: State, **facts: Any) -> None:
-        """Write down where a batch is, for good, before anything else happens with it."""
+        """Record the state of a batch on disk before anything else happens with it."""
         record = {"kind": state, "wave": wave.nonce, "at": time.time(), **facts}
         self._journal.append(record)
         self._journal.sync()
@@ -108,7 +108,7 @@ class BatchLedger:
         """Keep the raw results of a batch that has ended."""
         path = self._results(wave)
         part = path.with_suffix(".part")
-        # What a session left that was killed may be anything.
+        # A killed session may have left an incomplete file.
         part.unlink(missing_ok=True)
         digest = hashlib.sha256()
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
@@ -125,7 +125,7 @@ class BatchLedger:
         )
 
     def line(self, wave: Wave, custom_id: str) -> JsonDict | None:
-        """The result of one request; None when the vendor gave none."""
+        """The result of one request; None if the vendor returned none."""
         offset = wave.offsets.get(custom_id)
         if offset is None:
             return None
@@ -135,7 +135,7 @@ class BatchLedger:
         return row
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._journal.close()
 
     def _results(self, wave: Wave) -> Path:
@@ -168,27 +168,26 @@ class BatchLedger:
 
 
 def _custom_id(line: bytes) -> str | None:
-    """Which request a line of results is about; None where it does not say so."""
+    """The id of the request of a line of results; None if it has none."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    if isinstance(row, dict):
-        custom_id = row.get("custom_id")
-    else:
-        custom_id = None
-    if isinstance(custom_id, str):
-        return custom_id
-    return None
+    custom_id = row.get("custom_id") if isinstance(row, dict) else None
+    return custom_id if isinstance(custom_id, str) else None
 
 
 def read_waves(path: Path) -> dict[str, Wave]:
-    """The batches that a ledger tells of. Raises UsageError when a line of it is damaged."""
+    """The batches in a ledger.
+
+    Raises:
+        UsageError: A line of it is damaged.
+    """
     waves: dict[str, Wave] = {}
 
-    def damaged(found: Damage) -> None:
-        hint = "a batch may be under way that nothing else tells of: look at the vendor's page, then remove the line"
-        raise UsageError(f"{found}", hint=hint)
+    def damaged(damage: Damage) -> None:
+        hint = "it may be the only record of a running batch: check the vendor's page, then remove the line"
+        raise UsageError(f"{damage}", hint=hint)
 
     for _, record in scan_records(path, damaged):
         wave = waves.setdefault(record["wave"], Wave(record["wave"], record.get("ids", [])))
@@ -198,15 +197,16 @@ def read_waves(path: Path) -> dict[str, Wave]:
 
 def open_batches(folder: Path) -> list[str]:
     """The batches of a benchmark that were not collected yet, in words; ``folder`` has a ledger per service."""
-    found = []
+    texts: list[str] = []
     for path in sorted(folder.glob(f"*/{NAME}")):
         for wave in read_waves(path).values():
             if wave.state.open:
-                about = f"{wave.batch or 'a batch'} of {path.parent.name} ({counted(len(wave.ids), 'request')})"
-                found.append(
-                    f"{about}: {wave.state} {max(0.0, time.time() - wave.at) / 3600:.1f} h ago, not collected"
-                )
-    return found
+                batch = wave.batch or "a batch"
+                size = counted(len(wave.ids), "request")
+                hours = max(0.0, time.time() - wave.at) / 3600
+                state = f"{wave.state} {hours:.1f} h ago, not collected"
+                texts.append(f"{batch} of {path.parent.name} ({size}): {state}")
+    return texts
 
 
 def _apply(wave: Wave, record: JsonDict) -> None:

@@ -1,6 +1,6 @@
-"""What came back from a server, before anybody reads it: an answer, a late duplicate of one, or none.
+"""The outcome of an exchange on the wire: an answer, a late duplicate of an answer, or an error.
 
-A duplicate would be taken for the answer to the next request of its connection.
+A duplicate could be mistaken for the answer to the next request of its connection.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ _MOST_FIRSTS: Final = 1024
 
 @dataclass(slots=True)
 class Answer:
-    """The status and headers (names in lower case) of an answer, and its body unless that is a stream."""
+    """The status and headers (names in lower case) of an answer, and its body or its stream."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -29,17 +29,19 @@ class Answer:
     @property
     def content_type(self) -> str:
         """The media type, without parameters."""
-        said = self.headers.get("content-type", "")
-        if said == "application/json":
-            return said
-        return said.partition(";")[0].strip().lower()
+        value = self.headers.get("content-type", "")
+        if value == "application/json":
+            return value
+        return value.partition(";")[0].strip().lower()
 
 
 class WireError(Exception):
-    """An exchange failed below the level of HTTP statuses; the text says how. ``status``: if one had come, which.
+    """An exchange failed below the level of HTTP statuses.
 
-    ``connected``: whether there was a connection at all. ``own``: whether this side had run out of files, memory or
-    ports, which says nothing of the server.
+    Attributes:
+        status: The HTTP status, if it had arrived; otherwise 0.
+        connected: Whether there was a connection.
+        own: This side ran out of files, memory or ports, which says nothing about the server.
     """
 
     def __init__(
@@ -52,11 +54,11 @@ class WireError(Exception):
 
 
 class Duplicates:
-    """Tells a late duplicate from a server whose answers are simply equal.
+    """Distinguishes a late duplicate from a server whose answers are simply equal.
 
-    The answers of a connection differ, if only in their id. One that came before is held until the request's own
-    answer has followed; when none follows within ``grace``, or when two connections begin with the same answer, this
-    server's answers are equal (``usual``) and nothing is held any more.
+    The answers of a connection usually differ, if only in their id. A repeated answer is held back until the request's
+    own answer has followed. If none follows within ``grace``, or if two connections begin with the same answer, this
+    server's answers are equal (``usual``) and nothing is held back any more.
     """
 
     __slots__ = ("_firsts", "_slowest", "usual")
@@ -68,21 +70,27 @@ class Duplicates:
 
     @property
     def grace(self) -> float:
-        """How long the own answer is waited for, in seconds: twice as long as the slowest answer took."""
+        """Seconds to wait for the own answer: twice the time of the slowest answer."""
         return min(2 * self._slowest, _LONGEST_GRACE)
 
     def suspects(self, answer: Answer, seen: deque[int]) -> bool:
-        """Whether a whole answer may belong to an earlier request; ``seen`` has the last ones of its connection."""
+        """Whether an answer may belong to an earlier request.
+
+        Args:
+            answer: The complete answer.
+            seen: Hashes of the last answers of its connection; the answer is added.
+        """
         if self.usual or answer.status >= 400:
             return False
         took = answer.last_byte_at - answer.sent_at
         if took > self._slowest:
             self._slowest = took
         body = answer.body
-        key = hash(body if len(body) <= _SAMPLE else body[: _SAMPLE // 2] + body[-_SAMPLE // 2 :])
+        sample = body if len(body) <= _SAMPLE else body[: _SAMPLE // 2] + body[-_SAMPLE // 2 :]
+        key = hash(sample)
         if not seen and len(self._firsts) < _MOST_FIRSTS:
             self.usual = key in self._firsts
             self._firsts.add(key)
-        found = key in seen
+        is_repeated = key in seen
         seen.append(key)
-        return found
+        return is_repeated

@@ -1,4 +1,4 @@
-"""The pieces of a stream between socket and reader; the socket waits when the reader is behind."""
+"""The chunks of a stream between socket and reader; the socket waits when the reader is behind."""
 
 import asyncio
 from collections import deque
@@ -9,26 +9,30 @@ _HIGH_WATER: Final = 2**18
 
 
 class ChunkQueue:
-    """Pieces of bytes, read with ``async for``; ``aclose`` leaves before the end.
-
-    ``hold`` tells their source to stop reading (True) or to go on; ``leave``, that nobody reads any more.
-    """
+    """Chunks of bytes, read with ``async for``; ``aclose`` leaves before the end."""
 
     def __init__(self, hold: Callable[[bool], None], leave: Callable[[], None]) -> None:
+        """Start empty.
+
+        Args:
+            hold: Called with True when the source must pause, and with False when it may resume.
+            leave: Called when the reader has finished or left.
+        """
         self._hold = hold
         self._leave = leave
-        self._pieces: deque[bytes] = deque()
+        self._chunks: deque[bytes] = deque()
         self._size = 0
         self._held = False
-        self._ended = self._left = False
+        self._ended = False
+        self._left = False
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     def put(self, data: bytes) -> None:
-        """A piece has come."""
+        """Add a chunk."""
         if not data:
             return
-        self._pieces.append(data)
+        self._chunks.append(data)
         self._size += len(data)
         if self._size > _HIGH_WATER and not self._held:
             self._held = True
@@ -36,7 +40,7 @@ class ChunkQueue:
         self._wake()
 
     def end(self, error: Exception | None) -> None:
-        """No more pieces."""
+        """End the stream, with an error if it broke."""
         self._ended = True
         self._error = error
         self._wake()
@@ -45,7 +49,7 @@ class ChunkQueue:
         return self
 
     async def __anext__(self) -> bytes:
-        while not self._pieces:
+        while not self._chunks:
             if self._ended:
                 if self._error is not None:
                     raise self._error
@@ -53,11 +57,8 @@ class ChunkQueue:
                 raise StopAsyncIteration
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        if len(self._pieces) == 1:
-            data = self._pieces[0]
-        else:
-            data = b"".join(self._pieces)
-        self._pieces.clear()
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
         self._size = 0
         if self._held:
             self._held = False
@@ -65,7 +66,7 @@ class ChunkQueue:
         return data
 
     async def aclose(self) -> None:
-        """Leave the stream; the connection may be in other hands afterwards."""
+        """Leave the stream; its connection may serve another request afterwards."""
         if not self._left:
             self._left = True
             self._leave()

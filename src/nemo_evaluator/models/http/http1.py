@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection of a lean client: POST only, every wait and every size bounded.
 
-It does what the transport needs and nothing else, at a third of the CPU of a general client: the parser is httptools,
-sockets and TLS are asyncio's, a request is one write and one future.
+It supports only what the transport needs, at a third of the CPU of a general client: the parser is httptools, sockets
+and TLS are asyncio's, and a request is one write and one future.
 """
 
 from __future__ import annotations
@@ -26,48 +26,79 @@ _HEAD_TOO_LARGE: Final = f"the headers are larger than {LARGEST_HEAD // 2**10} K
 
 
 class ConnectionOwner(Protocol):
-    """Who keeps a connection between exchanges."""
+    """The pool that keeps a connection between exchanges."""
 
     duplicates: Duplicates
 
     def give_back(self, connection: Connection) -> None:
-        """Its exchange is over and it may serve the next one."""
+        """The exchange of a connection is over; it may serve the next one."""
 
     def distrust(self) -> None:
-        """The server sent bytes that nobody asked for."""
+        """The server sent bytes without a request."""
 
     def forget(self, connection: Connection) -> None:
-        """It is gone."""
+        """A connection was closed."""
 
 
 class Connection(asyncio.Protocol):
-    """One connection: one exchange at a time, and nothing of an answer outlives the exchange that asked for it."""
+    """One connection with one exchange at a time. Nothing of an answer is kept after its exchange.
+
+    Attributes:
+        gone: The connection is closed, or about to be.
+        rested_at: When its last exchange ended.
+        seen: Hashes of its last answers, to recognise duplicates.
+    """
 
     def __init__(self, pool: ConnectionOwner, loop: asyncio.AbstractEventLoop) -> None:
+        """Set up a connection of a pool; the loop connects it."""
         self._pool = pool
         self._loop = loop
         self._parser = httptools.HttpResponseParser(self)
         self._ready: asyncio.Future[Answer] | None = None
         self._queue: ChunkQueue | None = None
-        # One timer for all exchanges, left to ring: where none is late by then, it is set anew.
+        # One timer for all exchanges. It is not stopped after each: if nothing is late when it rings, it is set again.
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
+        # The answer of the current exchange is complete, or there is no exchange.
         self._whole = True
-        self._held = self._keep = False
+        self._held = False
+        self._keep = False
         self.gone = False
         self.rested_at = 0.0
         self.seen: deque[int] = deque(maxlen=8)
 
     async def exchange(self, data: bytes, waits: Timeouts) -> Answer:
-        """Send one request; the answer, or WireError."""
+        """Send one request.
+
+        Args:
+            data: The bytes of the request.
+            waits: The time limits.
+
+        Returns:
+            The answer; its body is a stream if the server sends events.
+
+        Raises:
+            WireError: There is no complete answer.
+        """
         self._whole = False
         self._waits = waits
         self._started = monotonic()
         self._last = 0.0
         self._answer = Answer(0, sent_at=self._started)
         self._body: list[bytes] = []
-        self._size = self._got = self._head = 0
-        self._eof_ends = self._held = self._keep = self._surplus = False
+        # Bytes of the body, bytes since the last part of the body, and bytes of the headers.
+        self._size = 0
+        self._got = 0
+        self._head = 0
+        # The body ends when the server closes the connection.
+        self._eof_ends = False
+        # Reading is paused because the reader of the stream is behind.
+        self._held = False
+        # The connection may serve another exchange.
+        self._keep = False
+        # The server sent more than one answer.
+        self._surplus = False
+        # An answer that may belong to an earlier request.
         self._suspect: Answer | None = None
         self._inflate: Any = None
         self._failure: WireError | None = None
@@ -78,24 +109,26 @@ class Connection(asyncio.Protocol):
         try:
             return await ready
         except asyncio.CancelledError:
-            # When the answer came first, the connection may be in other hands already.
+            # If the answer came first, the connection may already serve another exchange.
             if self._ready is ready and (not self._whole or self._queue is not None):
                 self.abort()
             raise
 
     def abort(self) -> None:
-        """Leave at once; the server sees the connection close."""
+        """Close the connection immediately; the server sees that."""
         self._stop_timer()
         self.gone = True
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
         self._transport = cast(asyncio.Transport, transport)
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the loop; an unfinished exchange fails, unless this is how its body ends."""
         self.gone = True
         self._stop_timer()
         self._pool.forget(self)
@@ -103,17 +136,18 @@ class Connection(asyncio.Protocol):
             return
         if self._eof_ends and exc is None and self._suspect is None:
             self._finish()
-        elif not self._last:
-            detail = f": {exc}" if exc is not None else ""
+            return
+        detail = f": {exc}" if exc is not None else ""
+        if not self._last:
             self._fail(f"the server closed the connection before it answered{detail}")
         else:
-            self._fail(
-                f"the connection broke in the middle of the answer{f': {exc}' if exc is not None else ''}"
-            )
+            self._fail(f"the connection broke in the middle of the answer{detail}")
 
     def data_received(self, data: bytes) -> None:
+        """Called by the loop."""
         if self._whole:
-            # Nobody asked. Some servers say that they close an idle connection; anything else may be another's answer.
+            # There is no request. Some servers announce with a 408 that they close an idle connection; anything else
+            # may be the answer to another request.
             if b" 408 " not in data[:16]:
                 self._pool.distrust()
             self.abort()
@@ -123,12 +157,13 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            # Bytes behind the end of the answer need not be HTTP.
+            # Bytes after the end of the answer need not be HTTP.
             self._surplus = True
             self._fail(f"the answer is not HTTP: {error}")
         self._after_feed()
 
     def _after_feed(self) -> None:
+        """Decide what happens with the connection after the parser has read all bytes."""
         if self._surplus:
             if self._failure is None:
                 self._pool.distrust()
@@ -137,7 +172,7 @@ class Connection(asyncio.Protocol):
             if self._queue is None:
                 self._rest()
         elif self._got > LARGEST_HEAD:
-            # Since the last byte of the body: a head, interim answers or trailers without end.
+            # So much since the last part of the body can only be endless headers, interim answers or trailers.
             self._fail(_HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
@@ -148,7 +183,7 @@ class Connection(asyncio.Protocol):
             self._answer.first_byte_at = self._last
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Called by the parser, also for trailers, which are not kept."""
+        """Called by the parser, also for trailers, which are dropped."""
         if self._whole:
             return
         self._head += len(name) + len(value)
@@ -205,7 +240,7 @@ class Connection(asyncio.Protocol):
         self._finish()
 
     def _leave_stream(self) -> None:
-        """The reader of a stream has had enough."""
+        """The reader of a stream does not want more of it."""
         self._queue = None
         if not self._whole:
             self.abort()
@@ -213,7 +248,7 @@ class Connection(asyncio.Protocol):
             self._rest()
 
     def _hold(self, stop: bool) -> None:
-        """Stop reading from the socket while the reader of a stream is behind, and go on when it has caught up."""
+        """Pause reading from the socket while the reader of a stream is behind, and resume when it has caught up."""
         if self.gone:
             return
         self._held = stop
@@ -224,16 +259,14 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _finish(self) -> None:
+        """The answer is complete."""
         self._answer.last_byte_at = self._last
         if self._queue is not None:
             self._whole = True
             self._queue.end(None)
             return
         body = self._body
-        if len(body) == 1:
-            self._answer.body = body[0]
-        else:
-            self._answer.body = b"".join(body)
+        self._answer.body = body[0] if len(body) == 1 else b"".join(body)
         if self._suspect is not None:
             self._pool.distrust()
             self._keep = False
@@ -244,7 +277,7 @@ class Connection(asyncio.Protocol):
         self._resolve()
 
     def _wait_for_own(self) -> None:
-        """The last answer once more: a late duplicate, after which the own answer follows, or a server like that."""
+        """Wait for the own answer after a repeated one: it is a late duplicate, or all answers are equal."""
         self._suspect = self._answer
         self._answer = Answer(0, sent_at=self._started)
         self._body = []
@@ -254,6 +287,7 @@ class Connection(asyncio.Protocol):
         self._ring_by(monotonic(), self._pool.duplicates.grace)
 
     def _rest(self) -> None:
+        """Give the connection back after an exchange, or close it."""
         if self._keep and not (self.gone or self._held) and self._failure is None:
             self.rested_at = monotonic()
             self._pool.give_back(self)
@@ -266,6 +300,7 @@ class Connection(asyncio.Protocol):
             ready.set_result(self._answer)
 
     def _fail(self, text: str) -> None:
+        """End the exchange with an error."""
         if self._whole or self._failure is not None:
             return
         self._failure = WireError(text, self._answer.status)
@@ -277,7 +312,7 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     def _check(self) -> None:
-        """The timer rang: which bound is it, and is it really over?"""
+        """The timer rang: find out whether a time limit is exceeded."""
         self._timer = None
         now = monotonic()
         waits = self._waits
@@ -290,25 +325,22 @@ class Connection(asyncio.Protocol):
             self._resolve()
             self._rest()
             return
-        ends = self._started + waits.total
-        if self._last:
-            next_one = self._last + waits.idle
-        else:
-            next_one = self._started + waits.first_byte
+        answer_due = self._started + waits.total
         if self._held:
             # The reader is behind, not the server.
-            next_one = now + waits.idle
-        if now >= ends - 0.001:
-            self._fail(f"not done within {waits.total:g} s (timeouts.total)")
-        elif now >= next_one - 0.001:
-            late = f"nothing came for {waits.idle:g} s (timeouts.idle)"
-            self._fail(
-                late
-                if self._last
-                else f"no answer within {waits.first_byte:g} s (timeouts.first_byte)"
-            )
+            bytes_due = now + waits.idle
+        elif self._last:
+            bytes_due = self._last + waits.idle
         else:
-            self._ring_by(now, min(ends, next_one) - now)
+            bytes_due = self._started + waits.first_byte
+        if now >= answer_due - 0.001:
+            self._fail(f"not done within {waits.total:g} s (timeouts.total)")
+        elif now < bytes_due - 0.001:
+            self._ring_by(now, min(answer_due, bytes_due) - now)
+        elif self._last:
+            self._fail(f"nothing came for {waits.idle:g} s (timeouts.idle)")
+        else:
+            self._fail(f"no answer within {waits.first_byte:g} s (timeouts.first_byte)")
 
     def _ring_by(self, now: float, wait: float) -> None:
         if self._timer is None or self._rings_at > now + wait:

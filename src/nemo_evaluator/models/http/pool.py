@@ -1,4 +1,4 @@
-"""The connections to one server: kept for the next request as long as the server can be trusted with that."""
+"""The connections to one server; they are reused as long as the server behaves."""
 
 import asyncio
 import ssl
@@ -14,7 +14,7 @@ from nemo_evaluator.models.http.http1 import Connection
 from nemo_evaluator.models.http.http_proxy import HttpProxy, open_tunnel, reach
 
 _KEEP_IDLE: Final = 30.0
-# How long connections to a server that sent bytes nobody asked for are used for one request each.
+# So many seconds after a server sent bytes without a request, no connection to it is reused.
 _DISTRUST: Final = 60.0
 
 
@@ -22,12 +22,13 @@ class ConnectionPool:
     """Connections to the server of one base URL."""
 
     def __init__(self, url: str, proxy: HttpProxy | None = None) -> None:
+        """Set up an empty pool for a base URL."""
         parts = urlsplit(url)
         self._host = parts.hostname or ""
         self._tls = parts.scheme == "https"
         self._port = parts.port or (443 if self._tls else 80)
         self._proxy = proxy
-        # The last one rested is used first.
+        # The most recently used one is used first.
         self._idle: dict[Connection, None] = {}
         self._all: set[Connection] = set()
         self._closed = False
@@ -36,7 +37,11 @@ class ConnectionPool:
         self.duplicates = Duplicates()
 
     async def post(self, data: bytes, waits: Timeouts) -> Answer:
-        """Send the bytes of one request and wait for its answer."""
+        """Send the bytes of one request and wait for its answer.
+
+        Raises:
+            WireError: There is no complete answer.
+        """
         connection = self._reusable()
         if connection is None:
             self._opening += 1
@@ -48,11 +53,11 @@ class ConnectionPool:
 
     @property
     def busy(self) -> int:
-        """Requests that are under way."""
+        """The number of open requests."""
         return len(self._all) - len(self._idle) + self._opening
 
     async def close(self) -> None:
-        """Drop every connection."""
+        """Close every connection."""
         self._closed = True
         for connection in list(self._all):
             connection.abort()
@@ -67,13 +72,13 @@ class ConnectionPool:
             self._idle[connection] = None
 
     def distrust(self) -> None:
-        """The server sent bytes that nobody asked for: for a while no connection is used a second time."""
+        """The server sent bytes without a request: for a while no connection is reused."""
         self._trusted_at = monotonic() + _DISTRUST
         while self._idle:
             self._idle.popitem()[0].abort()
 
     def forget(self, connection: Connection) -> None:
-        """A connection is gone."""
+        """A connection was closed."""
         self._all.discard(connection)
         self._idle.pop(connection, None)
 
@@ -87,10 +92,7 @@ class ConnectionPool:
 
     async def _connect(self, bound: float) -> Connection:
         loop = asyncio.get_running_loop()
-        if self._tls:
-            context: ssl.SSLContext | None = _tls_context()
-        else:
-            context = None
+        context = _tls_context() if self._tls else None
         connection = Connection(self, loop)
         where = f"{self._host}:{self._port}"
         try:
@@ -106,13 +108,9 @@ class ConnectionPool:
                         self._proxy, self._host, self._port, protocol=connection, context=context
                     )
         except TimeoutError as error:
-            if self._proxy:
-                by = f" through the proxy {self._proxy}"
-            else:
-                by = f" to {where}"
-            raise WireError(
-                f"no connection{by} within {bound:g} s (timeouts.connect)", connected=False
-            ) from error
+            target = f"through the proxy {self._proxy}" if self._proxy else f"to {where}"
+            text = f"no connection {target} within {bound:g} s (timeouts.connect)"
+            raise WireError(text, connected=False) from error
         except OSError as error:
             text = f"no connection: {error.strerror or error} ({where})"
             raise WireError(text, connected=False, own=is_own_fault(error)) from error

@@ -1,4 +1,4 @@
-"""The head of a request: everything before the body, put together once per path."""
+"""The head of a request: everything before the body, encoded once per path."""
 
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -8,37 +8,40 @@ from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.http.http_proxy import HttpProxy
 from nemo_evaluator.models.types import ModelRequest
 
+#: Headers that belong to one connection.
 HOP_BY_HOP: Final = frozenset(
     {
-        *(
-            "host",
-            "content-length",
-            "connection",
-            "transfer-encoding",
-            "keep-alive",
-            "te",
-            "trailer",
-            "upgrade",
-        ),
-        *("expect", "proxy-authorization", "proxy-connection"),
+        "host",
+        "content-length",
+        "connection",
+        "transfer-encoding",
+        "keep-alive",
+        "te",
+        "trailer",
+        "upgrade",
+        "expect",
+        "proxy-authorization",
+        "proxy-connection",
     }
 )
+# Headers that only the endpoint's settings may set.
 _OURS: Final = frozenset({"authorization", "x-api-key"})
 
 
 class RequestHeads:
-    """Request heads of one endpoint. They hold its key, so they are never shown."""
+    """The request heads of one endpoint. They contain its key, so they must not be shown."""
 
     __slots__ = ("_base", "_fixed", "_host", "_origin", "_own", "_query", "_ready")
 
     def __init__(self, endpoint: Endpoint, proxy: HttpProxy | None = None) -> None:
+        """Encode the headers that all requests share."""
         parts = urlsplit(endpoint.url)
-        # A proxy is told the whole URL, unless it only holds a tunnel open.
-        asked = proxy if parts.scheme == "http" else None
+        # A proxy needs the whole URL, except for TLS, which goes through a tunnel.
+        http_proxy = proxy if parts.scheme == "http" else None
         self._base = parts.path
         self._query = f"?{parts.query}" if parts.query else ""
         self._host = parts.netloc.rpartition("@")[2].encode("idna")
-        self._origin = b"http://" + self._host if asked else b""
+        self._origin = b"http://" + self._host if http_proxy else b""
         headers = {
             "accept": "application/json, text/event-stream",
             "accept-encoding": "identity",
@@ -50,8 +53,8 @@ class RequestHeads:
         for name, value in endpoint.extra_headers.items():
             if name.lower() not in HOP_BY_HOP:
                 headers[name.lower()] = str(value)
-        if asked:
-            headers.update(asked.header)
+        if http_proxy:
+            headers.update(http_proxy.header)
         self._own = frozenset(headers)
         self._fixed = _lines(headers)
         self._ready: dict[str, bytes] = {}
@@ -69,12 +72,18 @@ class RequestHeads:
         return b"%bcontent-length: %d\r\n\r\n%b" % (head, len(data), data)
 
     def _further(self, headers: dict[str, str]) -> bytes:
-        given = {name.lower(): value for name, value in headers.items()}
+        """The headers of one request, without those that the endpoint sets itself."""
         refused = HOP_BY_HOP | _OURS | self._own
-        return _lines({name: value for name, value in given.items() if name not in refused})
+        further: dict[str, str] = {}
+        for name, value in headers.items():
+            lower_name = name.lower()
+            if lower_name not in refused:
+                further[lower_name] = value
+        return _lines(further)
 
 
 def _lines(headers: dict[str, str]) -> bytes:
+    """Headers as bytes; a line break inside one raises UsageError."""
     text = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     if text.count("\n") != len(headers) or text.count("\r") != len(headers):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Server-sent events: bytes to JSON objects, and the events of a stream to the whole answer they spell."""
+"""Server-sent events: bytes to JSON objects, and the events of a stream to the whole answer."""
 
 from collections.abc import Iterable
 from time import monotonic
@@ -13,14 +13,17 @@ from nemo_evaluator.core.types import JsonDict
 
 DONE = b"[DONE]"
 _BLANK: Final = (b"", b"\r")
-# More alternatives or tool calls than anybody asks for.
+# The largest number of choices or tool calls; nobody requests more.
 _MOST: Final = 1024
 
 
 class EventParser:
-    """Cuts a stream of bytes into the JSON objects of its events, wherever the bytes are split.
+    """Parses a stream of bytes into the JSON objects of its events, wherever the bytes are split.
 
-    Comments and other fields are not kept. An event that is not JSON raises TransportError.
+    Comments and other fields are dropped. An event that is not JSON raises TransportError.
+
+    Attributes:
+        done: The server has sent ``[DONE]``.
     """
 
     def __init__(self) -> None:
@@ -37,19 +40,22 @@ class EventParser:
             self._rest.clear()
         if last:
             self._rest.append(last)
-        found = []
+        objects: list[JsonDict] = []
         for line in lines:
             if line.startswith(b"data:"):
                 self._add(line)
-            elif self._event and line in _BLANK and (value := self._value()) is not None:
-                found.append(value)
-        return found
+            elif self._event and line in _BLANK:
+                value = self._value()
+                if value is not None:
+                    objects.append(value)
+        return objects
 
     def finish(self) -> list[JsonDict]:
         """The object of a last event that was not closed by a blank line."""
         return self.feed(b"\n\n")
 
     def _add(self, line: bytes) -> None:
+        """Add a data line to the current event; nearly every event has only one."""
         data = line[5:].strip()
         if not self._event:
             self._event = data
@@ -60,6 +66,7 @@ class EventParser:
         self._event += data
 
     def _value(self) -> JsonDict | None:
+        """The object of the complete event, if it holds one."""
         data = self._event
         self._event = b""
         if data == DONE:
@@ -74,21 +81,22 @@ class EventParser:
         return None
 
 
-def malformed(what: str) -> TransportError:
+def malformed(detail: str) -> TransportError:
     """The error of a stream that does not follow its protocol."""
-    return TransportError(f"the stream does not follow the protocol: {what}")
+    return TransportError(f"the stream does not follow the protocol: {detail}")
 
 
-def _objects(value: Any, what: str) -> Iterable[JsonDict]:
-    """The objects of a list that may be missing."""
+def _objects(value: Any, name: str) -> Iterable[JsonDict]:
+    """The objects of a list that may be missing; ``name`` is for the error."""
     if not value:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise malformed(f"{what} is not a list of objects")
+        raise malformed(f"{name} is not a list of objects")
     return value
 
 
 def _index(item: JsonDict) -> int:
+    """The index of a choice or tool call."""
     index = item.get("index") or 0
     if type(index) is not int or not 0 <= index < _MOST:
         raise malformed("an index is not a small number")
@@ -96,7 +104,11 @@ def _index(item: JsonDict) -> int:
 
 
 class Gatherer:
-    """Puts the events of one protocol together: here those of a protocol that sends choices in chunks."""
+    """Combines the events of a stream into the whole answer; this base class does it for text completions.
+
+    Attributes:
+        complete: A finish reason has arrived.
+    """
 
     def __init__(self) -> None:
         self.complete = False
@@ -105,43 +117,42 @@ class Gatherer:
         self._choices: dict[int, JsonDict] = {}
 
     def add(self, event: JsonDict) -> bool:
-        """Take an event; True when it carried something the model said."""
+        """Add an event. Returns whether it contained output of the model."""
         if not self._head:
             self._head = {key: event[key] for key in ("id", "created", "model") if key in event}
         usage = event.get("usage")
         if isinstance(usage, dict):
             self._usage = usage
-        spoke = False
+        has_output = False
         for choice in _objects(event.get("choices"), "choices"):
             kept = self._choices.setdefault(_index(choice), {"texts": [], "finish_reason": None})
             if choice.get("finish_reason"):
                 kept["finish_reason"] = choice["finish_reason"]
                 self.complete = True
-            spoke = self._take(choice, kept) or spoke
-        return spoke
+            has_output = self._take(choice, kept) or has_output
+        return has_output
 
     def body(self) -> JsonDict:
         """The whole answer so far, as a body that did not stream."""
         choices: list[dict[str, Any]] = []
         for index, kept in sorted(self._choices.items()):
-            choices.append(
-                {"index": index, "finish_reason": kept["finish_reason"], **self._said(kept)}
-            )
+            head = {"index": index, "finish_reason": kept["finish_reason"]}
+            choices.append({**head, **self._content(kept)})
         usage = {"usage": self._usage} if self._usage is not None else {}
         return {**self._head, "object": self._kind, "choices": choices, **usage}
 
     _kind = "text_completion"
 
     def _take(self, choice: JsonDict, kept: JsonDict) -> bool:
-        """Keep what a choice says; True when it said something."""
+        """Add the text of a choice. Returns whether there was any."""
         text = choice.get("text")
         if not text or not isinstance(text, str):
             return False
         kept["texts"].append(text)
         return True
 
-    def _said(self, kept: JsonDict) -> JsonDict:
-        """What a choice has said altogether."""
+    def _content(self, kept: JsonDict) -> JsonDict:
+        """The whole content of a choice."""
         return {"text": "".join(kept["texts"])}
 
 
@@ -157,16 +168,16 @@ class ChatGatherer(Gatherer):
         delta = as_dict(choice.get("delta"))
         if delta.get("role"):
             kept["role"] = delta["role"]
-        spoke = False
+        has_output = False
         for name in ("content", "reasoning_content", "reasoning"):
             text = delta.get(name)
             if text and isinstance(text, str):
                 kept.setdefault(name, []).append(text)
-                spoke = True
+                has_output = True
         for call in _objects(delta.get("tool_calls"), "tool_calls"):
             self._take_call(call, kept.setdefault("calls", {}))
-            spoke = True
-        return spoke
+            has_output = True
+        return has_output
 
     def _take_call(self, call: JsonDict, calls: dict[int, JsonDict]) -> None:
         kept = calls.setdefault(_index(call), {"id": "", "name": "", "arguments": []})
@@ -174,12 +185,13 @@ class ChatGatherer(Gatherer):
         kept["id"] = call.get("id") or kept["id"]
         kept["name"] = function.get("name") or kept["name"]
         arguments = function.get("arguments")
-        if arguments:
-            kept["arguments"].append(
-                arguments if isinstance(arguments, str) else dumps(arguments).decode()
-            )
+        if not arguments:
+            return
+        if not isinstance(arguments, str):
+            arguments = dumps(arguments).decode()
+        kept["arguments"].append(arguments)
 
-    def _said(self, kept: JsonDict) -> JsonDict:
+    def _content(self, kept: JsonDict) -> JsonDict:
         message: JsonDict = {
             "role": kept.get("role", "assistant"),
             "content": "".join(kept.get("content", ())),
@@ -188,25 +200,20 @@ class ChatGatherer(Gatherer):
             if name in kept:
                 message[name] = "".join(kept[name])
         if "calls" in kept:
-            message["tool_calls"] = [
-                {
-                    "id": call["id"],
-                    "type": "function",
-                    "function": {"name": call["name"], "arguments": "".join(call["arguments"])},
-                }
-                for _, call in sorted(kept["calls"].items())
-            ]
-        return {
-            "message": message,
-            "logprobs": {"content": kept["logprobs"]} if "logprobs" in kept else None,
-        }
+            calls: list[JsonDict] = []
+            for _, call in sorted(kept["calls"].items()):
+                function = {"name": call["name"], "arguments": "".join(call["arguments"])}
+                calls.append({"id": call["id"], "type": "function", "function": function})
+            message["tool_calls"] = calls
+        logprobs = {"content": kept["logprobs"]} if "logprobs" in kept else None
+        return {"message": message, "logprobs": logprobs}
 
 
 class ResponsesGatherer(Gatherer):
     """Events of the Responses API; the last one carries the whole answer."""
 
     def add(self, event: JsonDict) -> bool:
-        """Take an event."""
+        """Add an event."""
         kind = event.get("type")
         if not isinstance(kind, str):
             return False
@@ -221,21 +228,29 @@ class ResponsesGatherer(Gatherer):
 
 
 class StreamReader:
-    """Parses a stream as it passes and keeps what the whole answer will be, and when the model first spoke."""
+    """Parses a stream while it passes, and gathers the whole answer.
+
+    Attributes:
+        gathered: The answer so far.
+        error: The error that the stream contained instead of an answer.
+        first_token_at: When the first output of the model arrived.
+    """
 
     def __init__(self, path: str) -> None:
+        """Read the answer to a request for ``path``."""
         self._parser = EventParser()
-        kinds = {"/chat/completions": ChatGatherer, "/responses": ResponsesGatherer}
-        self.gathered = next(
-            (kind for end, kind in kinds.items() if path.endswith(end)), Gatherer
-        )()
-        # What the stream carried instead of an answer.
+        if path.endswith("/chat/completions"):
+            self.gathered: Gatherer = ChatGatherer()
+        elif path.endswith("/responses"):
+            self.gathered = ResponsesGatherer()
+        else:
+            self.gathered = Gatherer()
         self.error: Any = None
         self.first_token_at: float | None = None
 
     @property
     def done(self) -> bool:
-        """Whether the server said that the stream is over."""
+        """Whether the server has sent the end of the stream."""
         return self._parser.done
 
     def feed(self, data: bytes) -> list[JsonDict]:
@@ -243,12 +258,12 @@ class StreamReader:
         return self._take(self._parser.feed(data))
 
     def finish(self) -> list[JsonDict]:
-        """The last event, if it was not closed."""
+        """The last event, if no blank line followed it."""
         return self._take(self._parser.finish())
 
     def _take(self, events: list[JsonDict]) -> list[JsonDict]:
         for event in events:
-            # In the Responses API an error is an event of its own, with its words beside the type.
+            # In the Responses API an error is an event of its own, with its fields next to the type.
             if event.get("error") or event.get("type") == "error":
                 self.error = event.get("error") or event
             elif self.gathered.add(event) and self.first_token_at is None:
