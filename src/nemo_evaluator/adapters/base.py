@@ -89,7 +89,7 @@ class Interceptor:
         return {name: getattr(self, name) for name in self.counted}
 
     async def close(self) -> None:
-        """Release resources and write what is left; called once, at the end."""
+        """Release resources and write remaining data; called once, at the end."""
 
 
 class Observer(Interceptor):

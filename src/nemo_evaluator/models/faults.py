@@ -117,7 +117,7 @@ def _as_text(value: Any) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How many seconds the server wants us to wait: Retry-After in both forms, or the common reset headers.
+    """How many seconds the server asks us to wait: Retry-After in both forms, or the common reset headers.
 
     Never negative and never NaN, but it may be infinite: the caller must limit it.
     """

@@ -2,7 +2,7 @@
 
 The number of simultaneous requests starts low and doubles every round while there are no errors. A wave of 429s or
 failures halves it, and it then grows by a tenth per round. A wave of 429s also pauses all requests for as long as the
-server wants (at most ``LONGEST_PAUSE``) and turns on a limit in requests per second: a server that answers quickly and
+server asks (at most ``LONGEST_PAUSE``) and turns on a limit in requests per second: a server that answers quickly and
 counts requests cannot be satisfied by fewer simultaneous requests. A single 429 reduces the number by a half.
 """
 
@@ -255,13 +255,13 @@ class Limiter:
 
     def _cut_rate(self, now: float) -> None:
         self._roll(now)
-        seen = self._sent_now + self._sent_before * (1.0 - now % 1.0)
+        recent_rate = self._sent_now + self._sent_before * (1.0 - now % 1.0)
         if self.rate is None:
-            self.rate = max(4.0, 0.9 * seen)
-            self._ceiling = max(4.0, seen)
+            self.rate = max(4.0, 0.9 * recent_rate)
+            self._ceiling = max(4.0, recent_rate)
         else:
             self._ceiling = self.rate
-            self.rate = max(0.2, 0.5 * self.rate, min(0.9 * self.rate, seen))
+            self.rate = max(0.2, 0.5 * self.rate, min(0.9 * self.rate, recent_rate))
         self._tokens = 0.0
         self._refilled = now
 

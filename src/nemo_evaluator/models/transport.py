@@ -196,7 +196,7 @@ class Transport:
         return body, data
 
     async def _back_off(self, failed: BoundaryError, attempt: int, health: Health | None) -> None:
-        """Wait before the next attempt; raises the failure if the server wants a longer wait than allowed."""
+        """Wait before the next attempt; raises the failure if the server requests a longer wait than allowed."""
         requested = failed.retry_after if isinstance(failed, RateLimitError) else None
         longest = min(self.endpoint.timeouts.total, LONGEST_PAUSE)
         if requested is not None and requested > longest:

@@ -30,8 +30,12 @@ def usage_of(body: JsonDict) -> Usage:
     if len(usage) == 3 and type(total := usage.get("total_tokens")) is int:
         prompt = usage.get("prompt_tokens")
         completion = usage.get("completion_tokens")
-        are_counts = type(prompt) is int and type(completion) is int
-        if are_counts and 0 <= prompt <= total >= completion >= 0 and total < 2**40:
+        if (
+            type(prompt) is int
+            and type(completion) is int
+            and 0 <= prompt <= total >= completion >= 0
+            and total < 2**40
+        ):
             # The usual three fields and nothing else: no further checks are needed.
             return Usage(prompt, completion, total)
     prompt = _first(usage, "prompt_tokens", "input_tokens", "inputTokens")

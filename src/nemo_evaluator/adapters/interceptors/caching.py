@@ -64,7 +64,7 @@ class Interceptor(base.Interceptor):
         self._identity = endpoint.describe()["service"]
 
     def on_request(self, request: ModelRequest) -> ModelReply | None:
-        """Answer a request from the store, if it is there."""
+        """Answer a request from the store, if it has the answer."""
         if self.bypass or self.mode == "off" or request.path.endswith("/embeddings"):
             return None
         if self._store is None:

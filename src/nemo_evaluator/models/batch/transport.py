@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 from time import monotonic
 from typing import Final
@@ -11,7 +12,7 @@ from nemo_evaluator.core.hashing import digest, digest_parts
 from nemo_evaluator.core.slots import lent_slot
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.batch.desk import ABSENT, THROTTLED, Desk
-from nemo_evaluator.models.batch.vendor import Vendor
+from nemo_evaluator.models.batch.vendor import Result, Vendor
 from nemo_evaluator.models.budgeted_send import spend
 from nemo_evaluator.models.cost import batch_share
 from nemo_evaluator.models.endpoint import BatchSettings, Endpoint
@@ -77,21 +78,11 @@ class BatchTransport(Transport):
         body = without_stream(prepared)
         if self._desk is None:
             self._desk = Desk(self._vendor, self._settings, request.path)
-        fingerprint = scope.session[:_FINGERPRINT]
-        key = digest([fingerprint, scope.problem_idx, scope.repeat, request.path, body])
-        turn = scope.turns.get(key, -1) + 1
-        scope.turns[key] = turn
+        desk = self._desk
+        ids = _custom_ids(request.path, body, scope)
         tries = 0
-        for attempt in count():
-            custom_id = digest_parts(key, turn, attempt)
-            if custom_id in self._desk.spent:
-                continue
-            line = self._vendor.line(custom_id, request.path, body)
-            result = await self._desk.result(custom_id, line, scope.interrupted)
-            while result is ABSENT:
-                result = await self._desk.result(custom_id, line, scope.interrupted)
-            if result is THROTTLED:
-                continue
+        while True:
+            result = await self._next_result(desk, ids, request.path, body=body, scope=scope)
             tries += 1
             reply = ModelReply(
                 result.status, result.body, attempts=tries, sent=body, price_share=self._share
@@ -112,7 +103,29 @@ class BatchTransport(Transport):
                 failed.attempts = tries
                 failed.final = True
                 raise failed
-        raise AssertionError("unreachable")
+
+    async def _next_result(
+        self, desk: Desk, ids: Iterator[str], path: str, body: JsonDict, scope: CallScope
+    ) -> Result:
+        """The result of a request in the next batch that executes it.
+
+        Args:
+            desk: The desk.
+            ids: The ids of the request in successive batches.
+            path: The path of the request.
+            body: Its body.
+            scope: On whose behalf it is sent.
+        """
+        for custom_id in ids:
+            if custom_id in desk.spent:
+                continue
+            line = self._vendor.line(custom_id, path, body)
+            result = await desk.result(custom_id, line, scope.interrupted)
+            while result is ABSENT:
+                result = await desk.result(custom_id, line, scope.interrupted)
+            if result is not THROTTLED:
+                return result
+        raise AssertionError("ids never end")
 
     def _failure(self, path: str, reply: ModelReply, why: str) -> BoundaryError | None:
         """The error of a result that is not an answer; None if it is one."""
@@ -134,3 +147,12 @@ class BatchTransport(Transport):
 def without_stream(body: JsonDict) -> JsonDict:
     """A copy of a request that does not ask for a stream: batches have none."""
     return {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
+
+
+def _custom_ids(path: str, body: JsonDict, scope: CallScope) -> Iterator[str]:
+    """The ids of a request in successive batches; a request that a step sends again gets other ids."""
+    fingerprint = scope.session[:_FINGERPRINT]
+    key = digest([fingerprint, scope.problem_idx, scope.repeat, path, body])
+    turn = scope.turns.get(key, -1) + 1
+    scope.turns[key] = turn
+    return (digest_parts(key, turn, attempt) for attempt in count())
