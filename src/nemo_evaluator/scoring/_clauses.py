@@ -1,12 +1,13 @@
-"""A response as clauses: which values it claims, denies, doubts or takes back, and what remains in the end. Scorers
-bring a reader that finds values of their kind in a clause; everything else about a claim is decided here."""
+"""A response as clauses: cuts a stretch of text at punctuation and at words such as "but", "wait" and "because".
+
+``clauses`` is the only entry. What a word does to the clause it stands in is a row of ``CUT_RULES``.
+"""
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._vocabulary import SCAN, ClauseMark, is_opinion, mark_of
 
@@ -14,8 +15,15 @@ V = TypeVar("V", bound=Hashable)
 V_co = TypeVar("V_co", bound=Hashable, covariant=True)
 
 
-class Said(NamedTuple, Generic[V_co]):
-    """The values that a clause names in one breath (two are a hedge), where, and whether it says nothing else."""
+class NamedValues(NamedTuple, Generic[V_co]):
+    """The values that a clause names, and where.
+
+    Attributes:
+        values: One value, or several that are joined ("A or B"): those are a hedge.
+        start: Where the values begin in the clause.
+        end: Where they end.
+        bare: Whether the clause consists of nothing but the values.
+    """
 
     values: tuple[V_co, ...]
     start: int
@@ -24,52 +32,69 @@ class Said(NamedTuple, Generic[V_co]):
 
 
 class Reader(Protocol[V_co]):
-    """How a scorer finds its values."""
+    """How a scorer finds its values: letters, numbers, formulas or phrases."""
 
-    # The values of a clause: after an announcement (``cued``), else only if the clause itself asserts them.
-    def read(self, clause: str, *, cued: bool) -> Said[V_co] | None: ...
+    def read(self, clause: str, *, cued: bool) -> NamedValues[V_co] | None:
+        """Find the values of a clause.
 
-    # The value of a line that announces one only if nothing else stands on it.
-    def weak(self, line: str) -> Said[V_co] | None: ...
+        Args:
+            clause: The text of the clause.
+            cued: Whether the clause follows an announcement. If not, only an assertion counts.
+
+        Returns:
+            The values, or None if the clause names none.
+        """
+
+    def weak(self, line: str) -> NamedValues[V_co] | None:
+        """Find the value of a line that consists of that value alone."""
+
+
+class MarkedWord(NamedTuple):
+    """A word of a clause that changes what the clause says of its values.
+
+    Attributes:
+        start: Where the word begins in the clause.
+        end: Where it ends.
+        kind: One bit of ClauseMark.
+    """
+
+    start: int
+    end: int
+    kind: int
 
 
 class Clause(NamedTuple):
-    """A stretch between two edges, the marks in it, what opened it and what closed it."""
+    """A stretch of text between two cuts.
+
+    Attributes:
+        text: The text, without the words at which it was cut.
+        marks: The words in it that have a mark, in their order.
+        opener: The marks of the word that opened it (BUT, CORRECT, SO, OR), or 0.
+        edge: The punctuation that closed it; empty when a word did.
+        first: Whether it opens its sentence.
+    """
 
     text: str
-    marks: tuple[tuple[int, int, int], ...]
+    marks: tuple[MarkedWord, ...]
     opener: int
     edge: str
-    first: bool  # of its sentence
+    first: bool
 
-    def has(self, mark: int) -> bool:
+    def has(self, kinds: int) -> bool:
         """Whether some word of the clause has one of these marks."""
-        return any(one & mark for _, _, one in self.marks)
+        return any(mark.kind & kinds for mark in self.marks)
 
 
-_HARD: Final = frozenset(".!?…。！？；;\n")
-_BOUNDARY: Final = ClauseMark.BUT | ClauseMark.CORRECT | ClauseMark.SO
+# Marks of words that open a new clause.
+OPENERS: Final = ClauseMark.BUT | ClauseMark.CORRECT | ClauseMark.SO
+# Marks by which a clause makes a value not count.
 VOID: Final = (
     ClauseMark.NOT | ClauseMark.REJECT | ClauseMark.WRONG | ClauseMark.CONTRARY | ClauseMark.REFUSAL
 )
-_BACK: Final = ClauseMark.NOT | ClauseMark.WRONG | ClauseMark.CONTRARY | ClauseMark.REFUSAL
 BLANK: Final = " \t\n*_`\"'.:)(#>-$“"
-# What may follow "B is not": anything else would be said of something else.
-_COMPLEMENTS: Final = (
-    "",
-    "correct",
-    "right",
-    "true",
-    "it",
-    "the answer",
-    "the one",
-    "so",
-    "fit",
-    "work",
-    "possible",
-)
-_COMMAS: Final = (",", "，", "、")
-_ARROWS: Final = ("->", "=>", "→")
+COMMAS: Final = (",", "，", "、")
+_SENTENCE_ENDS: Final = frozenset(".!?…。！？；;\n")
+# Words for "but" that deny what stands before them.
 _DENIES_BEFORE: Final = (
     "では",
     "でな",
@@ -81,235 +106,204 @@ _DENIES_BEFORE: Final = (
     "아니",
     "아닙",
 )
-# "If it had rained, the answer would be B" says that it is not.
-_WERE_IT_SO: Final = lazy_pattern(r"\bwould\b.*\bif\b", re.IGNORECASE | re.DOTALL)
 _UNREAL: Final = pattern("clauses.unreal")
-# What may stand between a value and a word that denies it: "B is (clearly) wrong", not "B) Nothing is wrong".
-_PREDICATE: Final = pattern("clauses.predicate")
-_ANAPHOR: Final = pattern("clauses.anaphor")
 
 
 @lru_cache(maxsize=16)
 def clauses(text: str, start: int, end: int) -> tuple[Clause, ...]:
-    """The clauses of a stretch; reasons (from "because" to the end of the sentence) are left out. A stretch is often
-    read several times in a row."""
-    return tuple(_cut(text, start, end))
+    """Cut a stretch of text into clauses.
+
+    A reason (from "because" to the end of its sentence) is left out. The result is cached, because a stretch is often
+    read several times in a row.
+
+    Args:
+        text: The text.
+        start: Where the stretch begins.
+        end: Where the stretch ends.
+
+    Returns:
+        The clauses, in the order of the text.
+    """
+    return _Cutter(text, start, end).cut()
 
 
-def _cut(text: str, start: int, end: int) -> Iterator[Clause]:
-    begin = start
-    opener = 0
-    first = True
-    reasons = False
-    marks: list[tuple[int, int, int]] = []
-    for match in SCAN.finditer(text, start, end):
-        word = match[0]
-        at = match.start()
-        mark = mark_of(word, text[match.end() : match.end() + 2])
-        if at < begin:
-            continue
-        if mark is None:
-            hard = word[0] in _HARD
-            if not reasons:
-                yield Clause(text[begin:at], tuple(marks), opener, edge=word, first=first)
-            # "One might think, the answer is ...": what ends on such a word speaks of the next clause.
-            if marks and marks[-1][2] & ClauseMark.CONTRARY and begin + marks[-1][1] == at:
-                last: tuple[int, int, int] | None = marks[-1]
-            else:
-                last = None
-            if last and is_opinion(text[begin + last[0] : at]):
-                carried = [(0, 0, ClauseMark.CONTRARY)]
-            else:
-                carried = []
-            # "The correct choice, however, is C": a word between commas opens what follows.
-            if hard or text[begin:at].strip(BLANK):
-                opener = 0
-            else:
-                opener = opener
-            begin = match.end()
-            marks = [] if hard else carried
-            first = hard
-            reasons = reasons and not hard
-        elif mark == ClauseMark.BECAUSE:
-            if reasons:
+class _Cutter:
+    """Cuts one stretch: one method for each kind of word, and the clause that is open at the moment."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self._text = text
+        self._start = start
+        self._end = end
+        self._clauses: list[Clause] = []
+        # The open clause: where it begins, its marks, its opener, whether it opens its sentence.
+        self._begin = start
+        self._marks: list[MarkedWord] = []
+        self._opener = 0
+        self._first = True
+        self._in_reason = False
+
+    def cut(self) -> tuple[Clause, ...]:
+        """All clauses of the stretch."""
+        text = self._text
+        rules = _CUTS
+        for match in SCAN.finditer(text, self._start, self._end):
+            # A reason at the beginning ends at a comma: the words before it have been passed.
+            if match.start() < self._begin:
                 continue
-            yield Clause(text[begin:at], tuple(marks), opener, edge="", first=first)
-            led = first and not text[begin:at].strip(BLANK)
-            begin = match.end()
-            marks = []
-            opener = 0
-            first = False
-            # "Since 3 + 4 is 7, she has ..." gives its reason first, up to the comma.
-            if led:
-                stop = text.find(",", begin, end)
-            else:
-                stop = -1
-            reasons = stop < 0 or not _HARD.isdisjoint(text[begin:stop])
-            begin = begin if reasons else stop + 1
-        elif mark & _BOUNDARY:
-            if reasons and mark == ClauseMark.BUT:
-                continue
-            if not reasons:
-                denied = (
-                    ((at - begin, at - begin, ClauseMark.WRONG),)
-                    if word.startswith(_DENIES_BEFORE)
-                    else ()
-                )
-                yield Clause(text[begin:at], (*marks, *denied), opener, edge="", first=first)
-            begin = match.end()
-            marks = []
-            opener = mark
-            first = False
-            reasons = False
+            following = text[match.end() : match.end() + 2]
+            kind = mark_of(match[0], following)
+            rule = rules.get(kind)
+            if rule is not None:
+                rule(self, match, kind)
+            elif kind is not None:
+                self._add_mark(match, kind)
+        if self._in_reason:
+            self._clauses.append(Clause("", (), self._opener, edge="", first=self._first))
         else:
-            if mark == ClauseMark.OR and not marks and not text[begin:at].strip(" ("):
-                opener |= ClauseMark.OR
-            marks.append((at - begin, match.end() - begin, mark))
-    yield Clause(
-        "" if reasons else text[begin:end],
-        () if reasons else tuple(marks),
-        opener,
-        edge="",
-        first=first,
-    )
+            self._close(self._end)
+        return tuple(self._clauses)
+
+    def _close(self, end: int, edge: str = "") -> None:
+        """End the open clause."""
+        text = self._text[self._begin : end]
+        marks = tuple(self._marks)
+        self._clauses.append(Clause(text, marks, self._opener, edge=edge, first=self._first))
+
+    def _open(self, begin: int, opener: int, *, first: bool) -> None:
+        """Begin a clause."""
+        self._begin = begin
+        self._marks = []
+        self._opener = opener
+        self._first = first
+
+    def _is_empty(self, end: int) -> bool:
+        return not self._text[self._begin : end].strip(BLANK)
+
+    def at_punctuation(self, match: re.Match[str], kind: int | None) -> None:
+        """End the clause at a full stop, comma, dash or arrow; a full stop also ends the sentence."""
+        at = match.start()
+        ends_sentence = match[0][0] in _SENTENCE_ENDS
+        carried = None if ends_sentence else self._opinion_before(at)
+        # "The correct choice, however, is C": a word between commas opens what follows.
+        opener = self._opener if self._is_empty(at) and not ends_sentence else 0
+        if not self._in_reason:
+            self._close(at, edge=match[0])
+        self._open(match.end(), opener, first=ends_sentence)
+        if carried is not None:
+            self._marks.append(carried)
+        self._in_reason = self._in_reason and not ends_sentence
+
+    def _opinion_before(self, at: int) -> MarkedWord | None:
+        """ "One might think, the answer is B": the opinion word before the comma marks the next clause."""
+        if not self._marks:
+            return None
+        last = self._marks[-1]
+        ends_here = self._begin + last.end == at
+        if not (last.kind & ClauseMark.CONTRARY and ends_here):
+            return None
+        if not is_opinion(self._text[self._begin + last.start : at]):
+            return None
+        return MarkedWord(0, 0, ClauseMark.CONTRARY)
+
+    def at_reason(self, match: re.Match[str], kind: int | None) -> None:
+        """Leave out what follows "because", up to the end of the sentence."""
+        if self._in_reason:
+            return
+        at = match.start()
+        leads = self._first and self._is_empty(at)
+        self._close(at)
+        self._open(match.end(), 0, first=False)
+        self._in_reason = True
+        if leads:
+            self._skip_leading_reason()
+
+    def _skip_leading_reason(self) -> None:
+        """ "Since 3 + 4 is 7, she has ...": a reason that opens its sentence ends at the comma."""
+        comma = self._text.find(",", self._begin, self._end)
+        if comma < 0:
+            return
+        if _SENTENCE_ENDS.isdisjoint(self._text[self._begin : comma]):
+            self._in_reason = False
+            self._begin = comma + 1
+
+    def at_opener(self, match: re.Match[str], kind: int | None) -> None:
+        """Begin a clause at "but", "wait" or "so". A "but" inside a reason belongs to the reason."""
+        if self._in_reason and kind == ClauseMark.BUT:
+            return
+        at = match.start()
+        if not self._in_reason:
+            if match[0].startswith(_DENIES_BEFORE):
+                length = at - self._begin
+                self._marks.append(MarkedWord(length, length, ClauseMark.WRONG))
+            self._close(at)
+        self._open(match.end(), kind or 0, first=False)
+        self._in_reason = False
+
+    def _add_mark(self, match: re.Match[str], kind: int) -> None:
+        """Note a word such as "not" or "perhaps" in the open clause; an "or" at its beginning opens it."""
+        at = match.start()
+        opens = not self._marks and not self._text[self._begin : at].strip(" (")
+        if kind == ClauseMark.OR and opens:
+            self._opener |= ClauseMark.OR
+        self._marks.append(MarkedWord(at - self._begin, match.end() - self._begin, kind))
+
+
+class CutRule(NamedTuple):
+    """Where a clause ends.
+
+    Attributes:
+        kinds: The marks of the words at which the rule cuts; None stands for punctuation.
+        cut: The method that cuts.
+        examples: Answers, each with the letter it picks.
+    """
+
+    kinds: tuple[int | None, ...]
+    cut: Callable[[_Cutter, re.Match[str], int | None], None]
+    examples: Mapping[str, str | None]
+
+
+# Any other word with a mark belongs to its clause.
+CUT_RULES: Final = {
+    "punctuation": CutRule(
+        (None,),
+        _Cutter.at_punctuation,
+        {
+            "The answer is B. Not C.": "B",
+            "One might think, the answer is C.": None,
+            "I would, however, choose C.": "C",
+        },
+    ),
+    "reason": CutRule(
+        (ClauseMark.BECAUSE,),
+        _Cutter.at_reason,
+        {
+            "The answer is B because C is wrong.": "B",
+            "Since A is wrong, the answer is B.": "B",
+        },
+    ),
+    "opener": CutRule(
+        (ClauseMark.BUT, ClauseMark.CORRECT, ClauseMark.SO),
+        _Cutter.at_opener,
+        {
+            "The answer is not B but C.": "C",
+            "The answer is B, wait, C.": "C",
+            "A and B are wrong so the answer is C.": "C",
+        },
+    ),
+}
+_CUTS: Final = {kind: rule.cut for rule in CUT_RULES.values() for kind in rule.kinds}
 
 
 def supposed(clause: Clause) -> int:
-    """What a clause makes of those that follow it in its sentence: a supposition, or one that is contrary to fact."""
+    """What a clause makes of those that follow it in its sentence.
+
+    Returns:
+        SOFT after a supposition ("If that holds, ..."), with CONTRARY if it is contrary to fact ("If it had rained,
+        ..."), or 0.
+    """
     if not clause.has(ClauseMark.SOFT | ClauseMark.CONTRARY):
         return 0
-    return (ClauseMark.SOFT if clause.has(ClauseMark.SOFT) else 0) | (
-        ClauseMark.CONTRARY if _UNREAL.search(clause.text) else 0
-    )
-
-
-def _stance(clause: Clause, said: Said[V]) -> int:
-    """NOT when the clause denies the value, CONTRARY when it is not the speaker's word, SOFT, or nothing."""
-    stance = 0
-    for at, end, mark in clause.marks:
-        if at >= said.end:
-            applies = (
-                bool(mark & _BACK) and _PREDICATE.fullmatch(clause.text, said.end, at) is not None
-            )
-            if mark == ClauseMark.NOT and applies:
-                applies = clause.text[end:].strip(" .,!*)") in _COMPLEMENTS
-        else:
-            applies = end <= said.start or mark == ClauseMark.SOFT or at < said.start < end
-        if applies and mark & (ClauseMark.NOT | ClauseMark.REJECT | ClauseMark.WRONG):
-            stance |= ClauseMark.NOT
-        elif applies and mark & (ClauseMark.CONTRARY | ClauseMark.REFUSAL):
-            stance |= ClauseMark.CONTRARY
-        elif applies and mark & (ClauseMark.SOFT | ClauseMark.OR):
-            stance |= mark
-    return stance
-
-
-class Commitments(Generic[V]):
-    """What a response has committed to so far. ``free``: nothing was announced, so each assertion replaces the last."""
-
-    def __init__(self, reader: Reader[V], *, free: bool = False) -> None:
-        self.values: tuple[V, ...] = ()
-        self.soft = False
-        self.retracted = False  # a commitment was taken back and none took its place
-        self.reader = reader
-        self._free = free
-        self._pending = False  # a correction has begun
-        self._correcting = False  # in this sentence
-        self._supposing = 0  # SOFT when this sentence began with "if"
-        self._joined = False  # only a comma since the last commitment
-        self._void = False  # only a comma since a value that does not count
-        self._denied: bool | None = (
-            None  # a value was denied, True when announced: "the answer is not B but A"
-        )
-
-    def hear(self, text: str, start: int, end: int, *, cued: bool, prefix: int = 0) -> None:
-        """Go through a stretch; ``cued``: it follows an announcement, in whose sentence ``prefix`` stood before."""
-        for clause in clauses(text, start, end):
-            if clause.first:
-                self._correcting = False
-                self._supposing = 0
-            if clause.opener & ClauseMark.CORRECT:
-                self._pending = self._correcting = True
-            if clause.text.strip(BLANK):
-                cued = self._clause(clause, cued, prefix)
-            self._supposing |= supposed(clause)
-            if clause.edge in _ARROWS:
-                self._pending = self._correcting = True
-
-    def _clause(self, clause: Clause, cued: bool, prefix: int) -> bool:
-        adds = self.values and clause.opener & ClauseMark.OR
-        denied = self._denied is not None and (self._denied or bool(clause.opener & ClauseMark.BUT))
-        taken_up = bool(adds) or self._correcting or (denied and not self.values)
-        said = self.reader.read(clause.text, cued=cued or taken_up)
-        if said is None and clause.has(ClauseMark.REJECT):
-            # "A (and not B)"
-            rejected = next(at for at, _, mark in clause.marks if mark & ClauseMark.REJECT)
-            said = self.reader.read(clause.text[:rejected], cued=cued or taken_up)
-        if said is None:
-            self._take_back(clause)
-            self._void = clause.has(VOID) and clause.edge[:1] in _COMMAS
-            return cued and (
-                clause.edge[:1] == "\n" or (clause.edge[:1] in _COMMAS and not clause.has(VOID))
-            )
-        stance = _stance(clause, said) | self._supposing | (prefix if cued else 0)
-        if clause.edge[:1] in ("?", "？") or _WERE_IT_SO.search(clause.text, said.end):
-            stance |= ClauseMark.CONTRARY
-        before = next(
-            (at for at, _, mark in clause.marks if mark & (ClauseMark.NOT | ClauseMark.REJECT)), 0
-        )
-        if stance & ClauseMark.NOT and 0 < before <= said.start and not (prefix & VOID and cued):
-            # "It is A rather than B": what stands before the denial is meant.
-            kept = self.reader.read(clause.text[:before], cued=False)
-            if kept is not None:
-                said = kept
-                stance = self._supposing
-        if self._void and said.bare and not clause.opener & _BOUNDARY:
-            stance |= ClauseMark.CONTRARY
-        self._void = bool(stance & VOID) and clause.edge[:1] in _COMMAS
-        if stance & VOID:
-            if (
-                stance & (ClauseMark.NOT | ClauseMark.WRONG)
-                and self.values
-                and set(said.values) >= set(self.values)
-            ):
-                self.values = ()
-                self.retracted = True
-            self._take_back(clause)
-            self._denied = self._denied or cued
-        elif self._counts(clause, said, stance, cued=cued or taken_up):
-            if self._adds(clause, said, stance):
-                self.values = tuple(dict.fromkeys((*self.values, *said.values)))
-            else:
-                self.values = said.values
-                self.soft = bool(stance & ClauseMark.SOFT)
-            self._pending = self.retracted = False
-            self._joined = clause.edge[:1] in (*_COMMAS, ";", "；")
-            return False
-        self._joined = False
-        return False
-
-    def _counts(self, clause: Clause, said: Said[V], stance: int, cued: bool) -> bool:
-        if cued or self._adds(clause, said, stance) or self._pending:
-            return True
-        if self.values and not self._free:
-            return False
-        return not said.bare or self._free or bool(clause.opener & (ClauseMark.BUT | ClauseMark.SO))
-
-    def _adds(self, clause: Clause, said: Said[V], stance: int) -> bool:
-        """Whether the clause names a further value in the same breath."""
-        if not self.values or self._correcting:
-            return False
-        return bool((clause.opener | stance) & (ClauseMark.OR | ClauseMark.SOFT)) or (
-            self._joined and said.bare
-        )
-
-    def _take_back(self, clause: Clause) -> None:
-        """ "That is wrong." after a claim leaves none."""
-        self._joined = False
-        if (
-            self.values
-            and clause.has(ClauseMark.WRONG)
-            and (self._pending or _ANAPHOR.match(clause.text))
-        ):
-            self.values = ()
-            self.retracted = True
+    supposition = ClauseMark.SOFT if clause.has(ClauseMark.SOFT) else 0
+    if _UNREAL.search(clause.text):
+        supposition |= ClauseMark.CONTRARY
+    return supposition

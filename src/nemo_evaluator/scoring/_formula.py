@@ -5,7 +5,8 @@ from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import closing
-from nemo_evaluator.scoring._clauses import Commitments, Said
+from nemo_evaluator.scoring._clauses import NamedValues
+from nemo_evaluator.scoring._commitments import Commitments
 from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import declines, settle
 from nemo_evaluator.scoring._text import readable
@@ -121,7 +122,7 @@ class Formulas:
         self.spans.append(formula)
         return chr(_FIRST + len(self.spans) - 1)
 
-    def read(self, clause: str, *, cued: bool) -> Said[str] | None:
+    def read(self, clause: str, *, cued: bool) -> NamedValues[str] | None:
         known = list(_KNOWN.finditer(clause))
         if not known:
             if cued or not (self._last or _PROSE.search(clause)):
@@ -156,15 +157,15 @@ class Formulas:
             values.append(following[0])
             end = following.end()
         said = tuple(dict.fromkeys(self.spans[ord(value) - _FIRST] for value in values))
-        return Said(said, start, end, bare=opens and not clause[end:].strip(" *_`.,!)"))
+        return NamedValues(said, start, end, bare=opens and not clause[end:].strip(" *_`.,!)"))
 
-    def weak(self, line: str) -> Said[str] | None:
+    def weak(self, line: str) -> NamedValues[str] | None:
         said = self.read(line, cued=True)
         if said is not None and len(line.split()) <= _SHORT_LINE - 1:
             return said
         return None
 
-    def _plain(self, clause: str) -> Said[str] | None:
+    def _plain(self, clause: str) -> NamedValues[str] | None:
         lead = _LEAD.match(clause)
         if lead:
             start = lead.end()
@@ -181,7 +182,7 @@ class Formulas:
         if not value or value in _PLACEHOLDERS or _BOUND.search(clause, 0, start):
             return None
         parts = re.split(r"\s+(?:or|and|oder|ou)\s+(?:maybe\s+)?|(?<=\d)\s*[–—]\s*(?=\d)", value)
-        return Said(
+        return NamedValues(
             tuple(dict.fromkeys(part for part in parts if part)),
             start,
             end,
@@ -225,7 +226,7 @@ def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
             ledger: Commitments[str] = Commitments(
                 Formulas(last=True, spans=reader.spans), free=True
             )
-            ledger.hear(line, 0, len(line), cued=False)
+            ledger.add_text(line, 0, len(line), cued=False)
             return (
                 tuple(value.rpartition("=")[2].strip() or value for value in ledger.values) or None
             )

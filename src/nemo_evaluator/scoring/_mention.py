@@ -8,7 +8,7 @@ from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import lowered
-from nemo_evaluator.scoring._clauses import Said
+from nemo_evaluator.scoring._clauses import NamedValues
 from nemo_evaluator.scoring._patterns import TEXTS, pattern
 from nemo_evaluator.scoring._text import fold, normalise
 from nemo_evaluator.scoring._vocabulary import mark_of
@@ -110,9 +110,9 @@ class Mentions:
             return _LISTS[self._names].sub(_many, text)
         return text
 
-    def read(self, clause: str, *, cued: bool) -> Said[int] | None:
+    def read(self, clause: str, *, cued: bool) -> NamedValues[int] | None:
         if _MANY in clause:
-            return Said((OTHER, 0), 0, len(clause))
+            return NamedValues((OTHER, 0), 0, len(clause))
         known = list(_KNOWN.finditer(clause))
         if not known:
             return self._another(clause, cued)
@@ -132,17 +132,17 @@ class Mentions:
             _PARTS.search(clause, 0, max(0, clause.rfind("(", 0, start)))
             and ")" not in clause[:start]
         ):
-            return Said((0, OTHER), start, end)  # only in parentheses behind something else
+            return NamedValues((0, OTHER), start, end)  # only in parentheses behind something else
         # Joined to something else by "or", "and" or a slash.
         rivals = _JOINED_AFTER.match(clause, end) or _JOINED_BEFORE.search(clause, 0, start)
         asserted = _ASSERTED.search(clause, 0, start) is not None or (
             cued and not self.rival_names(clause[:start])
         )
         if rivals or (not asserted and self.rival_names(clause)):
-            return Said((0, OTHER), start, end)
-        return Said((0,), start, end, bare=not _PARTS.search(_KNOWN.sub("", clause)))
+            return NamedValues((0, OTHER), start, end)
+        return NamedValues((0,), start, end, bare=not _PARTS.search(_KNOWN.sub("", clause)))
 
-    def weak(self, line: str) -> Said[int] | None:
+    def weak(self, line: str) -> NamedValues[int] | None:
         if _PARTS.search(_KNOWN.sub("", line)):
             return None
         return self.read(line, cued=True)
@@ -151,14 +151,14 @@ class Mentions:
         """Whether a masked text begins with a phrase."""
         return _KNOWN.match(text.lstrip(" *_`\"'“‘:>#(-\n\t$")[:1]) is not None
 
-    def _another(self, clause: str, cued: bool) -> Said[int] | None:
+    def _another(self, clause: str, cued: bool) -> NamedValues[int] | None:
         if not (cued or _SUBJECT.search(clause) or _MAYBE.match(clause)) or _FILLER.fullmatch(
             clause
         ):
             return None
         # Whatever it is, every mark of the clause speaks of it.
         if _PARTS.search(clause):
-            return Said((OTHER,), len(clause), len(clause))
+            return NamedValues((OTHER,), len(clause), len(clause))
         return None
 
     def rival_names(self, text: str, whole: int = 0) -> bool:

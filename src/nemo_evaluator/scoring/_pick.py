@@ -6,7 +6,8 @@ from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import lowered
-from nemo_evaluator.scoring._clauses import VOID, Commitments, Said, clauses
+from nemo_evaluator.scoring._clauses import VOID, NamedValues, clauses
+from nemo_evaluator.scoring._commitments import Commitments
 from nemo_evaluator.scoring._labels import patterns_of
 from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import declines, plain_ending, settle
@@ -39,7 +40,7 @@ class Letters:
         self.patterns = patterns_of(labels)
         self.options = options
 
-    def read(self, clause: str, *, cued: bool) -> Said[str] | None:
+    def read(self, clause: str, *, cued: bool) -> NamedValues[str] | None:
         """The labels a clause names: after an announcement any that it opens with, else only by an assertion."""
         text = _same_length(clause)
         match = self.patterns.opening.match(text)
@@ -54,10 +55,10 @@ class Letters:
             at = max(
                 0, lowered(clause).find(lowered((self.options or {}).get(by_text, "")).strip())
             )
-            return Said((by_text,), at, len(clause))
+            return NamedValues((by_text,), at, len(clause))
         return self._asserted(text) or self._alone(text)
 
-    def weak(self, line: str) -> Said[str] | None:
+    def weak(self, line: str) -> NamedValues[str] | None:
         match = self.patterns.opening.match(line)
         if (
             match is None
@@ -65,26 +66,26 @@ class Letters:
             or (match[1].islower() and len(line) > 5)
         ):
             return None
-        return Said((self._label(match[1]),), 0, len(line), bare=True)
+        return NamedValues((self._label(match[1]),), 0, len(line), bare=True)
 
-    def _opened(self, text: str, match: re.Match[str], cued: bool) -> Said[str] | None:
+    def _opened(self, text: str, match: re.Match[str], cued: bool) -> NamedValues[str] | None:
         label = self._label(match[1])
         rest = text[match.end() :]
         bare = not rest.strip(_CLOSERS)
         if bare and (cued or not match[1].islower()):
-            return Said((label,), match.start(1), match.end(1), bare=True)
+            return NamedValues((label,), match.start(1), match.end(1), bare=True)
         verbatim = self._verbatim(text)
         if verbatim is not None:
-            return Said((verbatim,), 0, len(text), bare=True)
+            return NamedValues((verbatim,), 0, len(text), bare=True)
         end = self._past_option(text, match.end(1), label)
         values, last = self._chain(text, label, end)
         if len(values) > 1:
-            return Said(values, match.start(1), last, bare=not text[last:].strip(_CLOSERS))
+            return NamedValues(values, match.start(1), last, bare=not text[last:].strip(_CLOSERS))
         if not text[end:].strip(_CLOSERS):
-            return Said((label,), match.start(1), end, bare=True)
+            return NamedValues((label,), match.start(1), end, bare=True)
         if not cued or not self._is_label(match, rest, label):
             return None
-        return Said((label,), match.start(1), end)
+        return NamedValues((label,), match.start(1), end)
 
     def _is_label(self, match: re.Match[str], rest: str, label: str) -> bool:
         """Not the article or the pronoun."""
@@ -158,7 +159,7 @@ class Letters:
             end = self._past_option(text, junction.end(), values[-1])
         return tuple(dict.fromkeys(values)), end
 
-    def _asserted(self, text: str) -> Said[str] | None:
+    def _asserted(self, text: str) -> NamedValues[str] | None:
         forms = (self.patterns.said, self.patterns.judged)
         lasts = (
             max(form.finditer(text), key=lambda match: match.start(), default=None)
@@ -184,19 +185,19 @@ class Letters:
         if first is not None:
             values = tuple(dict.fromkeys((self._label(first[1]), *values)))
             start = first.start()
-        return Said(values, start, end)
+        return NamedValues(values, start, end)
 
-    def _alone(self, text: str) -> Said[str] | None:
+    def _alone(self, text: str) -> NamedValues[str] | None:
         found = list(self.patterns.late.finditer(text)) or list(self.patterns.single.finditer(text))
         if not found:
             strange = _STRANGE.fullmatch(text)
             # A letter that was not offered is an answer too, and a wrong one.
             if strange:
-                return Said((strange[1],), 0, len(text), bare=True)
+                return NamedValues((strange[1],), 0, len(text), bare=True)
             return None
         match = found[-1]
         values, end = self._chain(text, self._label(found[0][1]), found[0].end(1))
-        return Said(
+        return NamedValues(
             values if len(values) > 1 else (self._label(match[1]),),
             match.start(1),
             max(end, match.end(1)),
@@ -340,10 +341,10 @@ def _unannounced(text: str, reader: Letters) -> tuple[str, ...] | None:
         turn = _TURN.search(text, refused.end())
         after: Commitments[str] = Commitments(reader)
         if turn is not None and not unfinished:
-            after.hear(text, turn.start(), len(text), cued=False)
+            after.add_text(text, turn.start(), len(text), cued=False)
         return after.values or None
     ledger: Commitments[str] = Commitments(reader, free=not unfinished)
-    ledger.hear(text, max(0, len(text) - _REGION), len(text), cued=False)
+    ledger.add_text(text, max(0, len(text) - _REGION), len(text), cued=False)
     if ledger.values or ledger.retracted:
         return ledger.values
     if unfinished:
@@ -391,7 +392,7 @@ def _by_text(text: str, lines: list[str], reader: Letters) -> tuple[str, ...] | 
         named = {tokens[sign] for sign in part if sign in tokens}
         if len(named) == 1:
             ledger: Commitments[str] = Commitments(_Texts(tokens), free=True)
-            ledger.hear(part, 0, len(part), cued=False)
+            ledger.add_text(part, 0, len(part), cued=False)
             return ledger.values or None
         if not named:
             label = reader.by_text(part)
@@ -413,10 +414,10 @@ class _Texts:
     def __init__(self, tokens: Mapping[str, str]) -> None:
         self._tokens = tokens
 
-    def read(self, clause: str, *, cued: bool) -> Said[str] | None:
+    def read(self, clause: str, *, cued: bool) -> NamedValues[str] | None:
         at = next((number for number, sign in enumerate(clause) if sign in self._tokens), None)
         if at is None:
             return None
-        return Said((self._tokens[clause[at]],), at, at + 1)
+        return NamedValues((self._tokens[clause[at]],), at, at + 1)
 
-    def weak(self, line: str) -> Said[str] | None: ...
+    def weak(self, line: str) -> NamedValues[str] | None: ...

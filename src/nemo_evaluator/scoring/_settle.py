@@ -1,12 +1,16 @@
-"""What a response comes to: its announcements, the last first, each weighed with what stands before and after it."""
+"""What a response comes to: weighs its announcements, the last one first, each with the text around it.
+
+How an announcement is weighed depends on its kind: one row of ``WEIGHERS``, with example answers.
+"""
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import Claim, ClaimKind, claims, foreign_claims
-from nemo_evaluator.scoring._clauses import BLANK, VOID, Commitments, Reader, V, clauses, supposed
+from nemo_evaluator.scoring._clauses import BLANK, VOID, Reader, V, clauses, supposed
+from nemo_evaluator.scoring._commitments import Commitments
 from nemo_evaluator.scoring._vocabulary import CORRECTION, NEXT_TASK, REFUSAL, SCAN, ClauseMark
 
 _WINDOW: Final = 200
@@ -16,7 +20,8 @@ _NEAR: Final = 240
 _IT_IS: Final = lazy_pattern(
     r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+", re.IGNORECASE
 )
-_BESIDE: Final = lazy_pattern(
+# A box that "or" or a comma joins to the box before it.
+_JOINED_BOX: Final = lazy_pattern(
     r"\}\$?\s*(?:or|and|oder|und|ou|et|,|或|和)+\s*[$\\(\[]*\Z", re.IGNORECASE
 )
 _UNSURE: Final = lazy_pattern(r"\b(?:may|might|could) be", re.IGNORECASE)
@@ -25,12 +30,22 @@ _UNSURE: Final = lazy_pattern(r"\b(?:may|might|could) be", re.IGNORECASE)
 def settle(
     text: str, reader: Reader[V], otherwise: Callable[[str], tuple[V, ...] | None]
 ) -> tuple[V, ...] | None:
-    """What a response comes to: one value; none or several when it was said but not settled; None without any claim. An
-    announcement counts first, then what ``otherwise`` finds. An invented next task is read only if the text before it
-    says nothing."""
+    """Find the values that a response comes to.
+
+    An announcement has priority over what ``otherwise`` finds. An invented next task is read only if the text before it
+    names no value.
+
+    Args:
+        text: The prepared response.
+        reader: Finds the values of a clause.
+        otherwise: Finds the values of a text without an announcement.
+
+    Returns:
+        One value; several or none if the response names values and does not decide; None without any claim.
+    """
     for part in tasks(text):
-        for source in (claims, foreign_claims):
-            settled = _last_claim(part, source(part), reader)
+        for find_claims in (claims, foreign_claims):
+            settled = _last_claim(part, find_claims(part), reader)
             if settled is not None:
                 return settled
         settled = otherwise(part.strip())
@@ -40,16 +55,23 @@ def settle(
 
 
 def plain_ending(text: str, whole: re.Pattern[str]) -> re.Match[str] | None:
-    """The last sentence when it is a plain announcement: whatever stands before it, that is the answer."""
+    """The last sentence, if it is a plain announcement: then it is the answer, whatever precedes it.
+
+    Args:
+        text: The response.
+        whole: Matches a plain announcement; its group ``cue`` is the announcing phrase.
+    """
     end = len(text.rstrip())
-    start = max(text.rfind("\n", 0, end), text.rfind(". ", 0, end)) + 1
-    if end - start < _LINE:
-        match = whole.fullmatch(text, start, end)
-    else:
-        match = None
-    if match is not None and match["cue"] and next(tasks(text)) is text:
-        return match
-    return None
+    last_line = text.rfind("\n", 0, end)
+    last_sentence = text.rfind(". ", 0, end)
+    start = max(last_line, last_sentence) + 1
+    if end - start >= _LINE:
+        return None
+    match = whole.fullmatch(text, start, end)
+    if match is None or not match["cue"]:
+        return None
+    has_next_task = next(tasks(text)) is not text
+    return None if has_next_task else match
 
 
 def declines(text: str) -> bool:
@@ -58,136 +80,217 @@ def declines(text: str) -> bool:
 
 
 def tasks(text: str) -> Iterator[str]:
-    """The text up to an invented next task, then all of it."""
-    for match in NEXT_TASK.finditer(text) if "\n" in text else ():
-        if text[: match.start()].strip(" \n*#-"):
-            yield text[: match.start()]
-            break
+    """The text up to an invented next task, if there is one, then all of the text."""
+    if "\n" in text:
+        for match in NEXT_TASK.finditer(text):
+            before = text[: match.start()]
+            if before.strip(" \n*#-"):
+                yield before
+                break
     yield text
 
 
-def _last_claim(text: str, found: Iterator[Claim], reader: Reader[V]) -> tuple[V, ...] | None:
-    for claim in found:
+def _last_claim(
+    text: str, found_claims: Iterator[Claim], reader: Reader[V]
+) -> tuple[V, ...] | None:
+    """The values of the last announcement that has any; () if it was withdrawn."""
+    for claim in found_claims:
         prefix = _prefix(text, claim)
         ledger = _weighed(text, claim, reader, prefix=prefix)
         if not ledger.values:
             if ledger.retracted:
                 return ()
             continue
-        if prefix & ClauseMark.OR or ledger.soft:
-            return _with_previous(
-                text, claim, found, ledger=ledger, joined=bool(prefix & ClauseMark.OR)
-            )
+        joined = bool(prefix & ClauseMark.OR)
+        if joined or ledger.soft:
+            return _with_previous(text, claim, found_claims, ledger=ledger, joined=joined)
         return ledger.values
     return None
 
 
 def _with_previous(
-    text: str, claim: Claim, found: Iterator[Claim], ledger: Commitments[V], joined: bool
+    text: str, claim: Claim, earlier: Iterator[Claim], ledger: Commitments[V], joined: bool
 ) -> tuple[V, ...]:
-    """ "If so, the answer is B; otherwise, the answer is C": two soft claims side by side settle nothing."""
-    for other in found:
+    """Add the values of the announcement before, if both are soft or "or" joins them.
+
+    "If so, the answer is B; otherwise, the answer is C" settles nothing.
+    """
+    for other in earlier:
         if claim.place - other.end > _NEAR:
             break
         before = _weighed(text[: claim.place], other, ledger.reader, prefix=_prefix(text, other))
-        if before.values:
-            if joined or before.soft:
-                return tuple(dict.fromkeys((*before.values, *ledger.values)))
-            return ledger.values
+        if not before.values:
+            continue
+        if joined or before.soft:
+            return tuple(dict.fromkeys((*before.values, *ledger.values)))
+        return ledger.values
     return ledger.values
 
 
 def _prefix(text: str, claim: Claim) -> int:
-    """The marks that stand before an announcement in its clause."""
+    """The marks that precede an announcement in its clause."""
     start = max(0, claim.place - _WINDOW)
-    # What stands before the end of a sentence says nothing of the next: it need not be gone through.
-    start = max(start, *(text.rfind(edge, start, claim.place) + 1 for edge in ("\n", ": ", ". ")))
+    # The sentence before says nothing about this one.
+    for edge in ("\n", ": ", ". "):
+        start = max(start, text.rfind(edge, start, claim.place) + 1)
+    unsure = _UNSURE.search(text, claim.place, claim.start) is not None
+    soft = ClauseMark.SOFT if unsure else 0
     if not text[start : claim.place].strip(BLANK):
-        if _UNSURE.search(text, claim.place, claim.start):
-            return ClauseMark.SOFT
-        return 0
+        return soft
+    parts = clauses(text, start, claim.place)
     supposing = 0
-    last = None
-    for last in clauses(text, start, claim.place):
-        supposing = (0 if last.first else supposing) | supposed(last)
-    if last is None:
-        return supposing
-    marks = (last.opener & ClauseMark.OR) | supposing
-    for _, _, mark in last.marks:
-        marks |= mark
-    if _UNSURE.search(text, claim.place, claim.start):
-        marks |= ClauseMark.SOFT
-    if claim.kind is ClaimKind.BOXED and _BESIDE.search(text, start, claim.place):
+    for clause in parts:
+        if clause.first:
+            supposing = 0
+        supposing |= supposed(clause)
+    last = parts[-1]
+    marks = (last.opener & ClauseMark.OR) | supposing | soft
+    for word in last.marks:
+        marks |= word.kind
+    if claim.kind is ClaimKind.BOXED and _JOINED_BOX.search(text, start, claim.place):
         marks |= ClauseMark.OR
     return marks & ~(ClauseMark.PLAIN | ClauseMark.SO)
 
 
 def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitments[V]:
+    """The ledger of an announcement and of the text behind it."""
     ledger: Commitments[V] = Commitments(reader)
-    if claim.kind is ClaimKind.WEAK:
-        weak = reader.weak(text[claim.start : claim.end])
-        denied = prefix & VOID or (
-            weak and any(one.has(VOID) for one in clauses(text, claim.start, claim.end))
-        )
-        ledger.values = weak.values if weak and not denied else ()
-    elif claim.kind is ClaimKind.BOXED:
-        inside = reader.read(text[claim.start : claim.end], cued=True)
-        if inside is not None and not prefix & VOID:
-            ledger.values = inside.values
-            ledger.soft = bool(prefix & ClauseMark.SOFT)
-    elif claim.kind is ClaimKind.BEFORE:
-        ledger.hear(text, claim.start, claim.end, cued=True)
+    weigher = _WEIGHERS[claim.kind]
+    is_settled = weigher(ledger, text, claim, prefix)
     tail = min(len(text), claim.after + _TAIL)
-    if claim.kind is ClaimKind.AFTER and claim.after >= len(text) and not prefix:
-        # Most answers end on a plain announcement: nothing to weigh.
-        scan = SCAN.search(text, claim.start, claim.end)
-        said = reader.read(text[claim.start : scan.start() if scan else claim.end], cued=True)
-        if said is not None and (
-            scan is None or (scan.end() >= claim.end and scan[0] in (".", "。"))
-        ):
-            ledger.values = said.values
-            return ledger
-    if claim.kind is ClaimKind.AFTER:
-        # A settled claim that nothing later corrects needs no more than its own line.
-        ledger.hear(text, claim.start, claim.end, cued=True, prefix=prefix)
-        if ledger.values and CORRECTION.search(text, claim.after, tail) is None:
-            return ledger
-    if claim.after < tail and (not ledger.values or CORRECTION.search(text, claim.after, tail)):
-        ledger.hear(text, claim.after, tail, cued=False)
+    if is_settled or claim.after >= tail:
+        return ledger
+    if not ledger.values or CORRECTION.search(text, claim.after, tail):
+        ledger.add_text(text, claim.after, tail, cued=False)
     return ledger
 
 
+def _weigh_weak(ledger: Commitments[V], text: str, claim: Claim, prefix: int) -> bool:
+    """ "Answer 42": counts only if the line consists of the value, and nothing denies it."""
+    named = ledger.reader.weak(text[claim.start : claim.end])
+    if named is None or prefix & VOID:
+        return False
+    for clause in clauses(text, claim.start, claim.end):
+        if clause.has(VOID):
+            return False
+    ledger.values = named.values
+    return False
+
+
+def _weigh_boxed(ledger: Commitments[V], text: str, claim: Claim, prefix: int) -> bool:
+    """A box or a tag: all of it is the answer, unless the sentence denies it."""
+    named = ledger.reader.read(text[claim.start : claim.end], cued=True)
+    if named is not None and not prefix & VOID:
+        ledger.values = named.values
+        ledger.soft = bool(prefix & ClauseMark.SOFT)
+    return False
+
+
+def _weigh_before(ledger: Commitments[V], text: str, claim: Claim, prefix: int) -> bool:
+    """ "B is the answer": the clauses before the announcement, without its prefix."""
+    ledger.add_text(text, claim.start, claim.end, cued=True)
+    return False
+
+
+def _weigh_after(ledger: Commitments[V], text: str, claim: Claim, prefix: int) -> bool:
+    """ "The answer is B": the clauses of the line behind the announcement."""
+    if claim.after >= len(text) and not prefix:
+        # Most answers end on a plain announcement: nothing to weigh.
+        values = _plain_values(ledger.reader, text, claim)
+        if values:
+            ledger.values = values
+            return True
+    ledger.add_text(text, claim.start, claim.end, cued=True, prefix=prefix)
+    return False
+
+
+def _plain_values(reader: Reader[V], text: str, claim: Claim) -> tuple[V, ...]:
+    """The values behind an announcement, if no mark and no punctuation but the full stop follows."""
+    scan = SCAN.search(text, claim.start, claim.end)
+    end = scan.start() if scan else claim.end
+    named = reader.read(text[claim.start : end], cued=True)
+    if named is None:
+        return ()
+    if scan is None or (scan.end() >= claim.end and scan[0] in (".", "。")):
+        return named.values
+    return ()
+
+
+class WeighRule(NamedTuple):
+    """How an announcement of one kind is weighed.
+
+    Attributes:
+        weigh: Puts the values into the ledger. Returns whether the text behind need not be read.
+        examples: Answers, each with the letter it picks (None: no letter or several).
+    """
+
+    weigh: Callable[[Commitments[Any], str, Claim, int], bool]
+    examples: Mapping[str, str | None]
+
+
+WEIGHERS: Final = {
+    ClaimKind.BOXED: WeighRule(
+        _weigh_boxed,
+        {
+            "So $\\boxed{B}$.": "B",
+            "<answer>B</answer>": "B",
+            "It is not $\\boxed{B}$.": None,
+            "$\\boxed{B}$ or $\\boxed{C}$": None,
+        },
+    ),
+    ClaimKind.AFTER: WeighRule(
+        _weigh_after,
+        {
+            "The answer is B.": "B",
+            "If it rains, the answer is B; otherwise, the answer is C.": None,
+            "The answer is B. Wait, that is wrong: the answer is C.": "C",
+            "The answer is B. No, that is wrong.": None,
+        },
+    ),
+    ClaimKind.BEFORE: WeighRule(
+        _weigh_before, {"B is the answer.": "B", "B is not the answer.": None}
+    ),
+    ClaimKind.WEAK: WeighRule(
+        _weigh_weak, {"Answer B": "B", "#### B": "B", "Answer B is not it": None}
+    ),
+}
+_WEIGHERS: Final = {kind: rule.weigh for kind, rule in WEIGHERS.items()}
+
+
 def hedge(text: str, claim: Claim) -> int:
-    """Where the line begins on which an announcement is joined to another by "or": neither counts. Else the end."""
+    """Where the line begins on which "or" joins an announcement to another one: then neither counts.
+
+    Returns:
+        The beginning of that line, or the length of the text if nothing is joined.
+    """
     line = text.rfind("\n", 0, claim.place) + 1
-    second = (
-        next(claims(text[line : claim.place]), None) is not None
-        and _prefix(text, claim) & ClauseMark.OR
-    )
-    if second:
+    has_earlier_claim = next(claims(text[line : claim.place]), None) is not None
+    if has_earlier_claim and _prefix(text, claim) & ClauseMark.OR:
         return line
     return len(text)
 
 
 def committed_text(text: str, claim: Claim) -> str | None:
-    """The words of an announcement as they are meant: what corrects it inside its line instead; None when denied."""
+    """The words of an announcement, without what the line corrects.
+
+    Returns:
+        The words; those of the correction if the line has one; None if the announcement is denied.
+    """
     if _prefix(text, claim) & VOID:
         return None
-    said = text[claim.start : claim.end]
+    announced = text[claim.start : claim.end]
     if claim.kind is not ClaimKind.AFTER:
-        return said
-    first = None
-    meant = ""
-    denied = False
-    for clause in clauses(said, 0, len(said)):
-        first = first or clause
-        if clause.opener & (
-            ClauseMark.CORRECT if not denied else ClauseMark.CORRECT | ClauseMark.BUT
-        ):
-            meant = said[said.index(clause.text) :]
-        denied = denied or (
-            clause is first and any(at < 2 and mark & VOID for at, _, mark in clause.marks)
-        )
-    if denied or (first is not None and first.text != said and meant):
-        return _IT_IS.sub("", meant.strip(" ,:")) or None
-    return said
+        return announced
+    parts = clauses(announced, 0, len(announced))
+    denied = any(word.start < 2 and word.kind & VOID for word in parts[0].marks)
+    corrected = ""
+    for number, clause in enumerate(parts):
+        replaces = ClauseMark.CORRECT
+        if denied and number > 0:
+            # "The answer is not B but C"
+            replaces |= ClauseMark.BUT
+        if clause.opener & replaces:
+            corrected = announced[announced.index(clause.text) :]
+    if denied or (corrected and parts[0].text != announced):
+        return _IT_IS.sub("", corrected.strip(" ,:")) or None
+    return announced

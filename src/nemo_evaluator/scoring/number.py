@@ -8,7 +8,8 @@ from typing import Any, Final
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import PLAINLY
-from nemo_evaluator.scoring._clauses import VOID, Commitments, Said, clauses
+from nemo_evaluator.scoring._clauses import VOID, NamedValues, clauses
+from nemo_evaluator.scoring._commitments import Commitments
 from nemo_evaluator.scoring._numeral import (
     NUMBER,
     Number,
@@ -67,7 +68,7 @@ class Numbers:
         self._language = language
         self._last = last
 
-    def read(self, clause: str, *, cued: bool) -> Said[Number] | None:
+    def read(self, clause: str, *, cued: bool) -> NamedValues[Number] | None:
         """The number (or the several) that a clause commits to."""
         match = NUMBER.search(clause)
         if match is None:
@@ -76,7 +77,7 @@ class Numbers:
             else:
                 words = None
             if words:
-                return Said((Number(words[0], (words[1],)),), 0, len(clause), bare=True)
+                return NamedValues((Number(words[0], (words[1],)),), 0, len(clause), bare=True)
             return None
         opening = _OPENING.match(clause)
         opens = opening is not None and opening.end() >= match.start()
@@ -98,7 +99,7 @@ class Numbers:
             return self._said(clause, _result(clause, match))
         return None
 
-    def weak(self, line: str) -> Said[Number] | None:
+    def weak(self, line: str) -> NamedValues[Number] | None:
         """The number of a line on which nothing but a number and perhaps its unit stands."""
         match = NUMBER.search(line)
         if match:
@@ -116,7 +117,7 @@ class Numbers:
 
     def _said(
         self, clause: str, match: re.Match[str] | None, bare: bool = False
-    ) -> Said[Number] | None:
+    ) -> NamedValues[Number] | None:
         if match is None or _FORMULA.match(clause, match.end()):
             return None
         number = read(match, self._language)
@@ -138,7 +139,7 @@ class Numbers:
             end = following.end()
         if len(values) == 1:
             values = [*self._before(clause, match), number]
-        return Said(tuple(dict.fromkeys(values)), match.start(), end, bare=bare)
+        return NamedValues(tuple(dict.fromkeys(values)), match.start(), end, bare=bare)
 
     def _before(self, clause: str, match: re.Match[str]) -> list[Number]:
         """The number to which the last one of a clause is joined: "either 5 or 6", "from 5 to 6"."""
@@ -251,7 +252,7 @@ def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Numb
         if is_task(sentence):
             return None
         ledger: Commitments[Number] = Commitments(last, free=True)
-        ledger.hear(sentence, 0, len(sentence), cued=False)
+        ledger.add_text(sentence, 0, len(sentence), cued=False)
         if ledger.values or NUMBER.search(sentence):
             return ledger.values or None
     if len(text.split()) <= _FEW_WORDS:

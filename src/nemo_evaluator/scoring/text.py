@@ -7,7 +7,8 @@ from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import PLAINLY, ClaimKind, claims, foreign_claims
-from nemo_evaluator.scoring._clauses import Commitments, clauses
+from nemo_evaluator.scoring._clauses import clauses
+from nemo_evaluator.scoring._commitments import Commitments
 from nemo_evaluator.scoring._mention import Mentions
 from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import committed_text, hedge, settle
@@ -177,11 +178,11 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
     if len(text) <= _REGION:
         # A few words, or an answer that opens with the phrase, need no announcement.
         few = len(lines) == 1 and text.count(" ") < _SHORT // 2
-        ledger.hear(text, 0, len(text), cued=few or reader.opens(text))
+        ledger.add_text(text, 0, len(text), cued=few or reader.opens(text))
         return ledger.values or None
     for line in (text[-_REGION:].rpartition("\n")[2], text[:_REGION].partition("\n")[0]):
         if len(line) < _REGION:
-            ledger.hear(line, 0, len(line), cued=False)
+            ledger.add_text(line, 0, len(line), cued=False)
             if ledger.values:
                 return ledger.values
     return None
