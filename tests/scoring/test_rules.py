@@ -7,14 +7,18 @@ from typing import Any, Final, cast
 
 import pytest
 
-from nemo_evaluator.scoring import _clauses, _commitments, _settle, extract_mcq_letter
+from nemo_evaluator.scoring import _clauses, _commitments, _pick, _settle, extract_mcq_letter
 
+# The problem that all examples answer.
+OPTIONS: Final = {"A": "Rome", "B": "Paris", "C": "Oslo", "D": "Bern"}
 CONDITIONS: Final[dict[str, Mapping[str, Any]]] = {
     "CUES": _commitments.CUES,
     "POSITIONS": _commitments.POSITIONS,
     "DOUBTS": _commitments.DOUBTS,
     "ADDITIONS": _commitments.ADDITIONS,
     "COUNTS": _commitments.COUNTS,
+    "UNANNOUNCED": _pick.UNANNOUNCED,
+    "LINE_OBJECTIONS": _pick.LINE_OBJECTIONS,
 }
 TABLES: Final[dict[str, Mapping[Any, Any]]] = {
     **CONDITIONS,
@@ -25,7 +29,7 @@ TABLES: Final[dict[str, Mapping[Any, Any]]] = {
 
 def letter_of(answer: str) -> str | None:
     _clauses.clauses.cache_clear()
-    return extract_mcq_letter(answer, "ABCD")
+    return extract_mcq_letter(answer, "ABCD", OPTIONS)
 
 
 def examples() -> Iterator[Any]:
