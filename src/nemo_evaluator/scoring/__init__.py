@@ -1,4 +1,4 @@
-"""Scorers, pure and executed, and judges. Names resolve on first use, so importing the room costs nothing."""
+"""Scorers, pure and executed, and judges. Names resolve on first use, so that importing the package costs nothing."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,8 @@
-"""Asking a judge: structured output where the server takes it, one repair of an unparsable reply, then JudgeError. And
-canaries: a right and a wrong answer that it must tell apart before it may judge, which catches one that says yes to
-all."""
+"""Requests to a judge: structured output if the server supports it, one repair of an unparsable reply, then JudgeError.
+
+And canaries: a right and a wrong answer that the judge must tell apart before it may judge, which catches a judge that
+accepts everything.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,12 @@ if TYPE_CHECKING:
     from nemo_evaluator.models import Client
 
 T = TypeVar("T")
-# Failures that end the benchmark, whoever meets them.
+# Failures that end the benchmark, in the solver as in a judge.
 STOPS: Final = (AuthError, NotFoundError, OutageError, BudgetExhausted, InterruptedRunError)
 _MAX_TOKENS: Final = 2048
 _PAUSE: Final = 0.5
 _SHOWN: Final = 160
-# Raised whenever the same judge could be asked or read otherwise than before.
+# Raised whenever a request to the same judge, or the parsing of its reply, could change.
 _VERSION: Final = 2
 _AGAIN: Final = (
     "Give your verdict again, in exactly the form you were asked for and with nothing around it."
@@ -45,7 +47,7 @@ _HINT: Final = (
     "use another judge or fix the rubric, then run again with --resume (finished answers are reused); for a rubric "
     "that rightly gives both the same grade, set canaries: false on the metric"
 )
-# Clients whose server refused a JSON schema once: it is not offered again.
+# Clients whose server refused a JSON schema once: it is not sent again.
 _plain_only: WeakSet[Client] = WeakSet()
 
 
@@ -59,7 +61,15 @@ def client_of(clients: Mapping[str, Client], service: str) -> Client:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A judge and how it is asked."""
+    """A judge and the settings of its requests.
+
+    Attributes:
+        client: The client of its service.
+        temperature: The temperature of every request.
+        timeout: Seconds for one request.
+        max_retries: Attempts after the first one.
+        canaries: Whether the canaries are judged first.
+    """
 
     client: Client
     temperature: float
@@ -69,54 +79,83 @@ class Judge:
 
     @classmethod
     def of(cls, config: RubricMetric, client: Client) -> Self:
-        return cls(client, config.temperature, config.timeout, config.max_retries, config.canaries)
+        """The judge that a metric's settings describe."""
+        return cls(
+            client,
+            config.temperature,
+            config.timeout,
+            max_retries=config.max_retries,
+            canaries=config.canaries,
+        )
 
     def fingerprint(self, kind: str, rubric: JsonDict, *others: Client, **more: Any) -> str:
-        """Identity of a judged metric: who judges, by what, and how."""
+        """Identity of a judged metric: its services, its rubric and its settings."""
         services = [client.describe() for client in (self.client, *others)]
         return digest([_VERSION, kind, services, rubric, {"temperature": self.temperature}, more])
 
     async def ask(
         self, messages: list[Message], read: Callable[[str], T], schema: JsonDict | None = None
     ) -> tuple[T, JsonDict]:
-        """What it says, read, and what rows keep of the call; if need be it is asked once more for the agreed form.
-        ``read`` raises JudgeError. A wrong key or model of the judge stops the benchmark like that of the solver; every
-        other failure is a JudgeError."""
-        answer = await self._said(messages, schema)
+        """Send a request to the judge, and a second one if the first reply cannot be parsed.
+
+        Args:
+            messages: The request.
+            read: Parses a reply; raises JudgeError.
+            schema: The JSON schema of the reply.
+
+        Returns:
+            The parsed reply, and the facts about the request that a row keeps.
+
+        Raises:
+            JudgeError: If no reply can be parsed, or no request succeeds. A wrong key or model of the judge raises the
+                errors of ``STOPS``, as it does for the solver.
+        """
+        reply = await self._reply(messages, schema)
         try:
-            return read(answer.content), _kept(answer)
+            return read(reply.content), _request_facts(reply)
         except JudgeError as error:
-            again = f"Your reply could not be parsed: {error.message}. {_AGAIN}"
-        said: Message = {"role": "assistant", "content": answer.content or "(no answer)"}
-        answer = await self._said([*messages, said, {"role": "user", "content": again}], schema)
+            repair = f"Your reply could not be parsed: {error.message}. {_AGAIN}"
+        first_turn: Message = {"role": "assistant", "content": reply.content or "(no answer)"}
+        second_turn: Message = {"role": "user", "content": repair}
+        reply = await self._reply([*messages, first_turn, second_turn], schema)
         try:
-            return read(answer.content), _kept(answer)
+            return read(reply.content), _request_facts(reply)
         except JudgeError as error:
-            # The allowance of this judgement is used up: asking the same thing again would give the same again.
+            # A further request of the same text would bring the same reply.
             raise JudgeError(
                 f"could not parse the reply of judge {self.client.endpoint.name!r}, even after asking again: "
-                f"{error.message}; it said {answer.content[:_SHOWN]!r}",
+                f"{error.message}; it said {reply.content[:_SHOWN]!r}",
                 attempts=self.max_retries + 1,
             ) from error
 
     async def check(
         self, canary: Canary | None, measure: Callable[[MetricInput], Awaitable[MetricResult]]
     ) -> JsonDict:
-        """Judge both answers of a canary, where that is wanted. Raises JudgeError when it does not tell them apart."""
+        """Judge both answers of a canary.
+
+        Args:
+            canary: The canary; None if the benchmark allows none.
+            measure: Judges one answer.
+
+        Returns:
+            Both rewards and their cost, or why the canaries were skipped.
+
+        Raises:
+            JudgeError: If the judge does not tell them apart.
+        """
         if not self.canaries:
             return {"skipped": "canaries: false"}
         if canary is None:
             return {
                 "skipped": "the benchmark has its own question for the judge and no reference answer"
             }
-        right, wrong = [
-            await measure(MetricInput(text, canary.seed)) for text in (canary.right, canary.wrong)
-        ]
+        right = await measure(MetricInput(canary.right, canary.seed))
+        wrong = await measure(MetricInput(canary.wrong, canary.seed))
         if canary.sure:
-            told = right.reward > 0.5 > wrong.reward
+            distinguishes = right.reward > 0.5 > wrong.reward
         else:
-            told = right.reward != wrong.reward
-        if not told:
+            distinguishes = right.reward != wrong.reward
+        if not distinguishes:
             raise JudgeError(
                 f"the judge {self.client.endpoint.name!r} cannot tell a right answer from a wrong one: it gave "
                 f"{right.reward:.2g} to {canary.right[:80]!r} and {wrong.reward:.2g} to {canary.wrong[:80]!r}",
@@ -124,12 +163,14 @@ class Judge:
             )
         facts: JsonDict = {"right": right.reward, "wrong": wrong.reward}
         for key in ("judge_tokens", "judge_cost_usd"):
-            spent = [one.details[key] for one in (right, wrong) if one.details.get(key) is not None]
-            if spent:
-                facts[key] = sum(spent)
+            costs = [result.details.get(key) for result in (right, wrong)]
+            known_costs = [cost for cost in costs if cost is not None]
+            if known_costs:
+                facts[key] = sum(known_costs)
         return facts
 
-    async def _said(self, messages: list[Message], schema: JsonDict | None) -> ModelResponse:
+    async def _reply(self, messages: list[Message], schema: JsonDict | None) -> ModelResponse:
+        """The judge's reply, with retries. Raises JudgeError after the last one."""
         tries = self.max_retries + 1
         for number in range(tries):
             try:
@@ -139,26 +180,23 @@ class Judge:
                 raise
             except (BoundaryError, TimeoutError) as error:
                 last: BoundaryError | TimeoutError = error
-                if isinstance(error, RequestRejectedError) or (
-                    isinstance(error, BoundaryError) and error.final
-                ):
+                is_final = isinstance(error, BoundaryError) and error.final
+                if is_final or isinstance(error, RequestRejectedError):
                     break
             if number + 1 < tries:
                 async with lent_slot():
                     await asyncio.sleep(_PAUSE * 2**number)
-        said = str(last) or f"no answer within {self.timeout:g} s"
-        raise JudgeError(f"judge {self.client.endpoint.name!r}: {said}", attempts=tries) from last
+        reason = str(last) or f"no answer within {self.timeout:g} s"
+        raise JudgeError(f"judge {self.client.endpoint.name!r}: {reason}", attempts=tries) from last
 
     async def _structured(self, messages: list[Message], schema: JsonDict | None) -> ModelResponse:
+        """One request, with the schema unless the server is known to refuse it."""
         client = self.client
         generation = {"temperature": self.temperature}
         if not {"max_tokens", "max_completion_tokens"} & client.endpoint.generation.keys():
             generation["max_tokens"] = _MAX_TOKENS
-        if (
-            schema is None
-            or client in _plain_only
-            or client.endpoint.protocol != "chat_completions"
-        ):
+        takes_schema = client.endpoint.protocol == "chat_completions" and client not in _plain_only
+        if schema is None or not takes_schema:
             return await client.chat(messages, generation=generation)
         form = {
             "type": "json_schema",
@@ -173,12 +211,13 @@ class Judge:
             return answer
 
 
-def _kept(answer: ModelResponse) -> JsonDict:
+def _request_facts(reply: ModelResponse) -> JsonDict:
+    """The facts about a request that a row keeps."""
     facts: JsonDict = {
-        "judge_model": answer.model,
-        "judge_tokens": answer.total_tokens,
-        "judge_latency_ms": answer.latency_ms,
+        "judge_model": reply.model,
+        "judge_tokens": reply.total_tokens,
+        "judge_latency_ms": reply.latency_ms,
     }
-    if answer.cost_usd is None:
-        return facts
-    return {**facts, "judge_cost_usd": answer.cost_usd}
+    if reply.cost_usd is not None:
+        facts["judge_cost_usd"] = reply.cost_usd
+    return facts

@@ -10,7 +10,7 @@ from nemo_evaluator.scoring._patterns import TEXTS, pattern, words
 
 
 class ClaimKind(IntEnum):
-    """How the answer stands to the words that announce it."""
+    """Where the answer is in relation to the words that announce it."""
 
     BOXED = 0  # \boxed{42}, <answer>42</answer>: the answer and nothing else
     AFTER = 1  # The answer is 42 ..., Answer: 42
@@ -55,19 +55,24 @@ def claims(text: str) -> Iterator[Claim]:
         place = max(places)
         if place < 0:
             return
-        which = places.index(place)
-        claim = _BOXES[which](text, lower, place)
+        needle = places.index(place)
+        claim = _CLAIM_AT[needle](text, lower, place)
         if claim is not None:
             yield claim
-        places[which] = lower.rfind(_NEEDLES[which], 0, place)
+        places[needle] = lower.rfind(_NEEDLES[needle], 0, place)
 
 
 def lowered(text: str) -> str:
     """Lower case with every character in its place."""
     lower = text.lower()
-    if len(lower) != len(text):
-        lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
-    return lower
+    if len(lower) == len(text):
+        return lower
+    # Some letters, such as İ, become two: those stay as they are.
+    letters = []
+    for letter in text:
+        low = letter.lower()
+        letters.append(low if len(low) == 1 else letter)
+    return "".join(letters)
 
 
 def foreign_claims(text: str) -> Iterator[Claim]:
@@ -86,15 +91,13 @@ def foreign_claims(text: str) -> Iterator[Claim]:
             place = lower.rfind(word, 0, place)
     for place in sorted(places, reverse=True)[:_MOST]:
         gap = _FOREIGN_GAP.match(text, places[place])
-        if gap:
-            start = gap.end()
-        else:
-            start = places[place]
-        # What denies the answer ("Die Antwort ist nicht ...") stands behind the word, so the clause counts from here.
+        start = gap.end() if gap else places[place]
+        # A denial follows the word ("Die Antwort ist nicht ..."), so the clause counts from here.
         yield _line(text, start, start, kind=ClaimKind.AFTER)
 
 
 def _announced(text: str, lower: str, place: int) -> Claim | None:
+    """The announcement around the word "answer": a tag, "B is the answer", "the answer is B", a heading."""
     if lower.startswith("</", place - 2):
         start = lower.rfind("<answer>", 0, place)
         if start >= 0:
@@ -156,10 +159,9 @@ def _before(text: str, lower: str, place: int) -> tuple[int, int] | None:
 
 
 def _line(text: str, place: int, start: int, kind: ClaimKind) -> Claim:
+    """An announcement whose answer is on its line."""
     end = text.find("\n", start, start + _LONGEST)
-    if end >= 0:
-        end = end
-    else:
+    if end < 0:
         end = min(len(text), start + _LONGEST)
     return Claim(kind, place, start, end=end, after=end)
 
@@ -191,4 +193,5 @@ def _hashed(text: str, lower: str, place: int) -> Claim | None:
     return None
 
 
-_BOXES: Final = (_announced, _boxed, _hashed)
+# What reads the announcement at each of _NEEDLES.
+_CLAIM_AT: Final = (_announced, _boxed, _hashed)

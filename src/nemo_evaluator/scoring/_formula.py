@@ -32,8 +32,13 @@ _GROUPED: Final = lazy_pattern(r",\\!\s?(?=\d{3})")
 # A comma inside a number: 1,000 or 10,\!080.
 _GROUP: Final = lazy_pattern(r",(?:\\!|\s?\\,)?\d{3}(?!\d)")
 _MINUS: Final = lazy_pattern(r"(?<![A-Za-z]{2}) - (?![A-Za-z]{2})")
+_ALTERNATIVES: Final = lazy_pattern(
+    r"\s+(?:or|and|oder|ou)\s+(?:maybe\s+)?|(?<=\d)\s*[–—]\s*(?=\d)"
+)
 _PLACEHOLDERS: Final = ("LETTER", "ANSWER")  # of a prompt that was repeated
 _SHORT_LINE: Final = 4
+_LAST_LINES: Final = 6
+_SENTENCE_END: Final = lazy_pattern(r"(?<=[.!?])\s+")
 _REGION: Final = 1000
 
 
@@ -42,15 +47,10 @@ def is_list(text: str) -> bool:
     bare = text.strip().strip("$").strip()
     if _WORDED.search(bare) or bare.startswith(("\\{", "\\left\\{")):
         return True
-    opened = bare.replace("\\left", "").replace("\\right", "").strip()
-    return (
-        len(
-            split_list(
-                opened[1:-1] if opened[:1] in ("(", "[") and opened[-1:] in (")", "]") else opened
-            )
-        )
-        > 1
-    )
+    inside = bare.replace("\\left", "").replace("\\right", "").strip()
+    if inside[:1] in ("(", "[") and inside[-1:] in (")", "]"):
+        inside = inside[1:-1]
+    return len(split_list(inside)) > 1
 
 
 def is_relation(text: str) -> bool:
@@ -68,22 +68,25 @@ def split_list(text: str) -> list[str]:
             depth += 1
         elif sign in ")]}":
             depth -= 1
-        elif (
-            sign == ","
-            and depth <= 0
-            and not (at and text[at - 1].isdigit() and _GROUP.match(text, at))
-        ):
-            parts.append(text[start:at])
-            start = at + 1
+        elif sign == "," and depth <= 0:
+            groups_digits = at > 0 and text[at - 1].isdigit() and _GROUP.match(text, at)
+            if not groups_digits:
+                parts.append(text[start:at])
+                start = at + 1
     parts.append(text[start:])
     return [part for part in parts if part.strip()]
 
 
 class Formulas:
-    """Masks formulas and reads them in clauses (see Reader). ``last``: an unannounced clause gives its last one."""
+    """Masks formulas and finds them in clauses (see Reader).
+
+    Attributes:
+        spans: The masked formulas; the letter of the first is U+E000, of the next U+E001.
+    """
 
     def __init__(self, *, last: bool = False, spans: list[str] | None = None) -> None:
         self.spans: list[str] = [] if spans is None else spans
+        # Whether an unannounced clause gives its last formula.
         self._last = last
 
     def masked(self, text: str) -> str:
@@ -95,18 +98,17 @@ class Formulas:
             if box.start() < position or len(self.spans) > _MOST or open_boxes > _OPEN_BOXES:
                 continue
             end = closing(text, box.end())
-            open_boxes += end is None
-            if end is not None:
-                before = text[position : box.start()]
-                # A box inside a formula leaves its dollar signs without partners.
-                inside = before.count("$") % 2 == 1 or before.endswith("$$")
-                pieces += [
-                    self._hide_spans(before.rstrip("$")),
-                    f"\\boxed{{{self._hide(text[box.end() : end])}}}",
-                ]
-                position = end + 1
-                while inside and text.startswith("$", position):
-                    position += 1
+            if end is None:
+                open_boxes += 1
+                continue
+            before = text[position : box.start()]
+            # A box inside a formula leaves its dollar signs without partners.
+            inside = before.count("$") % 2 == 1 or before.endswith("$$")
+            pieces.append(self._hide_spans(before.rstrip("$")))
+            pieces.append(f"\\boxed{{{self._hide(text[box.end() : end])}}}")
+            position = end + 1
+            while inside and text.startswith("$", position):
+                position += 1
         pieces.append(self._hide_spans(text[position:]))
         return "".join(pieces)
 
@@ -123,75 +125,96 @@ class Formulas:
         return chr(_FIRST + len(self.spans) - 1)
 
     def read(self, clause: str, *, cued: bool) -> NamedValues[str] | None:
-        known = list(_KNOWN.finditer(clause))
-        if not known:
+        """Find the formulas of a masked clause; a clause without any may be a plain expression."""
+        formulas = list(_KNOWN.finditer(clause))
+        if not formulas:
             if cued or not (self._last or _PROSE.search(clause)):
                 return self._plain(clause)
             return None
-        chosen = known[-1] if self._last and not cued else known[0]
-        start, end = chosen.span()
-        opens = not clause[:start].strip(" *_`~#:>\"'“=")
-        if not (
-            cued
-            or self._last
-            or (opens and not clause[end:].strip(" *_`.,!)"))
-            or _ASSERTS.search(clause, 0, start)
-        ):
+        takes_last = self._last and not cued
+        chosen = formulas[-1] if takes_last else formulas[0]
+        opens = not clause[: chosen.start()].strip(" *_`~#:>\"'“=")
+        if not (cued or self._last) and not _is_asserted(clause, chosen, opens):
             return None
-        if cued and not opens and not _JOINT.search(clause, end):
-            chosen = known[-1]
-            start, end = chosen.span()
-        if _BOUND.search(clause, 0, start) and len(known) == 1:
+        if cued and not opens and not _JOINT.search(clause, chosen.end()):
+            chosen = formulas[-1]
+        if len(formulas) == 1 and _BOUND.search(clause, 0, chosen.start()):
             return None
-        if self._last and not cued:
-            # "Possible values: a and b": the last one is one of several.
-            for earlier in reversed(known[:-1]):
-                joint = _JOINT.match(clause, earlier.end(), start)
-                if joint is None or joint.end() != start:
-                    break
-                start, end, chosen = *earlier.span(), earlier
-        values = [chosen[0]]
-        while (joint := _JOINT.match(clause, end)) is not None and (
-            following := _KNOWN.match(clause, joint.end())
-        ):
-            values.append(following[0])
-            end = following.end()
-        said = tuple(dict.fromkeys(self.spans[ord(value) - _FIRST] for value in values))
-        return NamedValues(said, start, end, bare=opens and not clause[end:].strip(" *_`.,!)"))
+        if takes_last:
+            chosen = _first_joined(clause, formulas)
+        masked, end = _joined_formulas(clause, chosen)
+        values = tuple(dict.fromkeys(self.spans[ord(letter) - _FIRST] for letter in masked))
+        return NamedValues(values, chosen.start(), end, bare=opens and _ends(clause, end))
 
     def weak(self, line: str) -> NamedValues[str] | None:
-        said = self.read(line, cued=True)
-        if said is not None and len(line.split()) <= _SHORT_LINE - 1:
-            return said
+        """The formula of a line of at most three words."""
+        named = self.read(line, cued=True)
+        if named is not None and len(line.split()) < _SHORT_LINE:
+            return named
         return None
 
     def _plain(self, clause: str) -> NamedValues[str] | None:
+        """An expression without dollar signs: what the clause begins with, up to prose."""
         lead = _LEAD.match(clause)
-        if lead:
-            start = lead.end()
-        else:
-            start = 0
-        cut = _PLAIN_END.search(clause, start)
-        if cut:
-            end = cut.start()
-        else:
-            end = len(clause)
-        value = (
-            clause[start:end].replace("**", "").replace("`", "").strip().strip("$").rstrip(" .!")
-        )
+        start = lead.end() if lead else 0
+        prose = _PLAIN_END.search(clause, start)
+        end = prose.start() if prose else len(clause)
+        unmarked = clause[start:end].replace("**", "").replace("`", "")
+        value = unmarked.strip().strip("$").rstrip(" .!")
         if not value or value in _PLACEHOLDERS or _BOUND.search(clause, 0, start):
             return None
-        parts = re.split(r"\s+(?:or|and|oder|ou)\s+(?:maybe\s+)?|(?<=\d)\s*[–—]\s*(?=\d)", value)
-        return NamedValues(
-            tuple(dict.fromkeys(part for part in parts if part)),
-            start,
-            end,
-            bare=not _PROSE.search(value),
-        )
+        parts = _ALTERNATIVES.split(value)
+        values = tuple(dict.fromkeys(part for part in parts if part))
+        return NamedValues(values, start, end, bare=not _PROSE.search(value))
+
+
+def _ends(clause: str, end: int) -> bool:
+    """Whether nothing but signs follows."""
+    return not clause[end:].strip(" *_`.,!)")
+
+
+def _is_asserted(clause: str, formula: re.Match[str], opens: bool) -> bool:
+    """Whether an unannounced clause is nothing but a formula, or says that "it is" the formula."""
+    if opens and _ends(clause, formula.end()):
+        return True
+    return _ASSERTS.search(clause, 0, formula.start()) is not None
+
+
+def _first_joined(clause: str, formulas: list[re.Match[str]]) -> re.Match[str]:
+    """The first of the formulas to which the last one is joined: "possible values: a and b"."""
+    first = formulas[-1]
+    for earlier in reversed(formulas[:-1]):
+        joint = _JOINT.match(clause, earlier.end(), first.start())
+        if joint is None or joint.end() != first.start():
+            break
+        first = earlier
+    return first
+
+
+def _joined_formulas(clause: str, first: re.Match[str]) -> tuple[list[str], int]:
+    """The letters of a formula and of those joined to it, and where they end."""
+    letters = [first[0]]
+    end = first.end()
+    while (joint := _JOINT.match(clause, end)) is not None:
+        following = _KNOWN.match(clause, joint.end())
+        if following is None:
+            break
+        letters.append(following[0])
+        end = following.end()
+    return letters, end
 
 
 def extract_expression(response: str, *, listed: bool = False, question: str = "") -> str | None:
-    """The expression a response commits to; several, joined by commas, only where a list is wanted."""
+    """Find the expression that a response commits to.
+
+    Args:
+        response: The response.
+        listed: Whether the target is a list, so that several expressions are an answer.
+        question: The question, which does not count where the response repeats it.
+
+    Returns:
+        The expression, or several joined by commas; None if the response commits to none.
+    """
     # A dollar sign of money would be taken for the end of a formula, and adds nothing to its value.
     reader = Formulas()
     text = readable(response, question).replace("\\$", "")
@@ -214,10 +237,9 @@ def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
         if plain and not is_task(last) and "answer" not in last.lower():
             return (plain,)
         return None
-    for line in reversed(lines[-6:]):
-        sentence = next(
-            (piece for piece in reversed(re.split(r"(?<=[.!?])\s+", line)) if piece.strip()), ""
-        )
+    for line in reversed(lines[-_LAST_LINES:]):
+        sentences = [sentence for sentence in _SENTENCE_END.split(line) if sentence.strip()]
+        sentence = sentences[-1] if sentences else ""
         if is_offer(sentence):
             continue
         if is_task(sentence):
@@ -227,7 +249,6 @@ def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
                 Formulas(last=True, spans=reader.spans), free=True
             )
             ledger.add_text(line, 0, len(line), cued=False)
-            return (
-                tuple(value.rpartition("=")[2].strip() or value for value in ledger.values) or None
-            )
+            results = [value.rpartition("=")[2].strip() or value for value in ledger.values]
+            return tuple(results) or None
     return None

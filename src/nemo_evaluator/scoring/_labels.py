@@ -1,4 +1,4 @@
-"""How labels stand in text: opened with, joined, asserted, judged, listed."""
+"""Expressions for labels in text: at the beginning, joined, asserted, judged, listed."""
 
 import re
 from functools import lru_cache

@@ -38,7 +38,7 @@ _NAME: Final = lazy_pattern(r"(?<![.!?]\s)(?<!\A)(?<![\w'’])[A-Z][\w'’.-]+")
 
 @lru_cache(maxsize=4096)
 def _plainly(phrase: str) -> str:
-    """A phrase as it is looked for: folded, in lower case, without its article."""
+    """A phrase in the form in which it is searched: folded, in lower case, without its article."""
     plain = " ".join(fold(phrase).casefold().split()).strip(" .\"'")
     article = _ARTICLE.match(plain)
     if article:
@@ -48,64 +48,69 @@ def _plainly(phrase: str) -> str:
 
 @lru_cache(maxsize=256)
 def _pattern(phrase: str) -> re.Pattern[str] | None:
-    """A phrase however its words are parted."""
+    """A phrase, whatever signs separate its words."""
     plain = fold(phrase)
     article = _ARTICLE.match(plain)
     if article:
         plain = plain[article.end() :]
-    else:
-        plain = plain
     parts = list(_PARTS.finditer(plain))
     if not parts:
         return None
     spelled = re.escape(parts[0][0])
     for left, right in pairwise(parts):
         gap = plain[left.end() : right.start()]
-        spelled += (r"[\W_]{1,4}" if gap.isspace() or len(gap) > 1 else r"[\W_]{0,2}") + re.escape(
-            right[0]
-        )
+        is_blank = gap.isspace() or len(gap) > 1
+        spelled += r"[\W_]{1,4}" if is_blank else r"[\W_]{0,2}"
+        spelled += re.escape(right[0])
     if parts[0][0][0] < "\u3000":
         spelled = rf"(?<!{_LETTER})(?<![$€£-])(?:{spelled})(?!{_LETTER}|[.,]\d)"
     return re.compile(spelled, re.IGNORECASE)
 
 
+def _masked_phrase(text: str, phrase: str, token: str) -> str:
+    """The text with one letter in place of a phrase, wherever it stands as whole words."""
+    lower = lowered(text)
+    start = lower.find(phrase) if phrase else -1
+    while start >= 0:
+        end = start + len(phrase)
+        begins_in_word = _WITHIN.match(lower[max(0, start - 1) : start])
+        if not begins_in_word and not _WITHIN_AFTER.match(lower, end):
+            text = f"{text[:start]}{token}{text[end:]}"
+            lower = f"{lower[:start]}{token}{lower[end:]}"
+        start = lower.find(phrase, start + 1)
+    return text
+
+
 class Mentions:
-    """Reads the numbers of known phrases, or OTHER for a claim to something else (see Reader)."""
+    """Finds known phrases in clauses, or OTHER for a claim to something else (see Reader).
+
+    Attributes:
+        strict: Whether only "it was ..." asserts a phrase, because the text has other names.
+    """
 
     def __init__(self, phrases: Sequence[str], *, question: str = "") -> None:
-        self.strict = False  # only "it was ..." asserts: other names stand around
+        self.strict = False
         self._phrases = tuple(phrases[:_MOST_PHRASES])
         self._question = fold(question)
         self._names = any(sign.isupper() for phrase in phrases for sign in phrase)
 
     def masked(self, text: str) -> str:
-        """The text with every phrase as one letter, and lists that hold one as such."""
+        """The text with every phrase as one letter, and lists of candidates with a phrase as another letter."""
         text = fold(text)
-        said = ""
+        words = ""
+        # The longest phrase first, since it may contain another one.
         for number, phrase in sorted(enumerate(self._phrases), key=lambda pair: -len(pair[1])):
-            lower = lowered(text)
-            plain = _plainly(phrase)
             token = chr(_FIRST + number)
-            if plain:
-                at = lower.find(plain)
-            else:
-                at = -1
-            hidden = False
-            while at >= 0:
-                end = at + len(plain)
-                if not _WITHIN.match(lower[max(0, at - 1) : at]) and not _WITHIN_AFTER.match(
-                    lower, end
-                ):
-                    text = f"{text[:at]}{token}{text[end:]}"
-                    lower = f"{lower[:at]}{token}{lower[end:]}"
-                    hidden = True
-                at = lower.find(plain, at + 1)
-            if hidden:
+            masked = _masked_phrase(text, _plainly(phrase), token)
+            if masked != text:
+                text = masked
                 continue
             # Spelled with other signs between its words.
-            said = said or f" {normalise(text)} "
-            if f" {normalise(phrase)} " in said and (pattern := _pattern(phrase)):
-                text = pattern.sub(token, text)
+            words = words or f" {normalise(text)} "
+            if f" {normalise(phrase)} " in words:
+                spelled = _pattern(phrase)
+                if spelled is not None:
+                    text = spelled.sub(token, text)
         if "," in text:
             return _LISTS[self._names].sub(_many, text)
         return text
@@ -113,36 +118,32 @@ class Mentions:
     def read(self, clause: str, *, cued: bool) -> NamedValues[int] | None:
         if _MANY in clause:
             return NamedValues((OTHER, 0), 0, len(clause))
-        known = list(_KNOWN.finditer(clause))
-        if not known:
+        mentions = list(_KNOWN.finditer(clause))
+        if not mentions:
             return self._another(clause, cued)
-        first = known[0]
-        values = dict.fromkeys(ord(match[0]) - _FIRST for match in known)
-        start = first.start()
-        end = first.end()
-        if len(values) > 1:
-            values = dict.fromkeys((0,))  # several spellings of one answer
-        if (
-            self.strict
-            and not cued
-            and (not _PLAINLY_SO.search(clause, 0, start) or self.rival_names(clause[:start]))
-        ):
-            return None
-        if (
-            _PARTS.search(clause, 0, max(0, clause.rfind("(", 0, start)))
-            and ")" not in clause[:start]
-        ):
-            return NamedValues((0, OTHER), start, end)  # only in parentheses behind something else
-        # Joined to something else by "or", "and" or a slash.
-        rivals = _JOINED_AFTER.match(clause, end) or _JOINED_BEFORE.search(clause, 0, start)
-        asserted = _ASSERTED.search(clause, 0, start) is not None or (
-            cued and not self.rival_names(clause[:start])
-        )
-        if rivals or (not asserted and self.rival_names(clause)):
+        start = mentions[0].start()
+        end = mentions[0].end()
+        before = clause[:start]
+        if self.strict and not cued:
+            states = _PLAINLY_SO.search(clause, 0, start) is not None
+            if not states or self.rival_names(before):
+                return None
+        if _in_parentheses(clause, start):
             return NamedValues((0, OTHER), start, end)
-        return NamedValues((0,), start, end, bare=not _PARTS.search(_KNOWN.sub("", clause)))
+        # Joined to something else by "or", "and" or a slash.
+        joined = _JOINED_AFTER.match(clause, end) or _JOINED_BEFORE.search(clause, 0, start)
+        if joined:
+            return NamedValues((0, OTHER), start, end)
+        is_asserted = _ASSERTED.search(clause, 0, start) is not None
+        if not is_asserted and cued:
+            is_asserted = not self.rival_names(before)
+        if not is_asserted and self.rival_names(clause):
+            return NamedValues((0, OTHER), start, end)
+        bare = not _PARTS.search(_KNOWN.sub("", clause))
+        return NamedValues((0,), start, end, bare=bare)
 
     def weak(self, line: str) -> NamedValues[int] | None:
+        """The phrase of a line that consists of phrases alone."""
         if _PARTS.search(_KNOWN.sub("", line)):
             return None
         return self.read(line, cued=True)
@@ -152,20 +153,24 @@ class Mentions:
         return _KNOWN.match(text.lstrip(" *_`\"'“‘:>#(-\n\t$")[:1]) is not None
 
     def _another(self, clause: str, cued: bool) -> NamedValues[int] | None:
-        if not (cued or _SUBJECT.search(clause) or _MAYBE.match(clause)) or _FILLER.fullmatch(
-            clause
-        ):
+        """A claim to something that is not a known phrase."""
+        claims = cued or _SUBJECT.search(clause) or _MAYBE.match(clause)
+        if not claims or _FILLER.fullmatch(clause) or not _PARTS.search(clause):
             return None
-        # Whatever it is, every mark of the clause speaks of it.
-        if _PARTS.search(clause):
-            return NamedValues((OTHER,), len(clause), len(clause))
-        return None
+        # Its place is not known: every mark of the clause is before it.
+        return NamedValues((OTHER,), len(clause), len(clause))
 
     def rival_names(self, text: str, whole: int = 0) -> bool:
         """Whether a clause (of a text of ``whole`` letters) names something that the question does not."""
         if not self._names and max(len(text), whole) <= _LONG_CLAUSE:
             return False
         return any(name[0] not in self._question for name in _NAME.finditer(text.strip()))
+
+
+def _in_parentheses(clause: str, start: int) -> bool:
+    """Whether a phrase follows something else in parentheses: "Rome (the capital of ...)"."""
+    bracket = max(0, clause.rfind("(", 0, start))
+    return _PARTS.search(clause, 0, bracket) is not None and ")" not in clause[:start]
 
 
 _KNOWN: Final = lazy_pattern("[\ue000-\uf8fd]")

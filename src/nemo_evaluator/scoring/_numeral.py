@@ -71,6 +71,7 @@ def parse_number(text: str, *, language: str | None = None) -> Number | None:
 
 
 def read(match: re.Match[str], language: str | None) -> Number | None:
+    """The number of a match of NUMBER, with its sign and currency; None if it is too long to be an answer."""
     text = match.string
     start = match.start()
     before = _before(text, start)
@@ -90,13 +91,13 @@ def read(match: re.Match[str], language: str | None) -> Number | None:
     return None
 
 
-# What may stand around a number that a target is: a unit, a currency, no operator and no second number.
+# What may surround the number of a target: a unit, a currency, but no operator and no second number.
 _BEFORE_ONLY: Final = pattern("numeral.before_only")
 _AFTER_ONLY: Final = pattern("numeral.after_only")
 
 
 def whole_number(text: str) -> Number | None:
-    """The number that a text is, with or without a unit; None when anything else stands beside it."""
+    """The number that a text is, with or without a unit; None if the text has anything else."""
     if text.isascii() and text.isdigit() and len(text) <= _LONGEST:
         return Number(text, (int(text),))
     plain = unlatex(prepare(text))
@@ -170,13 +171,9 @@ def _values(token: str, language: str | None) -> Iterator[Value]:
         yield Fraction(int(token))
     elif commas + points > 1:
         separator = "," if commas else "."
-        yield Fraction(
-            int(
-                token.replace(separator, "")
-                if _grouped(token, separator)
-                else token.rpartition(separator)[2]
-            )
-        )
+        grouped = _grouped(token, separator)
+        digits = token.replace(separator, "") if grouped else token.rpartition(separator)[2]
+        yield Fraction(int(digits))
     else:
         separator = "," if commas else "."
         head, _, tail = token.partition(separator)
@@ -198,10 +195,10 @@ def _ungroup(token: str) -> str:
     for separator in (" ", "\u00a0", "'", "’"):
         if separator in token:
             pieces = token.split(separator)
-            whole = len(pieces[0]) <= _SMALLEST_GROUP and all(
-                len(re.split("[.,]", p)[0]) == 3 for p in pieces[1:]
-            )
-            if whole:
+            # The last group may have decimals behind it.
+            groups = [re.split("[.,]", piece)[0] for piece in pieces[1:]]
+            is_grouped = all(len(group) == _SMALLEST_GROUP for group in groups)
+            if is_grouped and len(pieces[0]) <= _SMALLEST_GROUP:
                 token = "".join(pieces)
             else:
                 token = pieces[-1]
@@ -213,7 +210,9 @@ def _grouped(digits: str, separator: str) -> bool:
     first, *groups = digits.split(separator)
     if not 0 < len(first) <= _SMALLEST_GROUP or not groups or len(groups[-1]) != _SMALLEST_GROUP:
         return False
-    return all(len(g) == 3 for g in groups) or all(len(g) == 2 for g in groups[:-1])
+    western = all(len(group) == 3 for group in groups)
+    indian = all(len(group) == 2 for group in groups[:-1])
+    return western or indian
 
 
 # English number words: eighteen, twenty-five, one thousand two hundred and thirty-four.
@@ -247,12 +246,18 @@ def find_words(text: str) -> tuple[str, int | Fraction] | None:
     part = _PART.match(text, last.end())
     if part is None:
         return last[0], value
+    written = text[last.start() : part.end()]
     share = Fraction(1, _PARTS[part["part"].lower()])
-    return text[last.start() : part.end()], value + share if part["and"] else value * share
+    if part["and"]:
+        # "three and a half"; without "and" it is "three halves".
+        return written, value + share
+    return written, value * share
 
 
 def _value(run: str) -> int:
-    total = current = 0
+    """The value of English number words; ``current`` is the part below the next thousand."""
+    total = 0
+    current = 0
     for word in re.split("[ -]", run):
         if word in _UNITS or word in _TENS:
             current += _UNITS.get(word, 0) + _TENS.get(word, 0)

@@ -1,5 +1,7 @@
-"""Patterns and lists of words too long to stand in code: blocks of ``data/patterns.txt``, a name and its lines. A
-change there is a change of SCORING_VERSION."""
+"""Patterns and word lists that are too long for code: blocks of ``data/patterns.txt``, a name and its lines.
+
+A change there is a change of SCORING_VERSION.
+"""
 
 import re
 from pathlib import Path
@@ -10,11 +12,11 @@ from nemo_evaluator.core.lazy import lazy_pattern
 
 def _blocks() -> dict[str, str]:
     text = (Path(__file__).parent / "data" / "patterns.txt").read_text(encoding="utf-8")
-    named = (block.partition("\n") for block in text.split("\n\n"))
-    mapping: dict[str, str] = {}
-    for name, _, lines in named:
-        mapping[name] = "".join(line.strip() for line in lines.splitlines())
-    return mapping
+    blocks: dict[str, str] = {}
+    for block in text.split("\n\n"):
+        name, _, lines = block.partition("\n")
+        blocks[name] = "".join(line.strip() for line in lines.splitlines())
+    return blocks
 
 
 TEXTS: Final = _blocks()

@@ -1,7 +1,8 @@
-"""What passes between us and a judge: texts in fences that nothing in them can close, and the one place of a verdict. A
-judge is told to reply with one JSON object and nothing else. So that object is the whole reply (reasoning that opens it
-and a code fence around the rest are taken off), and a verdict is read from its fields alone: never from prose, never
-from a quotation."""
+"""The texts for a judge, in fences that nothing in them can close, and the verdict in its reply.
+
+The reply must be one JSON object and nothing else, apart from reasoning that opens it and a code fence around the rest.
+A verdict is read from the fields of that object alone: never from prose, never from a quotation.
+"""
 
 import hashlib
 import json
@@ -49,14 +50,24 @@ def judge_reply(text: str) -> JsonDict:
 
 
 def judge_grade(text: str, grades: list[str]) -> str:
-    """The grade in that object. Raises JudgeError when there is none, or when another field names another one."""
+    """The grade in a judge's reply.
+
+    Args:
+        text: The reply.
+        grades: The grades that the judge may give.
+
+    Raises:
+        JudgeError: If the field ``grade`` has none of them, or another field has another one.
+    """
     reply = judge_reply(text)
-    words = {key: value.strip().upper() for key, value in reply.items() if isinstance(value, str)}
-    named = {key: word.replace(" ", "_").replace("-", "_") for key, word in words.items()}
-    grade = named.get("grade", "")
+    words: dict[str, str] = {}
+    for field, value in reply.items():
+        if isinstance(value, str):
+            words[field] = value.strip().upper().replace(" ", "_").replace("-", "_")
+    grade = words.get("grade", "")
     if grade not in grades:
         raise JudgeError(f"`grade` is none of {', '.join(grades)}")
-    others = sorted({word for word in named.values() if word in grades} - {grade})
+    others = sorted(set(words.values()) & set(grades) - {grade})
     if others:
         raise JudgeError(f"`grade` is {grade}, but another field says {', '.join(others)}")
     return grade
@@ -73,7 +84,7 @@ def object_schema(properties: JsonDict) -> JsonDict:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> JsonDict:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a field stands twice")
-    return found
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise ValueError("a field appears twice")
+    return fields

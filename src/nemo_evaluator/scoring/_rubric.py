@@ -1,4 +1,4 @@
-"""What a rubric judge is shown, and how its grade is read."""
+"""The request to a rubric judge, and how its grade is parsed."""
 
 import math
 import re
@@ -63,35 +63,54 @@ class Rubric:
         return self.text == _DEFAULT_RUBRIC
 
     def describe(self) -> JsonDict:
-        """What may change a grade."""
-        about = {"rubric": self.text, "max_score": self.max_score, "system": self.system_prompt}
-        return {**about, "reference_free": self.reference_free}
+        """Everything of the rubric that may change a grade, for fingerprints."""
+        return {
+            "rubric": self.text,
+            "max_score": self.max_score,
+            "system": self.system_prompt,
+            "reference_free": self.reference_free,
+        }
 
     def reward(self, score: float) -> float:
+        """The place of a grade on the scale, from 0 to 1."""
         return min(1.0, max(0.0, (score - self.low) / (self.max_score - self.low)))
 
     def messages(self, seed: SeedResult, response: str, *, swapped: bool = False) -> list[Message]:
-        """The question to the judge; ``swapped`` shows the texts in the opposite order."""
-        task = task_text(seed)
-        said = strip_reasoning(response).strip() or "(empty)"
+        """The request to the judge.
+
+        Args:
+            seed: The problem.
+            response: The response to grade.
+            swapped: Whether to show the texts in the opposite order.
+        """
         reference = "" if self.reference_free else seed.expected_answer
-        shown = [fenced("task", task), fenced("response", said)]
-        if reference:
-            shown.append(fenced("reference", reference))
-        if any(place in self.text for place in _PLACES):
-            values = (task, shown[1], reference, shown[2] if reference else "")
-            # One pass, so that a response that contains a placeholder is not filled in turn.
-            ask = _PLACE.sub(lambda match: values[_PLACES.index(match[0])], self.text)
-        else:
-            shown = shown[::-1] if swapped else shown
-            about = " The reference is the expected answer." if reference else ""
-            ask = f"{self.text}\n\nGrade the response to the task below.{about}\n\n" + "\n\n".join(
-                shown
-            )
-        ask += f"\n\n{FENCE_NOTE}"
+        question = self._question(seed, response, reference, swapped=swapped)
         form = f'{{"reasoning": "one or two sentences", "score": a number from {self.scale}}}'
-        ask += f"\n\nReply with one JSON object and nothing else: {form}"
-        return [{"role": "system", "content": self.system_prompt}, {"role": "user", "content": ask}]
+        request = "\n\n".join(
+            (question, FENCE_NOTE, f"Reply with one JSON object and nothing else: {form}")
+        )
+        return [
+            {"role": "system", "content": self.system_prompt},
+            {"role": "user", "content": request},
+        ]
+
+    def _question(self, seed: SeedResult, response: str, reference: str, *, swapped: bool) -> str:
+        """The rubric with the texts: in its placeholders, else behind it."""
+        task = task_text(seed)
+        answer = fenced("response", strip_reasoning(response).strip() or "(empty)")
+        fenced_reference = fenced("reference", reference) if reference else ""
+        if any(place in self.text for place in _PLACES):
+            values = (task, answer, reference, fenced_reference)
+            # One pass, so that a response that contains a placeholder is not filled in turn.
+            return _PLACE.sub(lambda match: values[_PLACES.index(match[0])], self.text)
+        texts = [fenced("task", task), answer]
+        if reference:
+            texts.append(fenced_reference)
+        if swapped:
+            texts.reverse()
+        about = " The reference is the expected answer." if reference else ""
+        instruction = f"Grade the response to the task below.{about}"
+        return "\n\n".join((self.text, instruction, *texts))
 
     def schema(self, *scores: str) -> JsonDict:
         """The form of a reply with these grades."""
@@ -107,11 +126,11 @@ class Rubric:
 
     def check(self, value: object) -> float:
         """A grade on the scale (0 counts as the lowest). Raises JudgeError for anything else."""
-        if isinstance(value, str) and (ratio := _RATIO.fullmatch(value.strip())):
-            if float(ratio[2]) == self.max_score:
+        if isinstance(value, str):
+            # "4/5" or "4 out of 5"
+            ratio = _RATIO.fullmatch(value.strip())
+            if ratio is not None and float(ratio[2]) == self.max_score:
                 value = ratio[1]
-            else:
-                value = value
         score = math.nan
         if isinstance(value, (str, int, float)) and not isinstance(value, bool):
             try:

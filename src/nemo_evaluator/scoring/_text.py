@@ -18,19 +18,18 @@ def strip_reasoning(text: str) -> str:
     """The text after the last reasoning block; a block that was never closed is dropped to its end."""
     if "<" not in text and "THINK]" not in text and "◁" not in text:
         return text
-    closed = list(CLOSE.finditer(text))
-    if closed:
-        last = closed[-1]
-        before = OPEN.search(text)
-        # An answer may stand before a block that reasons about it: keep it when nothing follows the block.
-        if before and before.start() < last.start():
-            head = text[: before.start()]
+    closings = list(CLOSE.finditer(text))
+    if closings:
+        last = closings[-1]
+        opening = OPEN.search(text)
+        after = text[last.end() :]
+        if after.strip():
+            text = after
+        elif opening and opening.start() < last.start():
+            # The answer may precede a block that reasons about it.
+            text = text[: opening.start()]
         else:
-            head = ""
-        if text[last.end() :].strip():
-            text = text[last.end() :]
-        else:
-            text = head
+            text = ""
     opened = OPEN.search(text)
     if opened is not None:
         text = text[: opened.start()]
@@ -75,27 +74,29 @@ _FORMAT: Final = lazy_pattern(r"[^\n]{0,400}\(without quotes\)[^\n]{0,400}")
 
 
 def readable(text: str, question: str = "", *, part: bool = True) -> str:
-    """What is read of a response: prepared, bounded, and without the question (or ``part`` of it) that it repeats."""
+    """The part of a response that scorers read: prepared, bounded, and without the question.
+
+    Args:
+        text: The response.
+        question: The question; where the response repeats it, that is not an answer.
+        part: Whether a response that is a part of the question is empty, too.
+    """
     text = strip_reasoning(text)
     if len(text) > _HEAD + _TAIL:
         text = f"{text[:_HEAD]}\n{text[-_TAIL:]}"
-    if text.isascii():
-        text = text
-    else:
+    if not text.isascii():
         text = text.translate(_SIGNS)
     if "~~" in text:
         text = _STRUCK.sub("", text)
     if "(without quotes)" in text:
         text = _FORMAT.sub("", text)
-    if len(question) >= _ECHO and len(text) >= _ECHO:
-        if question in text:
-            text = text.replace(question, "\n")
-        elif (
-            part
-            and _SHARE * len(question) <= len(text) <= len(question)
-            and text.strip().rstrip(".… ") in question
-        ):
-            return ""
+    if len(question) < _ECHO or len(text) < _ECHO:
+        return text
+    if question in text:
+        return text.replace(question, "\n")
+    is_most_of_it = _SHARE * len(question) <= len(text) <= len(question)
+    if part and is_most_of_it and text.strip().rstrip(".… ") in question:
+        return ""
     return text
 
 
@@ -112,15 +113,22 @@ _MATH_SIGNS: Final = (
 )  # fmt: skip
 
 
+def _plain_gap(match: re.Match[str]) -> str:
+    """What remains of LaTeX spacing: nothing between digits, else a blank."""
+    if match[0] == "{,}":
+        return ","
+    if match[0] in ("\\,", "\\!", "~"):
+        return ""
+    return " "
+
+
 def unlatex(text: str, *, boxes: bool = False) -> str:
-    """Plain text out of simple LaTeX: wrappers, gaps and fractions of plain numbers; the rest (and ``boxes``) stays."""
+    """Plain text out of simple LaTeX: wrappers, gaps and fractions of plain numbers; with ``boxes`` those are kept."""
     if "\\" not in text and "{" not in text:
         return text
     if boxes:
         text = text.replace("\\boxed{", " boxed{").replace("\\fbox{", " boxed{")
-    text = _LATEX_GAPS.sub(
-        lambda m: "," if m[0] == "{,}" else ("" if m[0] in ("\\,", "\\!", "~") else " "), text
-    )
+    text = _LATEX_GAPS.sub(_plain_gap, text)
     for _ in range(4):
         bare = _LATEX_WRAP.sub(r" \1 ", text)
         if bare == text:
@@ -160,20 +168,17 @@ def normalise(text: str) -> str:
         text = fold(text).replace("ı", "i")
     elif text.isalnum() and len(text) > 3:
         return text
-    kept = _NOT_WORD.sub(_keep_number_sign, text)
-    without = _ARTICLES.sub(" ", kept)
-    return " ".join(without.split()) or " ".join(kept.split()) or text.strip()
+    words = _NOT_WORD.sub(_keep_number_sign, text)
+    without_articles = " ".join(_ARTICLES.sub(" ", words).split())
+    return without_articles or " ".join(words.split()) or text.strip()
 
 
 def _keep_number_sign(match: re.Match[str]) -> str:
-    if match[1]:
-        return "." if match[1] == "." else ""
-    if match[2]:
-        if match.start():
-            before = match.string[match.start() - 1]
-        else:
-            before = " "
-        if before.isalnum():
-            return " "
-        return "-"
+    """A point inside a number and a minus before one stay; a comma inside a number goes."""
+    separator, minus = match.groups()
+    if separator:
+        return "." if separator == "." else ""
+    if minus:
+        before = match.string[match.start() - 1] if match.start() else " "
+        return " " if before.isalnum() else "-"
     return "" if match[0] in "'’`´" else " "

@@ -38,15 +38,17 @@ _NEGATED_VERB: Final = (
 
 
 def _phrases() -> dict[str, int]:
-    """What each phrase does, in the languages that answers come in: ``data/marks.txt``, a mark and its phrases a line.
-    A change there is a change of SCORING_VERSION."""
+    """The mark of each phrase, from ``data/marks.txt``: one mark and its phrases per line.
+
+    A change there is a change of SCORING_VERSION.
+    """
     lines = (Path(__file__).parent / "data" / "marks.txt").read_text(encoding="utf-8").splitlines()
-    marked = (line.partition(" ") for line in lines)
-    mapping: dict[str, int] = {}
-    for mark, _, phrases in marked:
+    marks: dict[str, int] = {}
+    for line in lines:
+        mark, _, phrases = line.partition(" ")
         for phrase in phrases.split("|"):
-            mapping[phrase] = getattr(ClauseMark, mark)
-    return mapping
+            marks[phrase] = getattr(ClauseMark, mark)
+    return marks
 
 
 _TABLE: Final = _phrases()
@@ -54,33 +56,40 @@ _TABLE: Final = _phrases()
 
 def _alternation(words: list[str]) -> str:
     """One expression for many words: literal ones as a trie, so that the engine tries few branches at each place."""
-    patterns: list[str] = []
-    for word in words:
-        if any(sign in word for sign in "?+("):
-            patterns.append(word)
+    branches = [word for word in words if _is_pattern(word)]
     trie: dict[str, Any] = {}
     for word in words:
-        if word not in patterns:
-            node = trie
-            for sign in word:
-                node = node.setdefault(sign, {})
-            node[""] = {}
-    return "|".join([*patterns, *([_branches(trie)] if trie else [])])
+        if _is_pattern(word):
+            continue
+        node = trie
+        for sign in word:
+            node = node.setdefault(sign, {})
+        node[""] = {}
+    if trie:
+        branches.append(_branches(trie))
+    return "|".join(branches)
+
+
+def _is_pattern(phrase: str) -> bool:
+    """Whether a phrase is a regular expression: "hmm+", "on second thoughts?"."""
+    return any(sign in phrase for sign in "?+(")
 
 
 def _branches(node: dict[str, Any]) -> str:
-    parts = [re.escape(sign) + _branches(rest) for sign, rest in node.items() if sign]
-    if not parts:
+    """The expression for a node of the trie; a key "" says that a word may end there."""
+    branches = [re.escape(sign) + _branches(rest) for sign, rest in node.items() if sign]
+    if not branches:
         return ""
     # The longest word first: where one may end, the longer ones are tried before.
-    ends = "" in node
-    if len(parts) == 1 and not ends:
-        return parts[0]
-    return f"(?:{'|'.join([*parts, *([''] if ends else [])])})"
+    if "" in node:
+        branches.append("")
+    if len(branches) == 1:
+        return branches[0]
+    return f"(?:{'|'.join(branches)})"
 
 
-def _group(mark: int) -> list[str]:
-    return [phrase for phrase, its in _TABLE.items() if its == mark]
+def _phrases_with(mark: int) -> list[str]:
+    return [phrase for phrase, its_mark in _TABLE.items() if its_mark == mark]
 
 
 # A run of signs is looked at from its beginning only, once: a long one costs no more than its length.
@@ -102,42 +111,49 @@ def _longest(phrase: str) -> str:
 
 
 class Scan:
-    """Finds the phrases of the table (and ``edges``) in a text. Where words are parted by spaces only a word that
-    begins some phrase is looked at: a tenth of the cost of a search."""
+    """Finds phrases (and ``edges``) in a text.
+
+    Where spaces separate the words, only a word that begins some phrase is tried: a tenth of the cost of a search.
+    """
 
     def __init__(self, phrases: list[str], edges: str = "") -> None:
         self._phrases = phrases
         self._edges = edges
         self._tokens = lazy_pattern(f"{_WORD}|{edges}" if edges else _WORD)
-        self._verbs = bool(edges)
 
     @cached_property
     def _first(self) -> set[str]:
-        return {found[0].rstrip("+") for one in self._phrases if (found := re.match(_WORD, one))}
+        """The words with which the phrases begin."""
+        words = set()
+        for phrase in self._phrases:
+            word = re.match(_WORD, phrase)
+            if word:
+                words.add(word[0].rstrip("+"))
+        return words
 
     @cached_property
     def _needed(self) -> set[str]:
-        return {_longest(one) for one in self._phrases if one.isascii()}
+        """One word of each phrase, without which a text cannot have it."""
+        return {_longest(phrase) for phrase in self._phrases if phrase.isascii()}
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         """Made on first use: it is large, and a run may have nothing to score."""
-        spaced = _alternation([one for one in self._phrases if one[0] < "\u3000"])
-        joined = _alternation([one for one in self._phrases if one[0] >= "\u3000"])
-        words = rf"(?<![\w'’])(?:{spaced})(?!\w)" + (f"|{joined}" if joined else "")
+        spaced = _alternation([phrase for phrase in self._phrases if phrase[0] < "\u3000"])
+        joined = _alternation([phrase for phrase in self._phrases if phrase[0] >= "\u3000"])
+        branches = [rf"(?<![\w'’])(?:{spaced})(?!\w)"]
+        if joined:
+            branches.append(joined)
         if self._edges:
-            verbs: str = rf"|(?<![\w'’])(?:{_NEGATED_VERB})(?!\w)|{self._edges}"
-        else:
-            verbs = ""
-        return re.compile(words + verbs, re.IGNORECASE)
+            branches += [rf"(?<![\w'’])(?:{_NEGATED_VERB})(?!\w)", self._edges]
+        return re.compile("|".join(branches), re.IGNORECASE)
 
     def finditer(
         self, text: str, start: int = 0, end: int | None = None
     ) -> Iterator[re.Match[str]]:
+        """The phrases and edges between two places of a text, from left to right."""
         if end is None:
             end = len(text)
-        else:
-            end = end
         if not text.isascii() and _UNSPACED.search(text, start, end):
             yield from self._pattern.finditer(text, start, end)
             return
@@ -146,17 +162,19 @@ class Scan:
         past = start
         first = self._first
         match_at = self._pattern.match
-        verbs = self._verbs
+        has_edges = bool(self._edges)
         for token in self._tokens.finditer(text, start, end):
             if token.start() < past:
                 continue
             word = token[0].lower()
+            # Inline, since this runs for every word: only "hm...", "...n't" and edges are not in ``first``.
             if word not in first:
                 if word.isalpha():
                     if word[:2] != "hm":
                         continue
-                elif not verbs or word[-2:] not in ("'t", "’t"):
-                    if verbs and not (word[0].isalnum() or word[0] == "_"):
+                elif not has_edges or word[-2:] not in ("'t", "’t"):
+                    is_edge = not (word[0].isalnum() or word[0] == "_")
+                    if has_edges and is_edge:
                         yield token
                     continue
             match = match_at(text, token.start(), end)
@@ -165,53 +183,70 @@ class Scan:
                 yield match
 
     def _lacks(self, text: str, start: int, end: int) -> bool:
-        """Whether a plain text surely has none of the phrases: not one of the words that each of them needs."""
+        """Whether a plain text can have none of the phrases, because it has none of the words that they need."""
         part = text[start:end]
-        if self._edges or not part.isascii() or "hm" in (lower := part.lower()):
+        if self._edges or not part.isascii():
+            return False
+        lower = part.lower()
+        if "hm" in lower:
             return False
         return self._needed.isdisjoint(lower.translate(_APART).split())
 
     def search(self, text: str, start: int = 0, end: int | None = None) -> re.Match[str] | None:
+        """The first phrase or edge between two places of a text."""
         return next(self.finditer(text, start, end), None)
 
 
 SCAN: Final = Scan(list(_TABLE), _EDGES)
 CORRECTION: Final = Scan(
     [
-        *_group(ClauseMark.CORRECT),
-        *(one for one in _group(ClauseMark.WRONG) if one not in ("tempting", "plausible")),
+        *_phrases_with(ClauseMark.CORRECT),
+        *(
+            phrase
+            for phrase in _phrases_with(ClauseMark.WRONG)
+            if phrase not in ("tempting", "plausible")
+        ),
     ]
 )
-REFUSAL: Final = Scan(_group(ClauseMark.REFUSAL))
+REFUSAL: Final = Scan(_phrases_with(ClauseMark.REFUSAL))
 _PATTERNED: Final = [
-    (lazy_pattern(one, re.I), mark) for one, mark in _TABLE.items() if any(c in one for c in "?+(")
+    (lazy_pattern(phrase, re.I), mark) for phrase, mark in _TABLE.items() if _is_pattern(phrase)
 ]
 _IF_PAUSED: Final = frozenset(("no", "non", "nein", "moment", "halt", "нет"))
 
 
 def mark_of(word: str, following: str) -> int | None:
-    """What a word found by SCAN does, given the two letters behind it; None for an edge."""
+    """The mark of a word.
+
+    Args:
+        word: A match of SCAN.
+        following: The two letters behind it: "no, ..." corrects, "no ..." denies.
+
+    Returns:
+        One bit of ClauseMark, or None for an edge.
+    """
     lower = word.lower()
     if lower in _IF_PAUSED:
         paused = following[:1] in tuple(",:.!…—–") or following in (" -", " –", " —")
-        denies = lower == "no" or (lower == "non" and following[:1] == " ")
         if paused:
             return ClauseMark.CORRECT
-        if denies:
-            return ClauseMark.NOT
-        return ClauseMark.PLAIN
-    known = _TABLE.get(lower)
-    if known is not None:
-        return known
+        denies = lower == "no" or (lower == "non" and following[:1] == " ")
+        return ClauseMark.NOT if denies else ClauseMark.PLAIN
+    mark = _TABLE.get(lower)
+    if mark is not None:
+        return mark
     if not word[0].isalpha():
         return None
     if lower.endswith("t") and lower[-2] in "'’":
         return ClauseMark.NOT
-    return next((mark for form, mark in _PATTERNED if form.fullmatch(lower)), None)
+    for form, mark in _PATTERNED:
+        if form.fullmatch(lower):
+            return mark
+    return None
 
 
 def is_opinion(word: str) -> bool:
-    """Whether a CONTRARY word speaks of the clause that follows it: "one might think, ..."."""
+    """Whether a CONTRARY word is about the clause that follows it: "one might think, ..."."""
     return word.lower().endswith(
         (
             "think",
@@ -242,9 +277,9 @@ def cut_off(text: str) -> bool:
     if not words:
         return False
     last = words[-1].lstrip("(*_\"'“‘[$")
-    return (
-        last == "a" or last.lower() in _UNFINISHED or (len(words) > 1 and words[-1] in _OPERATORS)
-    )
+    if last == "a" or last.lower() in _UNFINISHED:
+        return True
+    return len(words) > 1 and words[-1] in _OPERATORS
 
 
 def is_offer(sentence: str) -> bool:

@@ -38,36 +38,44 @@ def options_of(sample: ScorerInput) -> dict[str, str]:
 
 
 def _judge(sample: ScorerInput, labels: str | None, default: str) -> Score:
+    """Compare the picked letter with the target; ``default`` are the letters of a row without options."""
     options = options_of(sample)
-    if all(len(label) == 1 for label in options):
-        offered = "".join(options)
-    else:
-        offered = ""
+    one_letter_each = all(len(label) == 1 for label in options)
+    offered = "".join(options) if one_letter_each else ""
     label = pick(sample.response, labels or offered or default, options, question=sample.question)
-    return found(label, label == str(sample.target).strip().strip("()[].").upper())
+    target = str(sample.target).strip().strip("()[].").upper()
+    return found(label, label == target)
 
 
 @versioned("3")
 def multichoice_regex(
     sample: ScorerInput, pattern: str | None = None, labels: str | None = None
 ) -> Score:
-    """Does the response pick the target letter? The letters are ``labels``, or the range in ``pattern`` (``[A-J]``), or
-    those of the row's options, or A to D. A pattern without such a range is a regular expression whose last match gives
-    the letter."""
-    if pattern is not None and not labels:
-        ranged = _CLASS.search(pattern)
-    else:
-        ranged = None
-    if pattern is not None and labels is None and ranged is None:
-        hits = [m[m.lastindex or 0] for m in re.finditer(pattern, unmark(prepare(sample.response)))]
-        if hits:
-            letter: str | Any | None = hits[-1].strip().upper()
-        else:
-            letter = None
-        return found(letter, letter == str(sample.target).strip().upper())
-    if ranged is not None:
-        labels = ranged[3] or "".join(map(chr, range(ord(ranged[1]), ord(ranged[2]) + 1)))
+    """Does the response pick the target letter?
+
+    Args:
+        sample: The answer.
+        pattern: A range of letters such as ``[A-J]``, or a regular expression whose last match gives the letter.
+        labels: The letters; by default those of ``pattern``, else of the row's options, else A to D.
+    """
+    letter_class = _CLASS.search(pattern) if pattern is not None and not labels else None
+    if pattern is not None and labels is None and letter_class is None:
+        return _judge_by_pattern(sample, pattern)
+    if letter_class is not None:
+        labels = letter_class[3] or _letter_range(letter_class[1], letter_class[2])
     return _judge(sample, labels, "ABCD")
+
+
+def _judge_by_pattern(sample: ScorerInput, pattern: str) -> Score:
+    """Compare the last match of a regular expression (its last group) with the target."""
+    letter: str | None = None
+    for match in re.finditer(pattern, unmark(prepare(sample.response))):
+        letter = match[match.lastindex or 0].strip().upper()
+    return found(letter, letter == str(sample.target).strip().upper())
+
+
+def _letter_range(first: str, last: str) -> str:
+    return "".join(chr(code) for code in range(ord(first), ord(last) + 1))
 
 
 def extract_mcq_letter(

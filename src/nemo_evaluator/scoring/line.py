@@ -16,44 +16,57 @@ _IGNORED: Final = lazy_pattern(r"[,$%\s]")
 
 @versioned("3")
 def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
-    """Is the announced answer the target? Without ``pattern`` the last announcement counts, else a short last line.
-    With one, its last match (group 1)."""
+    """Is the announced answer the target?
+
+    Args:
+        sample: The answer.
+        pattern: A regular expression whose last match (group 1) is the answer. By default the last announcement counts,
+            else a short last line.
+    """
     target = str(sample.target)
-    if _PURE_NUMBER.fullmatch(target):
-        number = parse_number(target)
-    else:
-        number = None
+    number = parse_number(target) if _PURE_NUMBER.fullmatch(target) else None
     if pattern is not None:
-        text = prepare(sample.response)
-        hits = list(re.finditer(pattern, text)) or list(re.finditer(pattern, unmark(text)))
-        if hits:
-            said = unmark(unlatex(hits[-1][1 if hits[-1].lastindex else 0])).strip()
-        else:
-            said = ""
-        return found(said or None, bool(said) and _equal(said, target, number, sample=sample))
+        answer = _last_match(pattern, sample.response)
+        right = answer != "" and _equal(answer, target, number, sample=sample)
+        return found(answer or None, right)
     if number is not None:
-        given = extract_number(sample.response, language=language_of(sample))
-        if given is not None:
-            return found(given.canonical, given.equals(number))
+        announced = extract_number(sample.response, language=language_of(sample))
+        if announced is not None:
+            return found(announced.canonical, announced.equals(number))
     text = readable(sample.response, sample.question)
-    for said in claimed_texts(text):
-        return found(said, _equal(said, target, number, sample=sample))
+    claimed = next(claimed_texts(text), None)
+    if claimed is not None:
+        return found(claimed, _equal(claimed, target, number, sample=sample))
     line = unmark(unlatex(text)).strip().rpartition("\n")[2].strip()
-    right = bool(line) and _equal(line, target, number, sample=sample)
-    # A long last line that is not the target says nothing.
-    return found(
-        line if right or (line and len(line.split()) <= _LONGEST_BARE_ANSWER) else None, right
-    )
+    if not line:
+        return found(None, False)
+    if _equal(line, target, number, sample=sample):
+        return found(line, True)
+    # A long last line that is not the target is not an answer.
+    is_short = len(line.split()) <= _LONGEST_BARE_ANSWER
+    return found(line if is_short else None, False)
 
 
-def _equal(said: str, target: str, number: Number | None, sample: ScorerInput) -> bool:
+def _last_match(pattern: str, response: str) -> str:
+    """Group 1 of the last match, or the whole match of a pattern without groups; "" without a match."""
+    text = prepare(response)
+    matches = list(re.finditer(pattern, text)) or list(re.finditer(pattern, unmark(text)))
+    if not matches:
+        return ""
+    last = matches[-1]
+    answer = last[1] if last.lastindex else last[0]
+    return unmark(unlatex(answer)).strip()
+
+
+def _equal(answer: str, target: str, number: Number | None, sample: ScorerInput) -> bool:
+    """Whether an answer is the target: as a number if the target is one, else as text."""
     if number is not None:
-        given = extract_number(said, language=language_of(sample))
-        return given is not None and given.equals(number)
-    if _squeezed(said) == _squeezed(target) or states(said, target):
+        answered = extract_number(answer, language=language_of(sample))
+        return answered is not None and answered.equals(number)
+    if _squeezed(answer) == _squeezed(target) or states(answer, target):
         return True
     plain = unmark(unlatex(target))
-    return normalise(plain) == normalise(said) or _squeezed(plain) == _squeezed(said)
+    return normalise(plain) == normalise(answer) or _squeezed(plain) == _squeezed(answer)
 
 
 def _squeezed(text: str) -> str:

@@ -16,7 +16,14 @@ _WRONG: Final = "berlin, obviously. what a stupid question"
 
 @dataclass(slots=True)
 class MetricInput:
-    """One answer, the problem it answers, the sandbox if there is one, and what the benchmark's own scorer found."""
+    """One answer to judge.
+
+    Attributes:
+        response: The answer.
+        seed: The problem.
+        sandbox: The sandbox of the sample, if it has one.
+        found: The score of the benchmark's own scorer.
+    """
 
     response: str
     seed: SeedResult
@@ -26,7 +33,7 @@ class MetricInput:
 
 @dataclass(slots=True)
 class MetricResult:
-    """A reward and what stands behind it."""
+    """A reward, and the details that a row keeps of it."""
 
     reward: float
     details: JsonDict = field(default_factory=dict)
@@ -34,19 +41,36 @@ class MetricResult:
 
 @runtime_checkable
 class Metric(Protocol):
-    """One measurement of ``scoring.metrics``. ``fingerprint`` changes when a reward could change. ``measure`` raises
-    JudgeError, ScorerError or SandboxError when the harness failed: such a row is failed, never a 0. A method
-    ``aggregate(details of every scored row)`` may give further scores by name."""
+    """One measurement of ``scoring.metrics``.
+
+    A method ``aggregate(details of every scored row)`` may return further scores by name.
+
+    Attributes:
+        name: The name in the config and in results.
+        fingerprint: Changes when a reward could change.
+    """
 
     name: str
     fingerprint: str
 
-    async def measure(self, sample: MetricInput) -> MetricResult: ...
+    async def measure(self, sample: MetricInput) -> MetricResult:
+        """Judge one answer.
+
+        Raises:
+            JudgeError, ScorerError, SandboxError: If the harness failed: such a row is failed, never a 0.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """A problem with a right and a wrong answer. ``sure`` says that the judge's rubric can only mean it so."""
+    """A problem with a right and a wrong answer, which a judge must tell apart.
+
+    Attributes:
+        seed: The problem.
+        right: The right answer.
+        wrong: The wrong answer.
+        sure: Whether the rubric must pass the right one and fail the wrong one; else the grades must only differ.
+    """
 
     seed: SeedResult = field(
         default_factory=lambda: SeedResult("What is the capital of France?", "Paris")
@@ -71,5 +95,5 @@ class Checkable(Protocol):
 
     name: str
 
-    # What became of the canaries; ``first`` is a problem of the benchmark. Raises JudgeError when one failed.
-    async def check(self, first: SeedResult) -> JsonDict: ...
+    async def check(self, first: SeedResult) -> JsonDict:
+        """Judge the canaries; ``first`` is a problem of the benchmark. Raises JudgeError if the judge fails them."""

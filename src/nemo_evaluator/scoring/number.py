@@ -62,62 +62,48 @@ _ASSERTS: Final = pattern("number.asserts")
 
 
 class Numbers:
-    """Reads numbers in clauses (see Reader). ``last``: an unannounced clause gives its last number."""
+    """Finds numbers in clauses (see Reader)."""
 
     def __init__(self, language: str | None, *, last: bool = False) -> None:
         self._language = language
+        # Whether an unannounced clause gives its last number.
         self._last = last
 
     def read(self, clause: str, *, cued: bool) -> NamedValues[Number] | None:
-        """The number (or the several) that a clause commits to."""
+        """Find the number, or several joined ones, that a clause commits to."""
         match = NUMBER.search(clause)
         if match is None:
-            if cued:
-                words = find_words(clause[:_WORDS_WITHIN])
-            else:
-                words = None
-            if words:
-                return NamedValues((Number(words[0], (words[1],)),), 0, len(clause), bare=True)
-            return None
+            return _number_in_words(clause) if cued else None
         opening = _OPENING.match(clause)
         opens = opening is not None and opening.end() >= match.start()
         if opens and self._last and not cued:
             match = _equated(clause, match)
-        if opens and (cued or self._last or _ALONE.fullmatch(clause, match.end())):
-            return self._said(
-                clause,
-                _result(clause, match),
-                bare=_ALONE.fullmatch(clause, match.end()) is not None,
-            )
+        is_alone = _ALONE.fullmatch(clause, match.end()) is not None
+        if opens and (cued or self._last or is_alone):
+            return self._named(clause, _result(clause, match), bare=is_alone)
         if cued or self._last:
-            bold = list(_BOLD.finditer(clause))
-            scope = bold[-1] if bold else None
-            start, end = scope.span(1) if scope else (0, len(clause))
-            return self._said(clause, _last_of(clause, start, end))
+            start, end = _last_bold(clause)
+            return self._named(clause, _last_of(clause, start, end))
         asserted = _ASSERTS.search(clause, max(0, match.start() - 40), match.start())
         if asserted:
-            return self._said(clause, _result(clause, match))
+            return self._named(clause, _result(clause, match))
         return None
 
     def weak(self, line: str) -> NamedValues[Number] | None:
-        """The number of a line on which nothing but a number and perhaps its unit stands."""
+        """The number of a line that consists of a number and perhaps its unit."""
         match = NUMBER.search(line)
-        if match:
-            opening = _OPENING.match(line)
-        else:
-            opening = None
-        if (
-            match is None
-            or opening is None
-            or opening.end() < match.start()
-            or not _ALONE.fullmatch(line, match.end())
-        ):
+        if match is None:
             return None
-        return self._said(line, match)
+        opening = _OPENING.match(line)
+        opens = opening is not None and opening.end() >= match.start()
+        if not opens or not _ALONE.fullmatch(line, match.end()):
+            return None
+        return self._named(line, match)
 
-    def _said(
+    def _named(
         self, clause: str, match: re.Match[str] | None, bare: bool = False
     ) -> NamedValues[Number] | None:
+        """A number with those joined to it ("5 or 6"); None for a bound or a part of a formula."""
         if match is None or _FORMULA.match(clause, match.end()):
             return None
         number = read(match, self._language)
@@ -125,55 +111,70 @@ class Numbers:
             number = Number(f"-{number.text}", tuple(-value for value in number.readings))
         if number is None or _bounded(clause, match.start()):
             return None
-        values = [number]
-        end = match.end()
-        while (joined := _JOINED.match(clause, end)) is not None:
-            following = NUMBER.match(clause, joined.end())
-            if following:
-                other = read(following, self._language)
-            else:
-                other = None
-            if following is None or other is None or _other_unit(clause, joined, following):
-                break
-            values.append(other)
-            end = following.end()
+        values, end = self._joined(clause, number, match.end())
         if len(values) == 1:
             values = [*self._before(clause, match), number]
         return NamedValues(tuple(dict.fromkeys(values)), match.start(), end, bare=bare)
+
+    def _joined(self, clause: str, number: Number, end: int) -> tuple[list[Number], int]:
+        """A number and those that follow it behind "or", a comma or a dash, and where they end."""
+        values = [number]
+        while (joined := _JOINED.match(clause, end)) is not None:
+            following = NUMBER.match(clause, joined.end())
+            if following is None:
+                break
+            other = read(following, self._language)
+            if other is None or _other_unit(clause, joined, following):
+                break
+            values.append(other)
+            end = following.end()
+        return values, end
 
     def _before(self, clause: str, match: re.Match[str]) -> list[Number]:
         """The number to which the last one of a clause is joined: "either 5 or 6", "from 5 to 6"."""
         window = max(0, match.start() - 40)
         for earlier in NUMBER.finditer(clause, window, match.start()):
             joined = _JOINED.match(clause, earlier.end(), match.start() + 1)
-            if (
-                joined is not None
-                and joined.end() >= match.start() - 1
-                and "=" not in clause[: match.start()]
-            ):
-                number = read(earlier, self._language)
-                if number is not None and not _other_unit(clause, joined, match):
-                    return [number]
-                return []
+            if joined is None or joined.end() < match.start() - 1:
+                continue
+            if "=" in clause[: match.start()]:
+                continue
+            number = read(earlier, self._language)
+            if number is not None and not _other_unit(clause, joined, match):
+                return [number]
+            return []
         return []
 
 
+def _number_in_words(clause: str) -> NamedValues[Number] | None:
+    spelled = find_words(clause[:_WORDS_WITHIN])
+    if spelled is None:
+        return None
+    written, value = spelled
+    return NamedValues((Number(written, (value,)),), 0, len(clause), bare=True)
+
+
+def _last_bold(clause: str) -> tuple[int, int]:
+    """Where the last bold number of a clause stands; all of the clause if nothing is bold."""
+    bold = list(_BOLD.finditer(clause))
+    return bold[-1].span(1) if bold else (0, len(clause))
+
+
 def _bounded(clause: str, at: int) -> bool:
-    """Whether a bound or an operation stands before a number: more than 5, twice 5, sqrt(5)."""
+    """Whether a bound or an operation precedes a number: more than 5, twice 5, sqrt(5)."""
     before = clause[max(0, at - 24) : at]
-    return (
-        before.rstrip(" \t\n$€£¥₹({*-").lower().endswith(_LIMITS)
-        and _BOUND.search(before) is not None
-    )
+    last_word = before.rstrip(" \t\n$€£¥₹({*-").lower()
+    # The list of words is quicker than the expression, which decides.
+    return last_word.endswith(_LIMITS) and _BOUND.search(before) is not None
 
 
 def _other_unit(clause: str, joined: re.Match[str], following: re.Match[str]) -> bool:
-    """ "45 minutes (or 0.75 hours)" says one thing twice."""
+    """Whether two numbers have different units: "45 minutes (or 0.75 hours)" names one value twice."""
     first = joined["unit"].strip().lower()
     second = _UNIT.match(clause, following.end())
-    return (
-        bool(first) and second is not None and second[1].lower() not in (first, "is", "or", "and")
-    )
+    if not first or second is None:
+        return False
+    return second[1].lower() not in (first, "is", "or", "and")
 
 
 def _result(clause: str, match: re.Match[str]) -> re.Match[str] | None:
@@ -192,7 +193,7 @@ def _result(clause: str, match: re.Match[str]) -> re.Match[str] | None:
 
 
 def _equated(clause: str, match: re.Match[str]) -> re.Match[str]:
-    """What a sentence that opens with a number says that this comes to; the number itself when it says nothing."""
+    """The result that a sentence gives for the number it opens with ("5 books cost 30"); else that number."""
     for verb in _EQUALS.finditer(clause, match.end()):
         result = NUMBER.match(clause, verb.end())
         if result is not None and not _GOES_ON.match(clause, result.end()):
@@ -201,25 +202,35 @@ def _equated(clause: str, match: re.Match[str]) -> re.Match[str]:
 
 
 def _last_of(clause: str, start: int, end: int) -> re.Match[str] | None:
-    equals = max(
-        clause.rfind("=", start, end), clause.rfind("≈", start, end) if "=" not in clause else -1
-    )
-    found = list(NUMBER.finditer(clause, max(start, equals + 1), end))
-    if not found:
+    """The last number of a stretch; behind an equals sign the first one."""
+    equals = clause.rfind("=", start, end)
+    if "=" not in clause:
+        equals = clause.rfind("≈", start, end)
+    matches = list(NUMBER.finditer(clause, max(start, equals + 1), end))
+    if not matches:
         return next(NUMBER.finditer(clause, start, end), None)
-    return found[0] if equals >= 0 else found[-1]
+    return matches[0] if equals >= 0 else matches[-1]
 
 
 def extract_number(text: str, *, language: str | None = None, question: str = "") -> Number | None:
-    """The number a response commits to; None when it commits to none or to several. An announced one (boxed, tagged,
-    "the answer is"), else one that fills the last or first line, else that of the last sentence."""
+    """Find the number that a response commits to.
+
+    An announced number counts (boxed, tagged, "the answer is"), else one that fills the last or first line, else that
+    of the last sentence.
+
+    Args:
+        text: The response.
+        language: The language of the response, which decides what 1.234 means.
+        question: The question, which does not count where the response repeats it.
+
+    Returns:
+        The number; None if the response commits to none or to several.
+    """
     if len(text) < _SHORT:
         whole = _WHOLE.fullmatch(text)
-    else:
-        whole = None
-    if whole is not None:
-        digits = whole["digits"] or whole["boxed"]
-        return Number(digits, (int(digits),))
+        if whole is not None:
+            digits = whole["digits"] or whole["boxed"]
+            return Number(digits, (int(digits),))
     text = readable(text, question)
     ending = plain_ending(text, _WHOLE)
     if ending is not None:
@@ -233,16 +244,16 @@ def extract_number(text: str, *, language: str | None = None, question: str = ""
 
 
 def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Number, ...] | None:
+    """The number of a line of its own, else of the last sentence, else of a few words."""
     lines = [line for line in text.split("\n") if line and not line.isspace()]
-    if not lines:
-        return None
-    listed = {item[1] for line in lines if (item := _ITEM.fullmatch(line))}
-    if len(listed) > 1 and all(map(_ITEM.fullmatch, lines)):
+    if not lines or _is_list_of_numbers(lines):
         return None
     for line in (lines[-1], lines[0]):
-        said = reader.weak(line)
-        if said is not None and not any(clause.has(VOID) for clause in clauses(line, 0, len(line))):
-            return said.values
+        named = reader.weak(line)
+        if named is None:
+            continue
+        if not any(clause.has(VOID) for clause in clauses(line, 0, len(line))):
+            return named.values
     if cut_off(text) or declines(text[-_REGION // 2 :]):
         return None
     last = Numbers(language, last=True)
@@ -255,13 +266,22 @@ def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Numb
         ledger.add_text(sentence, 0, len(sentence), cued=False)
         if ledger.values or NUMBER.search(sentence):
             return ledger.values or None
-    if len(text.split()) <= _FEW_WORDS:
-        words = find_words(text)
-    else:
-        words = None
-    if words:
-        return (Number(words[0], (words[1],)),)
-    return None
+    spelled = find_words(text) if len(text.split()) <= _FEW_WORDS else None
+    if spelled is None:
+        return None
+    written, value = spelled
+    return (Number(written, (value,)),)
+
+
+def _is_list_of_numbers(lines: list[str]) -> bool:
+    """Whether the lines are items with different numbers: a list of candidates."""
+    numbers = set()
+    for line in lines:
+        item = _ITEM.fullmatch(line)
+        if item is None:
+            return False
+        numbers.add(item[1])
+    return len(numbers) > 1
 
 
 _SENTENCE_END: Final = lazy_pattern(r"[.!?…][\"'”)*_]*\s|[。！？\n]")
@@ -284,7 +304,7 @@ def language_of(sample: ScorerInput, language: str | None = None) -> str | None:
 
 
 def target_number(target: Any) -> Number:
-    """The number a target is; raises ScorerError when it is none, for then no answer could be judged."""
+    """The number that a target is. Raises ScorerError if it is not a number, since then no answer can be scored."""
     number = whole_number(str(target))
     if number is None:
         raise ScorerError(f"the target {str(target)[:80]!r} is not a number")
@@ -295,15 +315,18 @@ def target_number(target: Any) -> Number:
 def numeric_match(
     sample: ScorerInput, tolerance: float | None = None, language: str | None = None
 ) -> Score:
-    """Is the answer the same number as the target? No number, or several, is unparsed, never 0."""
+    """Is the answer the same number as the target?
+
+    Args:
+        sample: The answer. With no number, or with several, it is unparsed.
+        tolerance: The largest difference that still counts as equal.
+        language: The language of the answer; by default that of the row.
+    """
     number = extract_number(
         sample.response, language=language_of(sample, language), question=sample.question
     )
     target = target_number(sample.target)
     if number is None:
         return found(None, False)
-    if tolerance is None:
-        exact: Fraction | None = None
-    else:
-        exact = Fraction(str(tolerance))
-    return found(number.canonical, number.equals(target, exact))
+    margin = None if tolerance is None else Fraction(str(tolerance))
+    return found(number.canonical, number.equals(target, margin))

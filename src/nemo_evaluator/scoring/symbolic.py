@@ -42,12 +42,15 @@ class MathPool:
         for _ in range(max(1, size)):
             self._idle.put(_SymbolicWorker())
 
-    def _equal(self, target: str, said: str, seconds: float) -> bool | None:
-        """Whether the expressions are equal; None when ``said`` is too heavy to tell. Raises ScorerError when the
-        target is too heavy, or when no worker answers."""
+    def _equal(self, target: str, answer: str, seconds: float) -> bool | None:
+        """Whether the expressions are equal; None if the answer is too heavy to compare.
+
+        Raises:
+            ScorerError: If the target is too heavy, or no worker replies.
+        """
         worker = self._idle.get()
         try:
-            verdict = worker.ask(target, said, seconds)
+            verdict = worker.ask(target, answer, seconds)
             if verdict is None and worker.ask(target, target, seconds) is None:
                 raise ScorerError(
                     f"no math worker could read the target {target[:80]!r} in {seconds:g} CPU seconds"
@@ -57,28 +60,28 @@ class MathPool:
         return verdict
 
     def close(self) -> None:
+        """End the workers."""
         while not self._idle.empty():
             self._idle.get_nowait().stop()
 
 
 class _SymbolicWorker:
+    """One worker process, started on first use and again after it was lost."""
+
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         # Whether the last worker was ended by its CPU limit: another one would end in the same way.
         self._over_limit = False
 
-    def ask(self, target: str, said: str, seconds: float) -> bool | None:
+    def ask(self, target: str, answer: str, seconds: float) -> bool | None:
         """The verdict; None when the CPU limit ended the comparison, or its worker, or when two workers were lost."""
-        line = self._exchange(target, said, seconds)
+        line = self._exchange(target, answer, seconds)
         if not line and not self._over_limit:
-            line = self._exchange(target, said, seconds)
-        if line:
-            verdict: bool | None = json.loads(line)
-        else:
-            verdict = None
+            line = self._exchange(target, answer, seconds)
+        verdict: bool | None = json.loads(line) if line else None
         return verdict
 
-    def _exchange(self, target: str, said: str, seconds: float) -> bytes:
+    def _exchange(self, target: str, answer: str, seconds: float) -> bytes:
         process = self._process
         fresh = process is None or process.poll() is not None
         if process is None or fresh:
@@ -100,7 +103,7 @@ class _SymbolicWorker:
         guard.daemon = True
         guard.start()
         try:
-            process.stdin.write(json.dumps([target, said, seconds]).encode() + b"\n")
+            process.stdin.write(json.dumps([target, answer, seconds]).encode() + b"\n")
             process.stdin.flush()
             line = process.stdout.readline()
         except BrokenPipeError:
@@ -129,7 +132,7 @@ def _ended_by_limit(process: subprocess.Popen[bytes]) -> bool:
     try:
         return process.wait(_LAST_WORD_SECONDS) == -signal.SIGVTALRM
     except subprocess.TimeoutExpired:
-        # It closed its output and lives on.
+        # It closed its output without ending.
         return False
 
 
@@ -144,30 +147,42 @@ def shared_pool() -> MathPool:
 async def math(
     sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: MathPool | None = None
 ) -> Score:
-    """Is the announced answer mathematically equal to the target? Equal spelling and plain numbers are decided here,
-    the rest by math-verify. An answer that cannot be compared within ``timeout`` CPU seconds is unparsed; a target that
-    cannot is a failure of the scorer."""
+    """Is the announced answer mathematically equal to the target?
+
+    Equal spelling and plain numbers are decided here, the rest by math-verify.
+
+    Args:
+        sample: The answer.
+        timeout: CPU seconds. An answer that takes longer to compare is unparsed.
+        pool: The workers; by default those that all samples share.
+
+    Raises:
+        ScorerError: If the target cannot be compared with itself in that time.
+    """
     target = str(sample.target)
-    said = extract_expression(sample.response, listed=is_list(target), question=sample.question)
-    if said is None or len(said) > _LONGEST:
+    answer = extract_expression(sample.response, listed=is_list(target), question=sample.question)
+    if answer is None or len(answer) > _LONGEST:
         return found(None, False)
-    if (is_list(said) and not is_list(target)) or (is_relation(said) and not is_relation(target)):
-        same = _bare(said) == _bare(target)
-        return found(said if same else None, same)
+    same_spelling = _bare(answer) == _bare(target)
+    is_only_list = is_list(answer) and not is_list(target)
+    is_only_relation = is_relation(answer) and not is_relation(target)
+    if is_only_list or is_only_relation:
+        return found(answer if same_spelling else None, same_spelling)
     workers = pool or shared_pool()
     wanted = split_list(target)
-    given = split_list(said.rpartition("=")[2])
     if len(wanted) > 1:
         # A list without brackets has no order.
-        same = len(wanted) == len(given) and await _paired(wanted, given, workers, timeout=timeout)
-        return found(said, same or _bare(said) == _bare(target))
-    verdict = await _equal(said, target, workers, timeout=timeout)
-    return found(None if verdict is None else said, bool(verdict))
+        values = split_list(answer.rpartition("=")[2])
+        same_count = len(wanted) == len(values)
+        same = same_count and await _paired(wanted, values, workers, timeout=timeout)
+        return found(answer, same or same_spelling)
+    verdict = await _equal(answer, target, workers, timeout=timeout)
+    return found(None if verdict is None else answer, bool(verdict))
 
 
-async def _equal(said: str, target: str, workers: MathPool, timeout: float) -> bool | None:
+async def _equal(answer: str, target: str, workers: MathPool, timeout: float) -> bool | None:
     """Whether two values are equal: by plain comparison where that decides, else by algebra."""
-    mine = _bare(said)
+    mine = _bare(answer)
     theirs = _bare(target)
     if mine == theirs:
         return True
@@ -175,16 +190,16 @@ async def _equal(said: str, target: str, workers: MathPool, timeout: float) -> b
         left = parse_number(mine)
         right = parse_number(theirs)
         return left is not None and right is not None and left.equals(right)
-    return await asyncio.to_thread(workers.equal, target, said, timeout)
+    return await asyncio.to_thread(workers.equal, target, answer, timeout)
 
 
-async def _paired(wanted: list[str], given: list[str], workers: MathPool, timeout: float) -> bool:
-    """Whether each wanted value has a given one of its own."""
-    left = list(given)
+async def _paired(wanted: list[str], values: list[str], workers: MathPool, timeout: float) -> bool:
+    """Whether each wanted value equals a value of its own."""
+    unused = list(values)
     for target in wanted:
-        for said in left:
-            if await _equal(said, target, workers, timeout=timeout):
-                left.remove(said)
+        for value in unused:
+            if await _equal(value, target, workers, timeout=timeout):
+                unused.remove(value)
                 break
         else:
             return False
@@ -192,12 +207,9 @@ async def _paired(wanted: list[str], given: list[str], workers: MathPool, timeou
 
 
 def _bare(text: str) -> str:
+    """A formula without spacing, units and wrappers, so that equal spellings are equal texts."""
     text = _WRAP.sub(r"\1", text.strip().strip("$"))
-    text = (
-        _SPACES.sub("", text)
-        .replace("\\dfrac", "\\frac")
-        .replace("\\tfrac", "\\frac")
-        .replace("{,}", ",")
-    )
-    text = text.replace("\\$", "").replace("\\%", "").rstrip(".%")
+    text = _SPACES.sub("", text)
+    text = text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
+    text = text.replace("{,}", ",").replace("\\$", "").replace("\\%", "").rstrip(".%")
     return text.removesuffix("^\\circ").removesuffix("^{\\circ}").casefold()

@@ -33,35 +33,30 @@ _NUMERIC: Final = lazy_pattern(r"\s*-?[$€£¥]?\s*[\d.,]+\s*%?\s*")
 
 def targets_of(sample: ScorerInput) -> list[str]:
     """All accepted answers: ``metadata["correct_answers"]``, else the target."""
-    many = sample.metadata.get("correct_answers")
-    if isinstance(many, Iterable) and not isinstance(many, str):
-        listed = [str(one) for one in many]
-        if listed:
-            return listed
+    accepted = sample.metadata.get("correct_answers")
+    if isinstance(accepted, Iterable) and not isinstance(accepted, str):
+        answers = [str(answer) for answer in accepted]
+        if answers:
+            return answers
     if isinstance(sample.target, Sequence) and not isinstance(sample.target, str):
-        return [str(one) for one in sample.target]
+        return [str(target) for target in sample.target]
     return [str(sample.target)]
 
 
 def claimed_texts(text: str) -> Iterator[str]:
-    """What a prepared response commits to as its answer, the last first, wrappers off."""
+    """The texts that a prepared response announces as its answer, the last one first, without wrappers."""
     for part in tasks(text):
-        for source in (claims, foreign_claims):
+        for find_claims in (claims, foreign_claims):
             hedged = len(part)
-            for claim in source(part):
+            for claim in find_claims(part):
                 hedged = min(hedged, hedge(part, claim))
                 if claim.place >= hedged:
                     continue
-                if (
-                    claim.kind is ClaimKind.WEAK
-                    and part.count(" ", claim.start, claim.end) > _SHORT
-                ):
+                words = part.count(" ", claim.start, claim.end)
+                if claim.kind is ClaimKind.WEAK and words > _SHORT:
                     continue
-                said = committed_text(part, claim)
-                if said:
-                    plain = unmark(unlatex(said)).strip().strip("$").strip()
-                else:
-                    plain = ""
+                plain = unmark(unlatex(committed_text(part, claim) or ""))
+                plain = plain.strip().strip("$").strip()
                 if plain:
                     yield plain
 
@@ -98,89 +93,104 @@ def exact_match(sample: ScorerInput) -> Score:
         return found(None, False)
     if normalise(plain) in targets:
         return found(_shown(plain), True)
-    return found(_shown(claimed or (plain if len(plain.split()) <= _LONG else "")), False)
+    if claimed is None and len(plain.split()) > _LONG:
+        return found(None, False)
+    return found(_shown(claimed or plain), False)
 
 
 @versioned("3")
 def fuzzy_match(sample: ScorerInput) -> Score:
-    """Does the response commit to the target (or one of ``correct_answers``), as whole words? What is denied, doubted
-    or taken back does not count, nor does a target that stands beside another candidate. A number is matched only by
-    the number the response gives."""
+    """Does the response commit to the target (or one of ``correct_answers``), as whole words?
+
+    What the response denies, doubts or withdraws does not count, nor does a target beside another candidate. A number
+    is matched only by the number that the response gives.
+    """
     if len(sample.response) <= _WHOLE:
         short = _short_match(sample)
-    else:
-        short = None
-    if short is not None:
-        return short
+        if short is not None:
+            return short
     text = unlatex(readable(sample.response, sample.question), boxes=True)
     for passage in (sample.metadata.get("passage"), sample.metadata.get("context")):
         if isinstance(passage, str) and passage:
             text = readable(text, passage)
     targets = targets_of(sample)
-    for target in targets:
-        if _NUMERIC.fullmatch(target):
-            number = extract_number(text, language=language_of(sample))
-            wanted = parse_number(target)
-            if number is not None and wanted is not None and number.equals(wanted):
-                return found(number.text, True, matched=target)
-    words = [target for target in targets if not _NUMERIC.fullmatch(target)]
-    reader = Mentions(words, question=sample.question)
-    masked = reader.masked(text)
-    settled = settle(masked, reader, lambda part: _mentioned(part, reader))
+    by_number = _number_match(text, targets, language_of(sample))
+    if by_number is not None:
+        return by_number
+    phrases = [target for target in targets if not _NUMERIC.fullmatch(target)]
+    reader = Mentions(phrases, question=sample.question)
+    settled = settle(reader.masked(text), reader, lambda part: _mentioned(part, reader))
     if not settled:
         return found(None, False)
-    said = _shown(next(claimed_texts(text), None) or unmark(text))
+    shown = _shown(next(claimed_texts(text), None) or unmark(text))
     if settled != (0,):
-        return found(said, False)
-    if len(words) > 1:
-        whole = f" {normalise(unmark(text))} "
-    else:
-        whole = ""
-    return found(
-        said,
-        True,
-        matched=next((one for one in words if whole and f" {normalise(one)} " in whole), words[0]),
-    )
+        return found(shown, False)
+    return found(shown, True, matched=_phrase_in(text, phrases))
+
+
+def _number_match(text: str, targets: Sequence[str], language: str | None) -> Score | None:
+    """A right verdict if some target is the number that the text commits to."""
+    for target in targets:
+        if not _NUMERIC.fullmatch(target):
+            continue
+        number = extract_number(text, language=language)
+        wanted = parse_number(target)
+        if number is not None and wanted is not None and number.equals(wanted):
+            return found(number.text, True, matched=target)
+    return None
+
+
+def _phrase_in(text: str, phrases: Sequence[str]) -> str:
+    """The first phrase that the text contains; the first of all when it is spelled otherwise."""
+    if len(phrases) > 1:
+        words = f" {normalise(unmark(text))} "
+        for phrase in phrases:
+            if f" {normalise(phrase)} " in words:
+                return phrase
+    return phrases[0]
 
 
 def _short_match(sample: ScorerInput) -> Score | None:
     """The verdict on a few plain words, which need no grammar; None where they do."""
-    said = _PLAIN.fullmatch(sample.response)
-    if said is None:
+    match = _PLAIN.fullmatch(sample.response)
+    if match is None:
         return None
-    plain = normalise(said["said"])
+    answer = match["said"]
+    plain = normalise(answer)
     targets = targets_of(sample)
     wanted = [normalise(target) for target in targets]
     if plain in wanted:
-        return found(said["said"], True, matched=targets[wanted.index(plain)])
-    if (
-        any(one in plain or _NUMERIC.fullmatch(one) for one in wanted)
-        or SCAN.search(said["said"]) is not None
-    ):
-        return None
-    return found(said["said"], False)
+        return found(answer, True, matched=targets[wanted.index(plain)])
+    for target in wanted:
+        if target in plain or _NUMERIC.fullmatch(target):
+            return None
+    return None if SCAN.search(answer) is not None else found(answer, False)
 
 
 def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
-    """What a response that announces nothing states: all of a short one, the first and last sentence of a long one."""
+    """The phrases of a response that announces nothing: all of a short one, the first and last line of a long one."""
     if not text or declines(text[-_REGION:]):
         return None
     lines = text.split("\n")
-    alone = reader.weak(lines[-1]) or (reader.weak(lines[0]) if len(lines) > 1 else None)
+    alone = reader.weak(lines[-1])
+    if alone is None and len(lines) > 1:
+        alone = reader.weak(lines[0])
     if alone is not None:
         return alone.values
     if cut_off(text):
         return None
     ledger: Commitments[int] = Commitments(reader)
     denied = ClauseMark.NOT | ClauseMark.REJECT
-    said = (one.text for one in clauses(text, 0, len(text)) if not one.has(denied))
-    reader.strict = any(reader.rival_names(one, len(text)) for one in said)
+    asserted = (clause.text for clause in clauses(text, 0, len(text)) if not clause.has(denied))
+    reader.strict = any(reader.rival_names(part, len(text)) for part in asserted)
     if len(text) <= _REGION:
         # A few words, or an answer that opens with the phrase, need no announcement.
         few = len(lines) == 1 and text.count(" ") < _SHORT // 2
         ledger.add_text(text, 0, len(text), cued=few or reader.opens(text))
         return ledger.values or None
-    for line in (text[-_REGION:].rpartition("\n")[2], text[:_REGION].partition("\n")[0]):
+    last_line = text[-_REGION:].rpartition("\n")[2]
+    first_line = text[:_REGION].partition("\n")[0]
+    for line in (last_line, first_line):
         if len(line) < _REGION:
             ledger.add_text(line, 0, len(line), cued=False)
             if ledger.values:
@@ -199,18 +209,20 @@ def word_f1(said: str, wanted: str) -> float:
     theirs = wanted.split()
     if not mine or not theirs:
         return float(mine == theirs)
-    return 2 * sum((Counter(mine) & Counter(theirs)).values()) / (len(mine) + len(theirs))
+    common = Counter(mine) & Counter(theirs)
+    return 2 * common.total() / (len(mine) + len(theirs))
 
 
 @versioned("3")
 def f1(sample: ScorerInput) -> Score:
     """The best word overlap with any accepted answer, between 0 and 1."""
     text = readable(sample.response, sample.question)
-    said = next(claimed_texts(text), None) or unmark(unlatex(text)).strip()
-    if not said:
+    answer = next(claimed_texts(text), None) or unmark(unlatex(text)).strip()
+    if not answer:
         return found(None, False, f1=0.0)
-    best = max(token_f1(part, target) for target in targets_of(sample) for part in _shortened(said))
-    return found(_shown(said), best, f1=best)
+    parts = list(_shortened(answer))
+    best = max(token_f1(part, target) for target in targets_of(sample) for part in parts)
+    return found(_shown(answer), best, f1=best)
 
 
 @versioned("1")

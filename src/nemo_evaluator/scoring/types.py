@@ -1,4 +1,4 @@
-"""What a scorer gets, what it gives back, and the version that enters fingerprints."""
+"""The input and the result of a scorer, and the version that enters fingerprints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nemo_evaluator.core.values import dataclass, field
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
 
-# Raised whenever a built-in scorer may judge an answer otherwise than before: user scorers call the built-in ones.
+# Raised whenever a built-in scorer may judge an answer differently: scorers of users call the built-in ones.
 SCORING_VERSION: Final = "3"
 
 _QUESTIONS: Final = ("question", "problem", "sentence", "context", "input", "prompt")
@@ -29,19 +29,27 @@ Score: TypeAlias = JsonDict
 
 @dataclass(slots=True)
 class ScorerInput:
-    """One answer and what it is measured against."""
+    """One answer and what it is compared with.
+
+    Attributes:
+        response: The answer.
+        target: The expected answer.
+        metadata: The other columns of the row.
+        config: The settings of the scorer.
+        sandbox: The sandbox of the sample, if it has one.
+        trajectory: The steps of the solver, if it is an agent.
+    """
 
     response: str
     target: Any
     metadata: JsonDict = field(default_factory=dict)
     config: JsonDict = field(default_factory=dict)
     sandbox: Sandbox | None = None
-    # What the solver did, step by step, where it is an agent.
     trajectory: list[JsonDict] = field(default_factory=list)
 
     @property
     def question(self) -> str:
-        """What was asked, as far as the row tells: an answer that repeats it has not answered yet."""
+        """The question of the row, or "". A response that only repeats it is not an answer."""
         for column in _QUESTIONS:
             text = self.metadata.get(column)
             if isinstance(text, str) and text:
@@ -56,7 +64,12 @@ class Scorer(Protocol):
 
 
 def versioned(version: str, *, inline: bool = True) -> Callable[[F], F]:
-    """Give a scorer its version. ``inline`` says that a call takes microseconds and may run on the event loop."""
+    """Give a scorer its version.
+
+    Args:
+        version: Part of the fingerprint; raise it when a verdict may change.
+        inline: Whether a call takes microseconds, so that it may run on the event loop.
+    """
 
     def mark(function: F) -> F:
         function.version = version  # type: ignore[attr-defined]
@@ -75,19 +88,19 @@ def scorer_version(scorer: Callable[..., Any]) -> str:
             source = inspect.getsource(scorer if inspect.isroutine(scorer) else type(scorer))
         except (OSError, TypeError):
             code = getattr(scorer, "__code__", None)
-            source = repr(
-                (code.co_code, code.co_consts, code.co_names) if code is not None else type(scorer)
-            )
+            if code is None:
+                source = repr(type(scorer))
+            else:
+                source = repr((code.co_code, code.co_consts, code.co_names))
         version = digest_parts(source, *_imported(scorer))[:12]
     return f"{name}@{version}+{SCORING_VERSION}"
 
 
 def _imported(scorer: Callable[..., Any]) -> list[str]:
     """The identity of the rest of a user's file and of what it imports; none for code without a file."""
+    definition = inspect.unwrap(scorer) if inspect.isroutine(scorer) else type(scorer)
     try:
-        file = inspect.getsourcefile(
-            inspect.unwrap(scorer) if inspect.isroutine(scorer) else type(scorer)
-        )
+        file = inspect.getsourcefile(definition)
     except TypeError:
         file = None
     if file is None or not Path(file).is_file():
@@ -100,7 +113,7 @@ def _imported(scorer: Callable[..., Any]) -> list[str]:
 
 
 def found(extracted: str | None, correct: bool | float, **details: Any) -> Score:
-    """A score; when nothing was extracted it says so."""
+    """A score. Without an extracted answer it is wrong, and marked as unparsed."""
     score: Score = {"correct": correct, "extracted": extracted, **details}
     if extracted is None:
         score["correct"] = False
