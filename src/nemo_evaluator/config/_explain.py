@@ -1,15 +1,16 @@
-"""Schema errors in the words of the person who wrote the file: path, line, what is wrong, how to mend it."""
+"""Turn schema errors into messages for the person who wrote the file: path, line, what is wrong, and the fix."""
 
 import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from nemo_evaluator.config._document import Document, Path, show_path
+from nemo_evaluator.config._document import Document, show_path
+from nemo_evaluator.config._error_path import error_path
 from nemo_evaluator.config._schema_walk import class_at, field_at, kinds_at, value_at
 from nemo_evaluator.config.cross_check import models_to_ask
 from nemo_evaluator.core.errors import Problem
@@ -17,203 +18,229 @@ from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.registry import did_you_mean, nearest
 from nemo_evaluator.core.secrets import looks_secret, scrub
 
+_LONGEST_VALUE = 60
+# How pydantic names the limits of a number, and how an error states them.
+_LIMITS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+_KIND_NAMES: dict[type, str] = {
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "a mapping",
+}
+
+
+class Explanation(NamedTuple):
+    """What is wrong, and how to fix it."""
+
+    message: str
+    hint: str
+
 
 @cache
 def _texts() -> dict[str, dict[str, str]]:
-    """Hints by the word of an error, and homes of keys that are looked for elsewhere; read when something is wrong."""
+    """Hints by error type, and the right place of keys that are often misplaced; read only when there is an error."""
     file = FilePath(__file__).parent / "data" / "hints.yaml"
     texts: dict[str, dict[str, str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return texts
 
 
 def explain(error: ValidationError, document: Document, root: type[BaseModel]) -> list[Problem]:
-    """One Problem per schema error, in the order of the file."""
-    problems = []
+    """Explain the errors of one validation.
+
+    Args:
+        error: What pydantic raised.
+        document: The document as the user wrote it, with its line numbers.
+        root: The schema that refused the document.
+
+    Returns:
+        One problem per wrong place, in the order of the file. Wrong references (``cross_check``) are left out.
+    """
+    problems: dict[str, Problem] = {}
     for item in error.errors(include_url=False):
-        if item["type"] != "references":
-            found = _Explainer(item, document, root)
-            message, hint = found.words()
-            problems.append(document.problem(found.path, message, hint))
-    # A value that may be of several types fails once for each; one word about it is enough.
-    distinct = list({problem.path: problem for problem in reversed(problems)}.values())
-    return sorted(distinct, key=lambda problem: (problem.line is None, problem.line or 0))
+        if item["type"] == "references":
+            continue
+        explainer = _Explainer(item, document, root)
+        message, hint = explainer.explanation()
+        problem = document.problem(explainer.path, message, hint)
+        # A value that may be of several types fails once for each; the first message is enough.
+        problems.setdefault(problem.path, problem)
+    # Of problems on the same line, the one that pydantic found last comes first.
+    newest_first = list(reversed(problems.values()))
+    return sorted(newest_first, key=lambda problem: (problem.line is None, problem.line or 0))
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in plain words."""
+    """Name the type of a value in plain words, such as ``a list``."""
     if value is None:
         return "nothing (null)"
     if isinstance(value, bool):
-        return f"the switch {'true' if value else 'false'}"
-    words: dict[type, str] = {
-        int: "a number",
-        float: "a number",
-        str: "text",
-        list: "a list",
-        dict: "a mapping",
-    }
-    return words.get(type(value), f"a {type(value).__name__}")
+        return f"the switch {str(value).lower()}"
+    return _KIND_NAMES.get(type(value), f"a {type(value).__name__}")
 
 
 class _Explainer:
+    """Explains one error.
+
+    Attributes:
+        path: What the error is about. ``explanation`` may move it to a key inside.
+        value: The value at the path, or the key if the key itself is wrong.
+    """
+
     def __init__(self, item: Any, document: Document, root: type[BaseModel]) -> None:
-        self.kind: str = item["type"]
+        self.error_type: str = item["type"]
         self.message: str = item["msg"]
         self.context: dict[str, Any] = item.get("ctx", {})
         self.document = document
         self.root = root
-        self.path = _yaml_path(item["loc"], document.value)
-        self.value = value_at(document.value, self.path)
+        location = item["loc"]
+        self.path = error_path(self.error_type, location, root, document.value)
+        # For a missing or unknown key, the location ends in it.
+        self.key = str(location[-1]) if location else ""
+        self.about_key = self.key == "[key]" and bool(self.path)
+        self.value = self.path[-1] if self.about_key else value_at(document.value, self.path)
 
-    def words(self) -> tuple[str, str]:
-        """What is wrong, and how to mend it; may move ``path`` to the key that is meant."""
-        if self.kind in _WORDS:
-            return _WORDS[self.kind](self)
+    def explanation(self) -> Explanation:
+        """Explain the error: by its type, by the hint that it brings, or by the tables of texts."""
+        if self.error_type in _EXPLAIN:
+            return _EXPLAIN[self.error_type](self)
         if "hint" in self.context:
-            return scrub(self.message), self.context["hint"]
+            return Explanation(scrub(self.message), self.context["hint"])
         texts = _texts()
-        if self.kind in texts["expected"]:
-            what, _, hint = texts["expected"][self.kind].partition("; ")
-            return f"{what} is expected, found {self._found()}", hint
-        if self.kind in texts["hints"]:
-            return self.message, texts["hints"][self.kind]
+        if self.error_type in texts["expected"]:
+            expected, _, hint = texts["expected"][self.error_type].partition("; ")
+            return Explanation(f"{expected} is expected, found {self._shown_value()}", hint)
+        if self.error_type in texts["hints"]:
+            return Explanation(self.message, texts["hints"][self.error_type])
         message = scrub(self.message)
-        return message if message[:2].isupper() else message[:1].lower() + message[
-            1:
-        ], self._fallback()
+        # An acronym at the start keeps its capitals.
+        if not message[:2].isupper():
+            message = message[:1].lower() + message[1:]
+        return Explanation(message, self._field_description())
 
-    def extra(self) -> tuple[str, str]:
-        if self.path:
-            name = str(self.path[-1])
-        else:
-            name = ""
+    def unknown_key(self) -> Explanation:
+        message = f"unknown key {self.key!r}"
+        right_place = _texts()["homes"].get(self.key)
+        if right_place and right_place not in self.path:
+            return Explanation(message, f"it belongs under {right_place}:")
         owner = class_at(self.root, self.path[:-1], self.document.value)
-        if owner:
-            known = sorted(owner.model_fields)
-        else:
-            known = []
-        home = _texts()["homes"].get(name)
-        if home and home not in self.path:
-            return f"unknown key {name!r}", f"it belongs under {home}:"
-        return f"unknown key {name!r}", did_you_mean(name, known, f"known keys: {', '.join(known)}")
+        known = sorted(owner.model_fields) if owner else []
+        return Explanation(
+            message, did_you_mean(self.key, known, f"known keys: {', '.join(known)}")
+        )
 
-    def missing(self) -> tuple[str, str]:
-        if self.path:
-            name = str(self.path[-1])
-        else:
-            name = ""
-        field = field_at(self.root, self.path, self.document.value)
+    def missing_key(self) -> Explanation:
+        data = self.document.value
+        field = field_at(self.root, self.path, data)
+        about = ""
         if field and field.description:
             about = f" ({field.description.rstrip('.')})"
-        else:
-            about = ""
-        siblings = as_dict(value_at(self.document.value, self.path[:-1]))
-        owner = class_at(self.root, self.path[:-1], self.document.value)
-        close = nearest(name, [key for key in siblings if owner and key not in owner.model_fields])
-        if close:
-            hint = f"is {close!r} a misspelling of it?"
-        else:
-            hint = self._add(name)
-        return f"the key {name!r} is missing{about}", hint
+        message = f"the key {self.key!r} is missing{about}"
+        owner = class_at(self.root, self.path[:-1], data)
+        unknown_keys: list[str] = []
+        if owner is not None:
+            siblings = as_dict(value_at(data, self.path[:-1]))
+            unknown_keys = [key for key in siblings if key not in owner.model_fields]
+        misspelling = nearest(self.key, unknown_keys)
+        if misspelling:
+            return Explanation(message, f"is {misspelling!r} a misspelling of it?")
+        return Explanation(message, self._how_to_add())
 
-    def _add(self, name: str) -> str:
-        """How to add a key that is missing, with the choices where the file has them."""
-        if name in ("solver", "service"):
-            models = models_to_ask(self.document.value)
-        else:
-            models = []
+    def _how_to_add(self) -> str:
+        """How to add the missing key; for a solver or service with the models to choose from."""
         place = show_path(self.path[:-1])
-        if name == "solver" and models:
-            return f"add solver: {{type: simple, service: NAME}} under {place}; models: {', '.join(models)}"
-        return f"add {name}: under {place}" + (f"; models: {', '.join(models)}" if models else "")
+        models: list[str] = []
+        if self.key in ("solver", "service"):
+            models = models_to_ask(self.document.value)
+        if not models:
+            return f"add {self.key}: under {place}"
+        added = "solver: {type: simple, service: NAME}" if self.key == "solver" else f"{self.key}:"
+        return f"add {added} under {place}; models: {', '.join(models)}"
 
-    def no_tag(self) -> tuple[str, str]:
+    def no_type(self) -> Explanation:
         known = ", ".join(kinds_at(self.root, self.path, self.document.value))
         if isinstance(self.value, dict):
-            return "the key 'type' is missing", f"add type: one of {known}"
-        return (
-            f"a mapping with a type is expected, found {self._found()}",
-            f"write type: and its keys; types: {known}",
-        )
+            return Explanation("the key 'type' is missing", f"add type: one of {known}")
+        message = f"a mapping with a type is expected, found {self._shown_value()}"
+        return Explanation(message, f"write type: and its keys; types: {known}")
 
-    def bad_tag(self) -> tuple[str, str]:
+    def unknown_type(self) -> Explanation:
         known = list(kinds_at(self.root, self.path, self.document.value))
-        word = str(self.context.get("tag", ""))
+        name = str(self.context.get("tag", ""))
         self.path = (*self.path, "type")
-        return f"unknown type {_shorten(word)!r}", did_you_mean(
-            word, known, also=f"types: {', '.join(known)}"
-        )
+        hint = did_you_mean(name, known, also=f"types: {', '.join(known)}")
+        return Explanation(f"unknown type {_shorten(name)!r}", hint)
 
-    def literal(self) -> tuple[str, str]:
+    def unknown_choice(self) -> Explanation:
         expected = str(self.context.get("expected", ""))
-        known = re.findall(r"'([^']*)'", expected) or [expected]
-        if isinstance(self.value, str):
-            words = known
-        else:
-            words = []
-        hint = did_you_mean(str(self.value), words, also=f"choices: {', '.join(known)}")
-        return f"{self._found()} is not one of the choices", hint
+        choices = re.findall(r"'([^']*)'", expected) or [expected]
+        close_choices = choices if isinstance(self.value, str) else []
+        hint = did_you_mean(str(self.value), close_choices, also=f"choices: {', '.join(choices)}")
+        return Explanation(f"{self._shown_value()} is not one of the choices", hint)
 
-    def text(self) -> tuple[str, str]:
-        message = f"text is expected, found {self._found()}"
+    def not_text(self) -> Explanation:
+        message = f"text is expected, found {self._shown_value()}"
         if not isinstance(self.value, bool | int | float):
-            return message, self._fallback()
+            return Explanation(message, self._field_description())
+        if self._is_secret():
+            return Explanation(message, "put it in quotes")
+        written = str(self.value)[:40]
         if isinstance(self.value, bool):
-            written = str(self.value).lower()
-        else:
-            written = str(self.value)[:40]
-        return message, "put it in quotes" if self._secret() else f'put it in quotes: "{written}"'
+            written = written.lower()
+        return Explanation(message, f'put it in quotes: "{written}"')
 
-    def mapping(self) -> tuple[str, str]:
+    def not_mapping(self) -> Explanation:
         if kinds_at(self.root, self.path, self.document.value):
-            return self.no_tag()
-        return (
-            f"a mapping is expected, found {self._found()}",
-            "write indented 'key: value' lines under it",
-        )
+            return self.no_type()
+        message = f"a mapping is expected, found {self._shown_value()}"
+        return Explanation(message, "write indented 'key: value' lines under it")
 
-    def bound(self) -> tuple[str, str]:
-        words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
-        limit = next(
-            (f"{words[name]} {self.context[name]}" for name in words if name in self.context),
-            "smaller",
-        )
-        return f"{self._found()} is out of range", f"the value must be {limit}"
+    def out_of_range(self) -> Explanation:
+        limit = "smaller"
+        for name, relation in _LIMITS.items():
+            if name in self.context:
+                limit = f"{relation} {self.context[name]}"
+                break
+        message = f"{self._shown_value()} is out of range"
+        return Explanation(message, f"the value must be {limit}")
 
-    def short(self) -> tuple[str, str]:
-        if self.kind == "string_too_short":
-            return "must not be empty", self._fallback()
+    def too_short(self) -> Explanation:
+        if self.error_type == "string_too_short":
+            return Explanation("must not be empty", self._field_description())
         least = self.context.get("min_length", 1)
-        return f"needs at least {least} {'entry' if least == 1 else 'entries'}", self._fallback()
+        noun = "entry" if least == 1 else "entries"
+        return Explanation(f"needs at least {least} {noun}", self._field_description())
 
-    def unknown_sandbox(self) -> tuple[str, str]:
+    def unknown_sandbox(self) -> Explanation:
         data = self.document.value
-        known = [str(name) for name in as_dict(as_dict(data).get("sandboxes"))]
-        if str(self.value) in kinds_at(self.root, self.path, data):
-            return (
-                self.message,
-                f"for a sandbox of that type, write sandbox: {{type: {self.value}}}",
-            )
+        name = str(self.value)
+        if name in kinds_at(self.root, self.path, data):
+            hint = f"for a sandbox of that type, write sandbox: {{type: {name}}}"
+            return Explanation(self.message, hint)
+        known = [str(sandbox) for sandbox in as_dict(as_dict(data).get("sandboxes"))]
         otherwise = None if known else "known: none; add one under sandboxes:"
-        return self.message, did_you_mean(str(self.value), known, otherwise)
+        return Explanation(self.message, did_you_mean(name, known, otherwise))
 
-    def _secret(self) -> bool:
+    def not_finite(self) -> Explanation:
+        return Explanation("a finite number is expected", "write a plain number")
+
+    def _is_secret(self) -> bool:
         return any(isinstance(key, str) and looks_secret(key) for key in self.path)
 
-    def _found(self) -> str:
-        """The value as the file has it, never as it came from the environment, never a secret."""
+    def _shown_value(self) -> str:
+        """The value as it is in the file: with variables unexpanded, and never a secret."""
         value = self.value
-        secret = self._secret()
-        if secret or isinstance(value, dict | list) or value is None or value == "":
-            if value == "" and not secret:
-                return "empty text"
+        if self._is_secret() and not self.about_key:
+            return kind_of(value)
+        if value == "":
+            return "empty text"
+        if value is None or isinstance(value, dict | list):
             return kind_of(value)
         shown = _shorten(scrub(str(value)))
-        if isinstance(value, str):
-            return repr(shown)
-        return str(shown).lower()
+        return repr(shown) if isinstance(value, str) else shown.lower()
 
-    def _fallback(self) -> str:
+    def _field_description(self) -> str:
+        """The description of the field that the path is in, as a last resort for a hint."""
         path = self.path
         while path and isinstance(path[-1], int):
             path = path[:-1]
@@ -223,57 +250,30 @@ class _Explainer:
         return "see `nel config schema` or docs/configuration.md"
 
 
-_WORDS: dict[str, Callable[[_Explainer], tuple[str, str]]] = {
-    "extra_forbidden": _Explainer.extra,
-    "missing": _Explainer.missing,
-    "union_tag_not_found": _Explainer.no_tag,
-    "union_tag_invalid": _Explainer.bad_tag,
-    "literal_error": _Explainer.literal,
+_EXPLAIN: dict[str, Callable[[_Explainer], Explanation]] = {
+    "extra_forbidden": _Explainer.unknown_key,
+    "missing": _Explainer.missing_key,
+    "union_tag_not_found": _Explainer.no_type,
+    "union_tag_invalid": _Explainer.unknown_type,
+    "literal_error": _Explainer.unknown_choice,
     "unknown_sandbox": _Explainer.unknown_sandbox,
-    "finite_number": lambda _: ("a finite number is expected", "write a plain number"),
-    **dict.fromkeys(("string_type", "string_sub_type"), _Explainer.text),
-    **dict.fromkeys(("too_short", "string_too_short"), _Explainer.short),
-    **dict.fromkeys(
-        ("dict_type", "model_type", "model_attributes_type", "mapping_type"), _Explainer.mapping
-    ),
-    **dict.fromkeys(
-        ("greater_than", "greater_than_equal", "less_than", "less_than_equal"), _Explainer.bound
-    ),
+    "finite_number": _Explainer.not_finite,
+    "string_type": _Explainer.not_text,
+    "string_sub_type": _Explainer.not_text,
+    "too_short": _Explainer.too_short,
+    "string_too_short": _Explainer.too_short,
+    "dict_type": _Explainer.not_mapping,
+    "model_type": _Explainer.not_mapping,
+    "model_attributes_type": _Explainer.not_mapping,
+    "mapping_type": _Explainer.not_mapping,
+    "greater_than": _Explainer.out_of_range,
+    "greater_than_equal": _Explainer.out_of_range,
+    "less_than": _Explainer.out_of_range,
+    "less_than_equal": _Explainer.out_of_range,
 }
 
 
 def _shorten(text: str) -> str:
-    if len(text) <= 60:
+    if len(text) <= _LONGEST_VALUE:
         return text
-    return f"{text[:57]}..."
-
-
-def _yaml_path(loc: tuple[str | int, ...], data: Any) -> Path:
-    """The path in the file: a schema location without the tags of kinds and the names of validators."""
-    path: Path = ()
-    tagged = False
-    for number, key in enumerate(loc):
-        if isinstance(data, dict):
-            if not tagged and data.get("type") == key:
-                tagged = True
-                continue
-            if key in data:
-                path = (*path, key)
-                data = data[key]
-                tagged = False
-                continue
-            if key == "[key]":
-                continue
-        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
-            path = (*path, key)
-            data = data[key]
-            tagged = False
-            continue
-        if (
-            number + 1 == len(loc)
-            and isinstance(data, dict)
-            and isinstance(key, str)
-            and key.isidentifier()
-        ):
-            return (*path, key)
-    return path
+    return f"{text[: _LONGEST_VALUE - 3]}..."

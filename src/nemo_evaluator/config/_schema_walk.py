@@ -1,4 +1,7 @@
-"""Finding the schema class and the field that stand behind a path of a config."""
+"""Find the schema class, or the field, that describes one place of a config.
+
+A place is a path into the data. Where a field may hold several kinds, the ``type`` in the data decides which.
+"""
 
 import types
 from collections.abc import Iterator
@@ -13,52 +16,129 @@ from nemo_evaluator.config.kinds import KindOf, whole
 
 
 def class_at(root: type[BaseModel], path: Path, data: Any) -> type[BaseModel] | None:
-    """The schema class of the mapping at ``path``; kinds are told apart by the ``type`` in ``data``."""
-    return _choose(*_walk(root, path, data))
+    """Find the schema class of the mapping at a path.
+
+    Args:
+        root: The schema of the whole document.
+        path: Where the mapping is.
+        data: The whole document.
+
+    Returns:
+        The class; None when the place is unknown, holds no mapping, or has no valid ``type``.
+    """
+    annotation = annotation_at(root, path, data)
+    return _chosen_model(annotation, value_at(data, path))
 
 
 def field_at(root: type[BaseModel], path: Path, data: Any) -> FieldInfo | None:
-    """The field that a path ends in."""
+    """Find the field that a path ends in; None when the path ends in a list index or an unknown key."""
     if not path or not isinstance(path[-1], str):
         return None
     owner = class_at(root, path[:-1], data)
-    if owner:
-        return owner.model_fields.get(path[-1])
-    return None
-
-
-def kinds(annotation: Any) -> dict[str, type[BaseModel]]:
-    """The words of ``type`` under an annotation, with their classes."""
-    found: dict[str, type[BaseModel]] = {}
-    for mark in _members(annotation):
-        if isinstance(mark, KindOf):
-            found |= mark.schemas()
-    for model in _models(annotation):
-        if "type" in model.model_fields:
-            found |= dict.fromkeys(literal_words(model.model_fields["type"].annotation), model)
-    return found
+    if owner is None:
+        return None
+    return owner.model_fields.get(path[-1])
 
 
 def kinds_at(root: type[BaseModel], path: Path, data: Any) -> dict[str, type[BaseModel]]:
-    """The words of ``type`` that the mapping at ``path`` may have."""
-    return kinds(_walk(root, path, data)[0])
+    """List the values that ``type`` may have in the mapping at a path, with their schema classes."""
+    return kinds(annotation_at(root, path, data))
+
+
+def kinds(annotation: Any) -> dict[str, type[BaseModel]]:
+    """List the values that ``type`` may have under an annotation, with their schema classes."""
+    schemas: dict[str, type[BaseModel]] = {}
+    for member in _members(annotation):
+        if isinstance(member, KindOf):
+            schemas |= member.schemas()
+    for model in _models(annotation):
+        if "type" in model.model_fields:
+            names = literal_words(model.model_fields["type"].annotation)
+            schemas |= dict.fromkeys(names, model)
+    return schemas
 
 
 def literal_words(annotation: Any) -> list[str]:
-    """The words of a Literal, also inside an optional or annotated type."""
-    words: list[Any] = []
+    """List the texts of a Literal, also of one inside an optional or annotated type."""
+    words: list[str] = []
     for member in _members(annotation):
         if get_origin(member) is Literal:
-            for word in get_args(member):
-                words.append(word)
-    return [word for word in words if isinstance(word, str)]
+            words += [value for value in get_args(member) if isinstance(value, str)]
+    return words
 
 
-def _walk(annotation: Any, path: Path, data: Any) -> tuple[Any, Any]:
+def annotation_at(root: Any, path: Path, data: Any) -> Any:
+    """Find the annotation of the place at a path; None when the schema does not describe it."""
+    annotation = root
     for key in path:
-        annotation = _step(annotation, key, data)
+        annotation = annotation_below(annotation, key, data)
         data = _item(data, key)
-    return annotation, data
+    return annotation
+
+
+def annotation_below(annotation: Any, key: str | int, data: Any) -> Any:
+    """Go one step down: from a mapping or list with this annotation to the annotation of its ``key``.
+
+    Args:
+        annotation: What the mapping or list may hold.
+        key: The key or index.
+        data: The mapping or list itself; its ``type`` decides between kinds.
+
+    Returns:
+        The annotation of the value under the key; None when the schema does not describe it.
+    """
+    model = _chosen_model(annotation, data)
+    if model is not None:
+        field = model.model_fields.get(str(key))
+        return whole(field) if field else None
+    for member in _members(annotation):
+        origin = get_origin(member)
+        arguments = get_args(member)
+        if origin is dict and isinstance(key, str):
+            return arguments[1]
+        if origin in (list, tuple) and isinstance(key, int):
+            return arguments[0]
+    return None
+
+
+def has_field(annotation: Any, key: str | int, data: Any) -> bool:
+    """Whether the schema class of a mapping with this annotation has the field ``key``."""
+    model = _chosen_model(annotation, data)
+    return model is not None and key in model.model_fields
+
+
+def is_union(annotation: Any) -> bool:
+    """Whether pydantic tries several types here, and so puts a tag of its own into the location of an error.
+
+    A field of a kind (``KindOf``) is not a union to pydantic, and "or null" adds no tag.
+    """
+    alternatives = 0
+    for member in _members(annotation):
+        if isinstance(member, KindOf):
+            return False
+        if _is_type(member):
+            alternatives += 1
+    return alternatives > 1
+
+
+def _is_type(member: Any) -> bool:
+    """Whether a member of an annotation is a type, and not null or a mark such as ``Field(ge=1)``."""
+    if member is type(None):
+        return False
+    return isinstance(member, type) or get_origin(member) is not None
+
+
+def value_at(data: Any, path: Path) -> Any:
+    """The value at a path of plain data; None where there is nothing."""
+    return reduce(_item, path, data)
+
+
+def _item(data: Any, key: str | int) -> Any:
+    if isinstance(data, dict):
+        return data.get(key)
+    if isinstance(data, list) and isinstance(key, int) and key < len(data):
+        return data[key]
+    return None
 
 
 def _members(annotation: Any) -> Iterator[Any]:
@@ -71,56 +151,24 @@ def _members(annotation: Any) -> Iterator[Any]:
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    results: list[type[BaseModel]] = []
+    models: list[type[BaseModel]] = []
     for member in _members(annotation):
         if isinstance(member, type) and issubclass(member, BaseModel):
-            results.append(member)
-    return results
+            models.append(member)
+    return models
 
 
-def _choose(annotation: Any, data: Any) -> type[BaseModel] | None:
-    if isinstance(data, dict):
-        word = data.get("type")
-    else:
-        word = None
-    for mark in _members(annotation):
-        if isinstance(mark, KindOf):
-            if isinstance(word, str) and word in mark.kinds:
-                return mark.kinds.schema(word)
+def _chosen_model(annotation: Any, data: Any) -> type[BaseModel] | None:
+    """The schema class of a mapping: by its ``type``, or the only class that the annotation allows."""
+    word = data.get("type") if isinstance(data, dict) else None
+    for member in _members(annotation):
+        if isinstance(member, KindOf):
+            if isinstance(word, str) and word in member.kinds:
+                return member.kinds.schema(word)
             return None
     models = _models(annotation)
     if len(models) == 1:
         return models[0]
     if isinstance(word, str):
         return kinds(annotation).get(word)
-    return None
-
-
-def _step(annotation: Any, key: str | int, data: Any) -> Any:
-    model = _choose(annotation, data)
-    if model is not None:
-        field = model.model_fields.get(str(key))
-        if field:
-            return whole(field)
-        return None
-    for member in _members(annotation):
-        origin = get_origin(member)
-        arguments = get_args(member)
-        if origin is dict and isinstance(key, str):
-            return arguments[1]
-        if origin in (list, tuple) and isinstance(key, int):
-            return arguments[0]
-    return None
-
-
-def value_at(data: Any, path: Path) -> Any:
-    """What stands at ``path`` of plain data; None where there is nothing."""
-    return reduce(_item, path, data)
-
-
-def _item(data: Any, key: str | int) -> Any:
-    if isinstance(data, dict):
-        return data.get(key)
-    if isinstance(data, list) and isinstance(key, int) and key < len(data):
-        return data[key]
     return None

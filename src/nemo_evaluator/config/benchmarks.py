@@ -28,10 +28,10 @@ from nemo_evaluator.config.fields import (
     Share,
 )
 from nemo_evaluator.config.groups import SANDBOXES, SCHEMES
+from nemo_evaluator.config.kind_settings import check_settings
 from nemo_evaluator.config.kinds import (
     KindOf,
     check_name,
-    check_settings,
     default_kind,
     with_settings,
 )

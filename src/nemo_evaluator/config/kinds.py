@@ -9,13 +9,10 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     TypeAdapter,
-    ValidationError,
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import (
     CoreSchema,
-    ErrorDetails,
-    InitErrorDetails,
     PydanticCustomError,
     PydanticKnownError,
     core_schema,
@@ -112,42 +109,6 @@ def check_name(kinds: Kinds, name: str) -> None:
             "hint": did_you_mean(name, kinds.names()),
         }
         raise PydanticCustomError("unknown_name", "unknown {kind} {name}", context)
-
-
-def check_settings(kinds: Kinds, name: str, settings: Mapping[str, Any], *place: str | int) -> None:
-    """Refuse settings that a kind does not take; errors stand under ``place`` of the field that is validated."""
-    schema = kinds.schema(name)
-    try:
-        schema.model_validate(dict(settings))
-    except ValidationError as error:
-        details: list[InitErrorDetails] = []
-        for item in error.errors(include_url=False, include_input=False):
-            details.append(_setting(item, schema, name, place=place))
-        raise ValidationError.from_exception_data(error.title, details, hide_input=True) from None
-
-
-def _setting(
-    item: ErrorDetails, schema: type[BaseModel], name: str, place: tuple[str | int, ...]
-) -> InitErrorDetails:
-    if item["loc"]:
-        key = str(item["loc"][-1])
-    else:
-        key = ""
-    known = list(schema.model_fields)
-    context = {
-        "name": repr(name),
-        "key": repr(key),
-        "hint": f"it takes: {', '.join(known) or 'nothing'}",
-    }
-    message = "{name} needs the setting {key}"
-    if item["type"] == "extra_forbidden":
-        message = "{name} has no setting {key}"
-        context["hint"] = did_you_mean(key, known, context["hint"])
-    elif item["type"] != "missing":
-        message = "setting {key} of {name}: {text}"
-        context["text"] = item["msg"][:1].lower() + item["msg"][1:]
-    problem = PydanticCustomError("setting", message, context)
-    return InitErrorDetails(type=problem, loc=(*place, *item["loc"]), input=None)
 
 
 def with_settings(

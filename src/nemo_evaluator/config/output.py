@@ -17,7 +17,8 @@ from typing_extensions import TypedDict
 
 from nemo_evaluator.config.fields import Above0, LineName, Model, Name, Options, no_items
 from nemo_evaluator.config.groups import EXPORTERS
-from nemo_evaluator.config.kinds import check_name, check_settings
+from nemo_evaluator.config.kind_settings import check_settings
+from nemo_evaluator.config.kinds import check_name
 
 ReportFormat = Literal["markdown", "html", "csv", "json", "latex"]
 _REPORTS: list[ReportFormat] = ["markdown"]

@@ -21,7 +21,8 @@ from nemo_evaluator.config.fields import (
     no_items,
 )
 from nemo_evaluator.config.groups import INTERCEPTORS
-from nemo_evaluator.config.kinds import check_name, check_settings, with_settings
+from nemo_evaluator.config.kind_settings import check_settings
+from nemo_evaluator.config.kinds import check_name, with_settings
 
 
 class GenerationConfig(Model):
