@@ -214,7 +214,7 @@ WHOLE = [
     ("- a\n- b\n", "(whole file)", "services: and benchmarks:"),
     ("42\n", "(whole file)", "services: and benchmarks:"),
     ("{}\n", "services", "add services:"),
-    ("services: {}\nbenchmarks: []\n", "benchmarks", "What is evaluated"),
+    ("services: {}\nbenchmarks: []\n", "benchmarks", "What to evaluate"),
     ("services: []\nbenchmarks: {}\n", "services", "key: value"),
     ("services: {none: {type: gym}}\nbenchmarks: [{name: a, solver: {type: oracle}}]\n", "services.none", "rename"),
     ("services: {default: {type: gym}}\nbenchmarks: [{name: a, solver: {type: oracle}}]\n", "services.default", "rename"),

@@ -156,10 +156,10 @@ def test_unknown_references_and_circles_are_errors(write) -> None:
             a="x: ${.nope}\ny: [1, 'a ${.z.hst}']\nz: {host: h}\na: ${.b}\nb: ${.a}\nc: {d: '${.c}'}\n"
         )
     )
-    assert "x: ${.nope} names nothing in this config" in said
-    assert "y[1]: ${.z.hst} names nothing in this config (did you mean ${.z.host}?)" in said
-    assert "a: references go in a circle" in said
-    assert "c.d: references go in a circle" in said
+    assert "x: ${.nope} does not exist in this config" in said
+    assert "y[1]: ${.z.hst} does not exist in this config (did you mean ${.z.host}?)" in said
+    assert "a: references form a circle" in said
+    assert "c.d: references form a circle" in said
 
 
 def test_a_fragment_that_is_no_mapping(write) -> None:

@@ -314,13 +314,13 @@ def test_costs_and_budgets_are_at_the_batch_price(fork: ForkedNel, tmp_path: Pat
 @pytest.mark.parametrize(
     ("generation", "said"),
     [
-        ({"max_tokens": 16, "seed": 1}, "seed: Anthropic's batches do not know it"),
+        ({"max_tokens": 16, "seed": 1}, "seed: not supported by Anthropic batches"),
         (
             {"max_tokens": 16, "presence_penalty": 1},
-            "presence_penalty: Anthropic's batches do not know it",
+            "presence_penalty: not supported by Anthropic batches",
         ),
-        ({"max_tokens": 16, "temperature": 1.5}, "Anthropic takes 0 to 1"),
-        ({}, "Anthropic's batches need max_tokens"),
+        ({"max_tokens": 16, "temperature": 1.5}, "Anthropic accepts 0 to 1"),
+        ({}, "Anthropic batches need max_tokens"),
     ],
 )
 @pytest.mark.parametrize("place", ["service", "solver"])

@@ -40,21 +40,21 @@ def recipe(name: str | None, as_json: bool) -> None:
 
 @click.command(name="inspect-model")
 @click.argument("model", metavar="PATH|HANDLE")
-@option("--gpus", type=click.IntRange(1), default=1, help="GPUs that the server may use.")
-@option("--gpu-memory", type=click.FloatRange(1), default=80.0, help="GB of one GPU.")
+@option("--gpus", type=click.IntRange(1), default=1, help="Number of GPUs that the server may use.")
+@option("--gpu-memory", type=click.FloatRange(1), default=80.0, help="Memory of one GPU, in GB.")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 @option(
     "--apply",
     "config",
     type=click.Path(dir_okay=False, exists=True),
-    help="Set what was found in this config.",
+    help="Write the findings into this config.",
 )
 def inspect_model(
     model: str, gpus: int, gpu_memory: float, as_json: bool, config: str | None
 ) -> None:
-    """Quantization, context, sizes, parsers, flags and benchmarks of a checkpoint, from its files alone.
+    """Show a checkpoint's quantization, context, sizes, parsers, flags and benchmarks, from its files alone.
 
-    Nothing of the checkpoint is executed. A hub name (ORG/NAME) is looked for in the local Hugging Face cache only.
+    nel executes no code of the checkpoint, and looks for a hub name (ORG/NAME) only in the local Hugging Face cache.
     """
     folder = find_checkpoint(model)
     if not Path(model).expanduser().exists():

@@ -26,20 +26,24 @@ def _folder(context: click.Context, parameter: click.Parameter, given: Path | No
 
 
 _DIR = option(
-    "--dir", "folder", type=PATH, callback=_folder, help="The store; default: your cache folder."
+    "--dir",
+    "folder",
+    type=PATH,
+    callback=_folder,
+    help="Folder of the cache [default: your cache folder].",
 )
 
 
 @click.group()
 def cache() -> None:
-    """The answer cache of `proxy: {cache: write}` and of the `caching` interceptor."""
+    """Inspect and prune the response cache of `proxy: {cache: write}` and of the `caching` interceptor."""
 
 
 @cache.command()
 @_DIR
 @JSON
 def stats(folder: Path, as_json: bool) -> None:
-    """Show what the cache holds."""
+    """Show the number, size and age of the cached answers."""
     found = store_stats(folder)
     if as_json:
         click.echo(json.dumps(asdict(found) | {"path": str(found.path)}, indent=2))
@@ -58,7 +62,7 @@ def stats(folder: Path, as_json: bool) -> None:
 @_DIR
 @option("--older-than", metavar="AGE", help="Remove answers older than this: 12h, 30d, 4w.")
 @option(
-    "--max-size", metavar="SIZE", help="Then remove the oldest until the answers fit: 500m, 2g."
+    "--max-size", metavar="SIZE", help="Remove the oldest answers until the rest fits: 500m, 2g."
 )
 @JSON
 def prune(folder: Path, older_than: str | None, max_size: str | None, as_json: bool) -> None:

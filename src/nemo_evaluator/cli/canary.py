@@ -16,11 +16,13 @@ from nemo_evaluator.executors.request import RunRequest
 
 @click.command()
 @click.argument("config_file", metavar="CONFIG", type=FILE, shell_complete=config_files)
-@option("--limit", type=click.IntRange(1), default=10, help="Problems of each benchmark.")
+@option("--limit", type=click.IntRange(1), default=10, help="Problems per benchmark.")
 @option(
     "--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable."
 )
-@option("--env-file", type=FILE, help="NAME=VALUE lines (default: .env beside the config).")
+@option(
+    "--env-file", type=FILE, help="File with NAME=VALUE lines [default: .env next to the config]."
+)
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.pass_context
 def canary(
@@ -31,7 +33,7 @@ def canary(
     env_file: str | None,
     as_json: bool,
 ) -> None:
-    """Run a few problems of each benchmark into OUTPUT_DIR-canary and say whether the whole run is safe to start.
+    """Run a few problems of each benchmark into OUTPUT_DIR-canary and report whether to start the whole run.
 
     Exit codes: 0 PASS, 1 config error, 3 FAIL with its causes, 130 interrupted.
     """

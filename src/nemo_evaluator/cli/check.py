@@ -21,26 +21,26 @@ _SHARE = click.FloatRange(0, 1)
 
 @click.command("check")
 @click.argument("run", type=PATH)
-@option("--max-failed", type=_SHARE, default=_LIMITS.failed, help="Share of failed rows.")
+@option("--max-failed", type=_SHARE, default=_LIMITS.failed, help="Maximum share of failed rows.")
 @option(
     "--max-truncated",
     type=_SHARE,
     default=_LIMITS.truncated,
-    help="Share of answers cut off, of prompts over the context, and of tasks out of budget.",
+    help="Maximum share of truncated answers, of prompts over the context, and of tasks out of budget.",
 )
 @option(
     "--max-unparsed",
     type=_SHARE,
     default=_LIMITS.unparsed,
-    help="Share of answers in which nothing could be read, and of empty ones.",
+    help="Maximum share of unparsed answers, and of empty answers.",
 )
-@option("--max-refusals", type=_SHARE, default=_LIMITS.refusals, help="Share of refusals.")
+@option("--max-refusals", type=_SHARE, default=_LIMITS.refusals, help="Maximum share of refusals.")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
-@option("--strict/--no-strict", default=True, help="Exit 2 on DEGRADED, or 0.")
+@option("--strict/--no-strict", default=True, help="Exit with 2 on DEGRADED, or with 0.")
 def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
     """Check every benchmark of a finished RUN: coverage, failures, accounting, truncation, and more.
 
-    A share over its limit makes a run DEGRADED. Exit codes: 0 VALID, 2 DEGRADED, 3 INVALID, 1 when there is nothing to
+    A share over its limit makes a run DEGRADED. Exit codes: 0 VALID, 2 DEGRADED, 3 INVALID, 1 nothing to
     check.
     """
     damage = damaged_files(run)

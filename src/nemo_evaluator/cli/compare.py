@@ -54,7 +54,7 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
 @click.command("compare")
 @click.argument("baseline", type=PATH)
 @click.argument("candidates", nargs=-1, required=True, type=PATH, metavar="CANDIDATE...")
-@option("--output", "-o", type=PATH, help="Write the report as JSON.")
+@option("--output", "-o", type=PATH, help="Write the comparison as JSON to this file.")
 @option(
     "--max-drop",
     "-t",
@@ -63,17 +63,21 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
     default=DEFAULT_MAX_DROP,
     help="Largest acceptable drop of the mean score, in score units.",
 )
-@option("--strict/--no-strict", default=True, help="Exit codes by verdict, or always 0.")
+@option(
+    "--strict/--no-strict", default=True, help="Exit with the verdict's code, or always with 0."
+)
 @option(
     "--correct-above",
     type=float,
     callback=_finite,
     default=0.0,
-    help="For flips: rewards above this are right.",
+    help="Reward above which an answer counts as right, for flips.",
 )
-@option("--show-flips", is_flag=True, help="List the problems that changed sides.")
-@option("--compact", is_flag=True, help="A few lines only.")
-@option("--verbose", is_flag=True, help="With the statistics.")
+@option(
+    "--show-flips", is_flag=True, help="List the problems that flipped between right and wrong."
+)
+@option("--compact", is_flag=True, help="Print a short summary.")
+@option("--verbose", is_flag=True, help="Also print the statistics.")
 @option("--no-report", is_flag=True, help="Do not write the markdown report.")
 @option("--format", "fmt", type=click.Choice(FORMATS), default="text")
 @option("--json", "as_json", is_flag=True, help="Same as --format json.")
@@ -81,9 +85,9 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
     "--report",
     "report_path",
     type=PATH,
-    help=f"Where the report of all comparisons goes (.md or .html) instead of {_REPORT} beside each candidate.",
+    help=f"Write one report on all comparisons to this .md or .html file instead of {_REPORT} next to each candidate.",
 )
-@option("--test", type=click.Choice(_TESTS), default="auto", help="Test of flips.")
+@option("--test", type=click.Choice(_TESTS), default="auto", help="Significance test for flips.")
 @option(
     "--confidence",
     type=click.FloatRange(0.5, 1, max_open=True),
@@ -95,13 +99,13 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
     "--direction",
     type=click.Choice(["higher_is_better", "lower_is_better"]),
     default="higher_is_better",
-    help="Which way is better; with lower_is_better, --max-drop is the largest acceptable rise.",
+    help="Whether higher or lower scores are better; with lower_is_better, --max-drop limits the rise.",
 )
 @option(
     "--pair-by",
     type=click.Choice(["auto", "content", "index"]),
     default="auto",
-    help="auto: by content, by index only where rows have no problem_hash.",
+    help="How to match problems; auto: by content, or by index if rows have no problem_hash.",
 )
 def compare(baseline: Path, candidates: tuple[Path, ...], **flags: Any) -> None:
     """Compare one or more CANDIDATE runs with a BASELINE run.

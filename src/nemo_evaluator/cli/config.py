@@ -29,20 +29,27 @@ from nemo_evaluator.core.wording import counted
 
 @click.group()
 def config() -> None:
-    """Check config files; keep your own defaults."""
+    """Check config files and manage your own defaults."""
 
 
 @config.command()
 @click.argument("file", type=click.Path(), shell_complete=config_files)
 @option(
-    "-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value."
+    "-O",
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a config value; repeatable.",
 )
-@option("--env-file", type=FILE, help="NAME=VALUE lines (default: .env beside the config).")
-@option("--file-only", is_flag=True, help="Open no dataset and no sandbox.")
 @option(
-    "--ping", is_flag=True, help="Also ask every endpoint, the judges' too, one short question."
+    "--env-file", type=FILE, help="File with NAME=VALUE lines [default: .env next to the config]."
 )
-@option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@option("--file-only", is_flag=True, help="Check only the file; open no dataset and no sandbox.")
+@option(
+    "--ping", is_flag=True, help="Also send one short request to every endpoint, judges included."
+)
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.pass_context
 def check(
     context: click.Context,
@@ -53,7 +60,7 @@ def check(
     ping: bool,
     as_json: bool,
 ) -> None:
-    """Report all problems in FILE, or that there are none."""
+    """Check FILE and report all problems."""
     try:
         use_env_file(Path(file).parent, env_file)
         loaded: LoadedConfig = load_whole(file, overrides, file_only=file_only)
@@ -100,7 +107,7 @@ def env(file: Path) -> None:
 
 
 @config.command()
-@option("--markdown", is_flag=True, help="Print tables for people instead.")
+@option("--markdown", is_flag=True, help="Print Markdown tables instead of JSON Schema.")
 def schema(markdown: bool) -> None:
     """Print the JSON Schema of config files, for editors."""
     click.echo(reference_markdown() if markdown else json.dumps(config_schema(), indent=2))
@@ -108,7 +115,7 @@ def schema(markdown: bool) -> None:
 
 @config.command()
 def show() -> None:
-    """Print your defaults and the file they are kept in."""
+    """Print your defaults and the path of the file that stores them."""
     settings = _settings()
     click.echo(f"# {settings_path()}")
     if settings:
@@ -118,7 +125,7 @@ def show() -> None:
 @config.command()
 @click.argument("key")
 def get(key: str) -> None:
-    """Print the default kept under KEY."""
+    """Print your default for KEY."""
     value: Any = _settings()
     for part in _known(key).split("."):
         if isinstance(value, dict):
@@ -134,7 +141,7 @@ def get(key: str) -> None:
 @click.argument("key")
 @click.argument("value")
 def set_(key: str, value: str) -> None:
-    """Keep VALUE as the default of KEY."""
+    """Save VALUE as your default for KEY."""
     group, name = _known(key, whole=True).split(".")
     settings = _settings()
     changed = {**settings, group: {**settings.get(group, {}), name: parse_value(value, key)}}
@@ -145,7 +152,7 @@ def set_(key: str, value: str) -> None:
 @config.command()
 @click.argument("key")
 def unset(key: str) -> None:
-    """Forget the default of KEY."""
+    """Remove your default for KEY."""
     group, name = _known(key, whole=True).split(".")
     settings = _settings()
     if name not in settings.get(group, {}):

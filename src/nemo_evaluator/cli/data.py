@@ -18,7 +18,7 @@ from nemo_evaluator.environments.registry import environment_class, get_environm
 
 @click.group()
 def data() -> None:
-    """Datasets: fill and check a mirror, look at the lock."""
+    """Fill and check a dataset mirror; show and update the dataset lock."""
 
 
 @data.command("mirror")
@@ -26,7 +26,7 @@ def data() -> None:
 @option("--to", "folder", type=PATH, required=True, help="Folder of the mirror.")
 @JSON
 def mirror(benchmarks: tuple[str, ...], folder: Path, as_json: bool) -> None:
-    """Fetch what BENCHMARKS need and keep it in a folder.
+    """Fetch the datasets of BENCHMARKS into a folder.
 
     On a machine without a network, point NEL_DATA_MIRROR (or `datasets.mirror` of a config) at that folder.
     """
@@ -71,9 +71,9 @@ def _datasets_of(name: str) -> list[Opened]:
 @JSON
 @click.pass_context
 def verify(ctx: click.Context, folder: Path, as_json: bool) -> None:
-    """Check every file of a mirror against its index: there, whole, and with as many rows as it says.
+    """Check every file of a mirror against its index: present, intact, and with the right number of rows.
 
-    Exit codes: 0 all is well, 2 something is not.
+    Exit codes: 0 all files match, 2 some do not.
     """
     found = Mirror.read(folder)
     problems = found.verify()
@@ -91,7 +91,7 @@ def verify(ctx: click.Context, folder: Path, as_json: bool) -> None:
 @data.command("lock")
 @JSON
 def lock(as_json: bool) -> None:
-    """Print the lock in force: the revision and content that each dataset had when it was first used."""
+    """Print the lock in force: each dataset's revision and content hash at first use."""
     entries = read_lock()
     if as_json:
         click.echo(json.dumps({key: asdict(entry) for key, entry in entries.items()}, indent=2))
@@ -107,7 +107,7 @@ def lock(as_json: bool) -> None:
 @click.argument("datasets", nargs=-1, required=True)
 @JSON
 def update(datasets: tuple[str, ...], as_json: bool) -> None:
-    """Drop DATASETS (keys of `nel data lock`, or the start of one) from the lock: the next use takes the newest."""
+    """Remove DATASETS (keys of `nel data lock`, or the start of one) from the lock; the next use locks the newest."""
     starts = tuple(wanted.removeprefix("hf://") for wanted in datasets)
     keys = {key for key in read_lock() if key.removeprefix("hf://").startswith(starts)}
     if not keys:

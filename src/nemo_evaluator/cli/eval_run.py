@@ -46,94 +46,108 @@ def _variable(ctx: click.Context, parameter: click.Parameter, value: str | None)
     "--bench",
     "-b",
     shell_complete=benchmark_names,
-    help="Quick mode: a benchmark name, URI or file.py[:name].",
+    help="Benchmark to run without a config: a name, a URI or file.py[:name].",
 )
 @option(
     "--model",
     "-m",
     metavar="PROVIDER/MODEL",
-    help="Quick mode: openai/..., nvidia/..., vllm/..., ollama/...",
+    help="Model (quick mode): openai/..., nvidia/..., vllm/..., ollama/...",
 )
-@option("--model-url", envvar="NEMO_MODEL_URL", help="Quick mode: base URL of the model's API.")
-@option("--model-id", envvar="NEMO_MODEL_ID", help="Quick mode: the model's name in requests.")
-@option("--api-key", help="Quick mode: the key; better in NEMO_API_KEY, or see --api-key-env.")
+@option("--model-url", envvar="NEMO_MODEL_URL", help="Base URL of the model's API (quick mode).")
+@option("--model-id", envvar="NEMO_MODEL_ID", help="Model name in requests (quick mode).")
+@option("--api-key", help="API key (quick mode); safer: set NEMO_API_KEY, or use `--api-key-env`.")
 @option(
     "--api-key-env",
     metavar="NAME",
     callback=_variable,
-    help="Quick mode: the variable that holds the key.",
+    help="Environment variable that holds the API key (quick mode).",
 )
-@option("--judge-url", help="Quick mode: base URL of the judge's API.")
-@option("--judge-id", help="Quick mode: the judge's model name in requests.")
+@option("--judge-url", help="Base URL of the judge's API (quick mode).")
+@option("--judge-id", help="Judge's model name in requests (quick mode).")
 @option(
     "--judge-api-key-env",
     metavar="NAME",
     callback=_variable,
-    help="The judge's key [default: NEMO_JUDGE_API_KEY].",
+    help="Environment variable that holds the judge's API key (quick mode) [default: NEMO_JUDGE_API_KEY].",
 )
-@option("--repeats", "-n", type=click.IntRange(1), default=1, help="Quick mode.")
+@option(
+    "--repeats", "-n", type=click.IntRange(1), default=1, help="Answers per problem (quick mode)."
+)
 @option(
     "--limit",
     "--max-problems",
     "max_problems",
     type=click.IntRange(1),
-    help="At most N problems of every benchmark.",
+    help="Maximum number of problems per benchmark.",
 )
 @option(
     "--only",
     multiple=True,
     metavar="IDX|HASH",
-    help="Only these problems (index or start of problem_hash).",
+    help="Run only this problem (index or start of problem_hash); repeatable.",
 )
 @option(
-    "--concurrency", type=click.IntRange(1), help="At most N problems at once, in every benchmark."
+    "--concurrency",
+    type=click.IntRange(1),
+    help="Maximum number of concurrent problems per benchmark.",
 )
-@option("--system-prompt", help="Quick mode.")
-@option("--temperature", type=float, default=0.0, help="Quick mode.")
-@option("--max-tokens", type=click.IntRange(1), help="Quick mode.")
-@option("--output-dir", "-o", help="Where results go; wins over output.dir.")
+@option("--system-prompt", help="System prompt for the model (quick mode).")
+@option("--temperature", type=float, default=0.0, help="Sampling temperature (quick mode).")
+@option("--max-tokens", type=click.IntRange(1), help="Maximum tokens per answer (quick mode).")
+@option("--output-dir", "-o", help="Folder for the results; overrides output.dir.")
 @option(
     "--override", "-O", multiple=True, metavar="KEY=VALUE", help="Set a config value; repeatable."
 )
-@option("--env-file", type=FILE, help="NAME=VALUE lines (default: .env beside the config).")
+@option(
+    "--env-file", type=FILE, help="File with NAME=VALUE lines [default: .env next to the config]."
+)
 @option(
     "--resume",
     is_flag=True,
-    help="Go on where an earlier run stopped; says what is reused and why.",
+    help="Resume an earlier run; prints what it reuses and why.",
 )
 @option(
     "--fresh",
     is_flag=True,
-    help="Start over where an earlier run is unfinished; that one is kept in previous/.",
+    help="Start over although an earlier run is unfinished; moves that run to previous/.",
 )
-@option("--dry-run", is_flag=True, help="Show the plan; ask nothing, write nothing.")
-@option("--background", is_flag=True, help="Run detached; see `nel eval status|logs|stop`.")
+@option("--dry-run", is_flag=True, help="Print the plan; send no requests and write no files.")
+@option(
+    "--background", is_flag=True, help="Run in the background; see `nel eval status|logs|stop`."
+)
 @option(
     "--detach-batch",
     is_flag=True,
-    help="Exit (code 5) once batches are submitted; --resume collects them.",
+    help="Exit with code 5 after submitting the batches; collect them with --resume.",
 )
 @option(
     "--submit",
     is_flag=True,
-    help="Submit to the cluster of the config (refused where there is none).",
+    help="Submit the run to the config's cluster; an error if the cluster has no queue.",
 )
 @option(
     "--shard",
     metavar="I/N",
-    help="Run part I (from 0) of N; also NEL_SHARD_IDX and NEL_TOTAL_SHARDS.",
+    help="Run only shard I (from 0) of N; also NEL_SHARD_IDX and NEL_TOTAL_SHARDS.",
 )
-@option("--strict-export", is_flag=True, help="A failing export fails the run.")
+@option("--strict-export", is_flag=True, help="Fail the run if an export fails.")
 @option("--frozen", is_flag=True, help="Refuse datasets that differ from the lock file.")
 @option(
     "--allow-fallback",
     is_flag=True,
-    help="Score without a judge where a benchmark needs one but can do so.",
+    help="If a benchmark needs a judge and none is set, use its built-in fallback scorer.",
 )
-@option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines on stdout.")
-@option("--no-progress", is_flag=True, help="No progress lines.")
-@option("--verbose", "-v", is_flag=True, help="Log what happens inside, on stderr.")
-@option("--gated", is_flag=True, help="Dry run and canary first; what fails there stops the run.")
+@option(
+    "--json", "as_json", is_flag=True, help="Print progress and result as JSON lines on stdout."
+)
+@option("--no-progress", is_flag=True, help="Print no progress lines.")
+@option("--verbose", "-v", is_flag=True, help="Log details to stderr.")
+@option(
+    "--gated",
+    is_flag=True,
+    help="Do a dry run and a canary first; start the run only if both pass.",
+)
 @option("--request", "request_file", hidden=True, type=FILE)
 @click.pass_context
 def run(
@@ -149,9 +163,9 @@ def run(
 ) -> None:
     """Run the benchmarks of CONFIG_FILE, or one benchmark in quick mode (--bench and --model).
 
-    Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID (coverage under its
-    floor), 4 budget spent, 5 batches submitted and left (--detach-batch), 130 interrupted. Every one but 1 can be
-    continued with --resume.
+    Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID (coverage below the
+    minimum), 4 budget spent, 5 batches submitted, not collected (--detach-batch), 130 interrupted. After any code
+    except 1, --resume continues the run.
     """
     from nemo_evaluator.executors.request import RunRequest  # noqa: PLC0415 - heavy, only for this command
     from nemo_evaluator.launch.start import start, start_worker  # noqa: PLC0415
@@ -190,7 +204,7 @@ def _refuse_quick_flags(ctx: click.Context, config_file: str | None) -> None:
     if "api_key" in given and "api_key_env" in given:
         raise UsageError(
             "--api-key and --api-key-env exclude each other",
-            hint="--api-key-env shows the key to nobody",
+            hint="--api-key-env keeps the key out of the process list",
         )
     twice = next((name for name in ("model_url", "model_id") if name in given), None)
     if "model" in given and twice is not None:

@@ -55,7 +55,7 @@ def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> d
     "-d",
     "name",
     required=True,
-    help="inspect, mlflow, wandb, or one of an installed package.",
+    help="Exporter: inspect, mlflow, wandb, or one from an installed package.",
 )
 @option(
     "--override",
@@ -63,10 +63,12 @@ def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> d
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A setting; the value as JSON.",
+    help="Set one exporter setting; VALUE is JSON; repeatable.",
 )
-@option("--config", "-c", "file", type=PATH, help="Settings as YAML or JSON.")
-@option("--output-dir", type=PATH, help="Where files go; default: beside the bundles.")
+@option(
+    "--config", "-c", "file", type=PATH, help="File with the exporter's settings (YAML or JSON)."
+)
+@option("--output-dir", type=PATH, help="Folder for written files [default: next to the bundles].")
 def export(
     names: tuple[str, ...],
     name: str,
@@ -74,7 +76,7 @@ def export(
     file: Path | None,
     output_dir: Path | None,
 ) -> None:
-    """Send finished runs to a tracker: bundle files, folders that are searched for them, or ids of runs."""
+    """Send finished runs to a tracker. PATH is a bundle file, a folder to search for bundles, or a run id."""
     paths = [Path(one) if Path(one).exists() else Path(run_of(one)[0].output_dir) for one in names]
     for path in paths:
         convert_legacy(path)

@@ -19,17 +19,32 @@ from nemo_evaluator.reports.gate import gate_html, gate_junit, gate_markdown, ga
 @click.command("gate")
 @click.argument("baseline", type=PATH)
 @click.argument("candidate", type=PATH)
-@option("--policy", "-p", required=True, type=PATH, help="The policy, a YAML file.")
-@option("--output", "-o", type=PATH, help="Write it as JSON, and as .md beside that.")
-@option("--format", "fmt", type=click.Choice(FORMATS), default="text")
-@option("--json", "as_json", is_flag=True, help="Same as --format json.")
-@option("--strict/--no-strict", default=True, help="Exit 1 on NO-GO, 2 on INCONCLUSIVE.")
-@option("--verbose", is_flag=True, help="With every warning by benchmark, and the terms.")
+@option("--policy", "-p", required=True, type=PATH, help="YAML file with the gate policy.")
 @option(
-    "--explain", is_flag=True, help="Say, per open benchmark, how much more data would settle it."
+    "--output",
+    "-o",
+    type=PATH,
+    help="Write the decision to this JSON file, and to a .md file next to it.",
 )
-@option("--report", "report_path", type=PATH, help="Write the decision, as .md or .html.")
-@option("--junit", type=PATH, help="Write the decision as JUnit XML, for CI.")
+@option("--format", "fmt", type=click.Choice(FORMATS), default="text", help="Format of the output.")
+@option("--json", "as_json", is_flag=True, help="Same as --format json.")
+@option(
+    "--strict/--no-strict",
+    default=True,
+    help="Exit with 1 on NO-GO and 2 on INCONCLUSIVE, or always with 0.",
+)
+@option(
+    "--verbose", is_flag=True, help="Also print each benchmark's warnings, and explain the terms."
+)
+@option(
+    "--explain",
+    is_flag=True,
+    help="For each undecided benchmark, print how much more data would decide it.",
+)
+@option(
+    "--report", "report_path", type=PATH, help="Write the decision to this file (.md or .html)."
+)
+@option("--junit", type=PATH, help="Write the decision as JUnit XML to this file, for CI.")
 @option("--no-report", is_flag=True, help="Write no report.")
 def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
     """Decide GO, NO-GO or INCONCLUSIVE for a CANDIDATE against a BASELINE.

@@ -31,9 +31,9 @@ _SOMETIMES = ("corrected", "tampered", "score_tampered_as_0")
 @click.argument("run", shell_complete=run_ids)
 @option("--format", "-f", "form", type=click.Choice(["table", "csv", "json"]), default="table")
 def harvest(run: str, form: str) -> None:
-    """The canonical score of every benchmark of RUN (a folder or an id), with scale and standard error.
+    """Print the canonical score of every benchmark of RUN (a folder or an id), with scale and standard error.
 
-    `nel check RUN` first: an INVALID benchmark is listed with its status, and its score is not to be used.
+    Run `nel check RUN` first: do not use the score of a benchmark that is listed as INVALID.
     """
     lines = harvest_run(Path(run) if Path(run).exists() else Path(find_run(run).output_dir))
     if form == "json":

@@ -16,19 +16,19 @@ from nemo_evaluator.core.errors import UsageError
     "-m",
     required=True,
     type=PATH,
-    help="The benchmark: a Python file, or a folder with it.",
+    help="Benchmark to package: a Python file, or a folder that contains one.",
 )
-@option("--tag", "-t", help="Name of the image (default: nel-NAME:latest).")
-@option("--base-image", default="python:3.12-slim", help="Image with Python 3.11 or newer.")
-@option("--requirements", type=PATH, help="File with the libraries of the benchmark, for pip.")
+@option("--tag", "-t", help="Name of the image [default: nel-NAME:latest].")
+@option("--base-image", default="python:3.12-slim", help="Base image; needs Python 3.11 or newer.")
+@option("--requirements", type=PATH, help="pip requirements file of the benchmark.")
 @option(
     "--include",
     multiple=True,
     metavar="GLOB",
     help="Copy this file although it looks like a secret; repeatable.",
 )
-@option("--push", is_flag=True, help="Push the image once it is built.")
-@option("--output", "-o", type=PATH, help="Only write the Dockerfile, to this file.")
+@option("--push", is_flag=True, help="Push the image after the build.")
+@option("--output", "-o", type=PATH, help="Write the Dockerfile to this file; build nothing.")
 def package(
     module: Path,
     tag: str | None,
@@ -40,7 +40,7 @@ def package(
 ) -> None:
     """Build a container image with nel and a benchmark inside.
 
-    Files that the benchmark reads must lie in its folder: give the folder then. nel is installed unless the base
+    If the benchmark reads other files, give the folder that contains them. nel is installed unless the base
     image has it. Files that look like secrets stay out, and links that leave the folder are refused. Run it with
     `docker run IMAGE eval run --bench FILE ...`.
     """
@@ -79,11 +79,11 @@ _HERE: Final = ("localhost", "local", "-")
 @option(
     "--registry",
     "-r",
-    help=f"Where the variants ({', '.join(_VARIANTS)}) are pushed: REGISTRY/IMAGE.",
+    help=f"Registry of the variants ({', '.join(_VARIANTS)}): REGISTRY/IMAGE.",
 )
 @option("--tag", "-t", default="local", help="Tag of a variant: REGISTRY:TAG-VARIANT.")
-@option("--filename", "-f", help="Name of the file (default: after the image).")
-@option("--dry-run", is_flag=True, help="Only print the command that would run on HOST.")
+@option("--filename", "-f", help="Name of the .sqsh file [default: from the image name].")
+@option("--dry-run", is_flag=True, help="Print the command for HOST; run nothing.")
 def cache_sqsh(
     target: str,
     host: str,

@@ -50,8 +50,12 @@ def answer_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
     options += [
         click.argument("more", nargs=-1, metavar="[BENCHMARK]..."),
         option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=value),
-        option("--model", help="PROVIDER/MODEL of an endpoint, or the model that is served."),
-        option("--output", "-o", help="A file (*.yaml) or a folder [default: this folder]."),
+        option("--model", help="PROVIDER/MODEL of an endpoint, or the model to serve."),
+        option(
+            "--output",
+            "-o",
+            help="Write the config to this file (*.yaml) or folder [default: this folder].",
+        ),
     ]
     return lambda command: reduce(lambda made, add: add(made), reversed(options), command)
 
@@ -90,11 +94,11 @@ def build(settings: tuple[str, ...], model: str | None, output: str | None, **gi
     "--dir",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where agents look for skills.",
+    help="Folder where the agent looks for skills.",
 )
-@option("--force", is_flag=True, help="Replace skills that were changed.")
+@option("--force", is_flag=True, help="Replace skills that you have changed.")
 def install(folder: Path | None, force: bool) -> None:
-    """Copy the skills nel-assistant and evaluation to where coding agents look: .claude/skills, .agents/skills, ..."""
+    """Copy the skills nel-assistant and evaluation to the skill folders of coding agents, such as .claude/skills."""
     for path in install_skills(folder, force=force):
         click.echo(f"Installed: {path}")
 
@@ -150,12 +154,12 @@ def _value(missing: MissingValue) -> str:
     "--yes",
     "-y",
     is_flag=True,
-    help="Ask nothing: defaults for what no flag gives; missing values are an error.",
+    help="Ask no questions: use defaults for missing flags; fail if a required value is missing.",
 )
 def init(
     settings: tuple[str, ...], model: str | None, output: str | None, yes: bool, **flags: Any
 ) -> None:
-    """Write a config: five questions, then the values that are missing. Flags answer in advance.
+    """Write a config: answer five questions, then give the missing values. Flags answer questions in advance.
 
     The config is shown before it is written; an existing file is never overwritten.
     """

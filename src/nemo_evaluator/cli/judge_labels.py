@@ -48,25 +48,25 @@ def bundle_of(run: str, benchmark: str | None = None) -> Bundle:
 
 @click.command()
 @click.argument("run", shell_complete=run_ids)
-@option("--labels", "-n", type=click.IntRange(min=2), default=100, help="How many rows.")
+@option("--labels", "-n", type=click.IntRange(min=2), default=100, help="Number of rows to draw.")
 @option(
     "--method",
     type=click.Choice(get_args(Method)),
     default="uniform",
-    help="stratified: more of rare verdicts; uncertainty: more of the rows that the judge is unsure of.",
+    help="How to draw; stratified: more rows with rare verdicts; uncertainty: more rows where the judge is unsure.",
 )
 @option(
     "--like",
     metavar="RUN",
-    help="The problems that were drawn from that run, to compare the two in pairs.",
+    help="Draw the same problems as were drawn from that run, for a paired comparison.",
 )
 @option("--seed", type=click.IntRange(min=0), default=0)
 @option(
     "--replace",
     is_flag=True,
-    help="Draw anew; earlier labels count where their rows are drawn again.",
+    help="Draw a new sample; keep earlier labels of rows that are in it.",
 )
-@option("--benchmark", help="Which benchmark of RUN.")
+@option("--benchmark", help="Benchmark of RUN to use [default: the only one].")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def sample(
     run: str,
@@ -78,7 +78,7 @@ def sample(
     benchmark: str | None,
     as_json: bool,
 ) -> None:
-    """Draw rows of RUN for people to label, and say how narrow the corrected interval will be.
+    """Draw rows of RUN for people to label, and estimate the width of the corrected interval.
 
     The draw is kept beside the rows (label_draw.json), each row with its probability.
     """
@@ -130,11 +130,11 @@ _WORDS: dict[str, Verdict] = {"r": "right", "w": "wrong", "u": "unsure"}
 @click.command()
 @click.argument("run", shell_complete=run_ids)
 @option(
-    "--who", default="", show_default=False, help="Your name or initials, kept with each label."
+    "--who", default="", show_default=False, help="Your name or initials, stored with each label."
 )
-@option("--benchmark", help="Which benchmark of RUN.")
+@option("--benchmark", help="Benchmark of RUN to use [default: the only one].")
 def label(run: str, who: str, benchmark: str | None) -> None:
-    """Label the drawn rows of RUN. Every label is saved at once; run the command again to continue.
+    """Label the drawn rows of RUN. nel saves every label immediately; run the command again to continue.
 
     The judge's verdict is not shown, so that it cannot sway you.
     """
@@ -204,15 +204,15 @@ def _asked(low: float, high: float) -> str:
     "--labels",
     "file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Labels as .csv or .jsonl: problem_idx, repeat, and label (right, wrong, unsure) or grade.",
+    help="Read labels from a .csv or .jsonl file: problem_idx, repeat, and label (right, wrong, unsure) or grade.",
 )
 @option(
     "--convenience",
     is_flag=True,
-    help="Use labels on rows that were not drawn; the result is marked.",
+    help="Also use labels on rows that were not drawn; the result is marked.",
 )
-@option("--from", "source", metavar="RUN", help="Carry that run's calibration over (Rogan-Gladen).")
-@option("--benchmark", help="Which benchmark of RUN.")
+@option("--from", "source", metavar="RUN", help="Apply that run's calibration (Rogan-Gladen).")
+@option("--benchmark", help="Benchmark of RUN to use [default: the only one].")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def calibrate_runs(
     runs: tuple[str, ...],
@@ -222,7 +222,7 @@ def calibrate_runs(
     benchmark: str | None,
     as_json: bool,
 ) -> None:
-    """Set the judge of each RUN against its labels: agreement, bias, and the corrected score with its interval.
+    """Compare the judge of each RUN with its labels: agreement, bias, and the corrected score with its interval.
 
     The result is kept in the run's bundle; reports and exports show it until the judge changes.
     """

@@ -23,7 +23,7 @@ from nemo_evaluator.store.run_registry import invocation_of, list_runs, registry
 
 @click.command("status")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=run_ids)
-@option("--json", "as_json", is_flag=True, help="As JSON.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 def status(ids: tuple[str, ...], as_json: bool) -> None:
     """Show the status of each job of a run. ID is an invocation id or a job id, or the beginning of one."""
     jobs: list[LauncherJob] = []
@@ -67,10 +67,10 @@ def _state(job: LauncherJob) -> JsonDict:
 @click.command("info")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=run_ids)
 @option("--config", "show_config", is_flag=True, help="Print the config of the run.")
-@option("--artifacts", is_flag=True, help="Print only where the artifacts are.")
-@option("--logs", is_flag=True, help="Print only where the logs are.")
-@option("--copy-logs", metavar="DIR", type=PATH, help="Copy the logs.")
-@option("--copy-artifacts", metavar="DIR", type=PATH, help="Copy the artifacts.")
+@option("--artifacts", is_flag=True, help="Print only the folder of the artifacts.")
+@option("--logs", is_flag=True, help="Print only the folder of the logs.")
+@option("--copy-logs", metavar="DIR", type=PATH, help="Copy the logs to DIR.")
+@option("--copy-artifacts", metavar="DIR", type=PATH, help="Copy the artifacts to DIR.")
 def info(
     ids: tuple[str, ...],
     show_config: bool,
@@ -79,13 +79,15 @@ def info(
     copy_logs: Path | None,
     copy_artifacts: Path | None,
 ) -> None:
-    """Show what is known of a run and where its files are. ID is an invocation id or a job id."""
+    """Show facts about a run and where its files are. ID is an invocation id or a job id."""
     for job in (job for which in ids for job in find_jobs(which)):
         root = Path(job.run.output_dir)
         if show_config:
             kept = (registry_dir() / job.run.run_id if job.run.remote else root) / SNAPSHOT
             click.echo(
-                kept.read_text(encoding="utf-8") if kept.is_file() else f"# {kept} is not there yet"
+                kept.read_text(encoding="utf-8")
+                if kept.is_file()
+                else f"# {kept} does not exist yet"
             )
         elif artifacts or logs:
             # Servers and jobs of a cluster have logs of their own; a run without them has only its own.
@@ -150,10 +152,10 @@ def _copy(job: LauncherJob, source: Path, target: Path) -> None:
 @option(
     "--no-follow",
     is_flag=True,
-    help="Print what there is and return; otherwise until the run ends.",
+    help="Print the log so far and exit [default: follow until the run ends].",
 )
 def logs(ids: tuple[str, ...], no_follow: bool) -> None:
-    """Print the log of a run, local or on SLURM, one run after another; the jobs of a run share its log."""
+    """Print the logs of runs, local or on SLURM, one after another. The jobs of a run share one log."""
     for run in {found.run_id: found for which in ids for found in [run_of(which)[0]]}.values():
         if len(ids) > 1:
             prefix = f"{invocation_of(run.run_id)[:6]} "
@@ -166,7 +168,7 @@ def logs(ids: tuple[str, ...], no_follow: bool) -> None:
 @click.command("kill")
 @click.argument("which", metavar="ID", shell_complete=run_ids)
 def kill(which: str) -> None:
-    """Stop a run and all its jobs, and print what became of them as JSON; `nel resume` goes on with it."""
+    """Stop a run and all its jobs, and print their status as JSON. `nel resume` continues the run."""
     run, number = run_of(which)
     invocation = invocation_of(run.run_id)
     if number is not None and len(find_jobs(invocation)) > 1:
@@ -187,9 +189,9 @@ def ls(ctx: click.Context) -> None:
 
 
 @ls.command("tasks")
-@option("--json", "as_json", is_flag=True, help="As JSON.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 def tasks(as_json: bool) -> None:
-    """List the tasks by harness, with the benchmark of nel that takes each one's place."""
+    """List the launcher's tasks by harness, each with the nel benchmark that replaces it."""
     if as_json:
         click.echo(dumps({"tasks": [_facts(one) for one in catalogue()]}, indent=True).decode())
         return
@@ -211,23 +213,25 @@ def tasks(as_json: bool) -> None:
             click.echo(f"\n{one.harness}\n{one.image}")
         click.echo(line)
     click.echo("\nNEEDS: J judge, S sandbox for code, G gated dataset (HF_TOKEN), L logprobs.")
-    click.echo("A name with * or ?? is a family. Details of one: nel ls task HARNESS.NAME")
+    click.echo(
+        "A name with * or ?? stands for several tasks. Details of a task: nel ls task HARNESS.NAME"
+    )
 
 
 @ls.command("task")
 @click.argument("name")
-@option("--json", "as_json", is_flag=True, help="As JSON.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 def task(name: str, as_json: bool) -> None:
-    """Show one task: harness, container, defaults, and what takes its place."""
+    """Show one task: harness, container, defaults, and the nel benchmark that replaces it."""
     facts = _facts(find_task(name))
     lines = [f"{key}: {value}" for key, value in facts.items()]
     click.echo(dumps(facts, indent=True).decode() if as_json else "\n".join(lines))
 
 
 @ls.command("runs")
-@option("--limit", type=click.IntRange(1), metavar="N", help="At most N runs.")
-@option("--executor", metavar="NAME", help="Only runs of this executor.")
-@option("--since", metavar="DATE|Nd|Nh", help="Only runs started since then.")
+@option("--limit", type=click.IntRange(1), metavar="N", help="List at most N runs.")
+@option("--executor", metavar="NAME", help="List only runs of this executor.")
+@option("--since", metavar="DATE|Nd|Nh", help="List only runs started since this time.")
 def runs(limit: int | None, executor: str | None, since: str | None) -> None:
     """List runs, newest first; `nel eval runs` shows their scores as well."""
     found = [
@@ -275,6 +279,7 @@ def _is_recent(started: str, since: str | None) -> bool:
             then = datetime.fromisoformat(since)
     except ValueError as error:
         raise UsageError(
-            f"--since {since} is no time", hint="write 2026-01-31, 2026-01-31T12:00, 7d or 12h"
+            f"--since {since} is not a valid time",
+            hint="write 2026-01-31, 2026-01-31T12:00, 7d or 12h",
         ) from error
     return datetime.fromisoformat(started) >= (then if then.tzinfo else then.replace(tzinfo=UTC))

@@ -25,8 +25,10 @@ _ORDER: Final = ("start", "knowledge", "math", "reasoning", "common sense", "rea
 
 
 @click.command("list")
-@option("--source", "-s", type=click.Choice(_SOURCES), default="all", help="Which benchmarks.")
-@option("--data-dir", help="Folder of downloaded benchmark data of skills:// benchmarks.")
+@option(
+    "--source", "-s", type=click.Choice(_SOURCES), default="all", help="Which benchmarks to list."
+)
+@option("--data-dir", help="Folder with downloaded data for skills:// benchmarks.")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
     """List benchmarks: problems, scorer, what they need, licence."""

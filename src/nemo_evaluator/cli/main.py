@@ -106,13 +106,13 @@ _WHOLE: Final = [title for title in CONTENTS if title not in _APART]
     is_eager=True,
     expose_value=False,
     callback=_version,
-    help="Show the version.",
+    help="Print the version.",
 )
 def nel() -> None:
     """nel evaluates language models and agents.
 
     Exit codes: 0 done, 1 config or usage error, 2 a benchmark failed, 3 finished but INVALID, 4 budget spent,
-    5 batches left to the vendor, 130 interrupted. (`compare`, `gate` and `check` list theirs under --help.)
+    5 batches submitted but not collected, 130 interrupted. (`compare`, `gate` and `check` list theirs under --help.)
     """
 
 
@@ -123,7 +123,7 @@ def evaluate() -> None:
 
 @nel.group(cls=LazyGroup, sections=["nel judge"])
 def judge() -> None:
-    """Label rows, calibrate judges, attack them."""
+    """Label rows, calibrate judges and attack them."""
 
 
 @nel.command()

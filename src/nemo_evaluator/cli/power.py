@@ -37,33 +37,36 @@ _UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
     "-d",
     type=click.FloatRange(0, min_open=True),
     required=True,
-    help="The drop, in score units.",
+    help="Drop to detect, in score units.",
 )
-@option("--power", "chance", type=_UNIT, default=0.8, help="Chance to find it.")
+@option("--power", "chance", type=_UNIT, default=0.8, help="Probability of detecting the drop.")
 @option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
-@option("--score", type=_UNIT, help="Without a run: the expected score.")
-@option(
-    "--problems", type=click.IntRange(min=2), help="Without a run: how many problems there are."
-)
+@option("--score", type=_UNIT, help="Expected score, if no RUN is given.")
+@option("--problems", type=click.IntRange(min=2), help="Number of problems, if no RUN is given.")
 @option(
     "--correlation",
     type=click.FloatRange(0, 1, max_open=True),
     default=0.5,
-    help="Assumed correlation of the two sides' answers, unless two runs are given.",
+    help="Assumed correlation between the two sides' answers, if fewer than two runs are given.",
 )
 @option(
-    "--repeats", type=click.IntRange(min=1), multiple=True, help="Repeats to plan for; repeatable."
+    "--repeats",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Number of repeats to plan for; repeatable.",
 )
 @option(
     "--benchmarks",
     type=click.IntRange(min=1),
-    help="Size of the suite.  [default: as many as there are in RUN]",
+    help="Number of benchmarks in the suite [default: as many as in RUN].",
 )
-@option("--usd-per-answer", type=click.FloatRange(min=0), help="Price of one answer.")
+@option("--usd-per-answer", type=click.FloatRange(min=0), help="Price of one answer, in USD.")
 @option(
-    "--labels-cost", type=_PRICE, help="Price of one human label: plan labels against problems."
+    "--labels-cost",
+    type=_PRICE,
+    help="Price of one human label, in USD; balances labels against problems.",
 )
-@option("--budget-usd", type=_PRICE, help="With --labels-cost: what one side may cost.")
+@option("--budget-usd", type=_PRICE, help="Budget for one side in USD, with --labels-cost.")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.pass_context
 def power(

@@ -25,22 +25,20 @@ _Report = TypeVar("_Report", NoiseReport, AttackReport)
 
 @click.command()
 @click.argument("config", shell_complete=config_files)
-@option("--problems", "-n", type=click.IntRange(min=1), default=50, help="Of every benchmark.")
+@option("--problems", "-n", type=click.IntRange(min=1), default=50, help="Problems per benchmark.")
 @option(
     "--concurrency",
     type=(click.IntRange(min=1), click.IntRange(min=1)),
     default=(1, 16),
-    help="The two levels.",
+    help="The two levels of concurrency to compare.",
 )
-@option(
-    "--output-dir", "-o", help="The folder of the run that the noise is of; wins over output.dir."
-)
+@option("--output-dir", "-o", help="Run folder to store the noise in; overrides output.dir.")
 @option(
     "--override",
     "-O",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Set a value of the config; repeatable.",
+    help="Set a config value; repeatable.",
 )
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def noise(
@@ -51,9 +49,9 @@ def noise(
     override: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Ask the same problems three times at temperature 0: twice at the first level of concurrency, once at the second.
+    """Run the same problems three times at temperature 0: twice at one concurrency, once at another.
 
-    The share of answers and verdicts that change is kept beside the run (noise.json), and `nel compare` tells it.
+    nel stores the share of changed answers and verdicts in the run folder (noise.json); `nel compare` reports it.
     """
     loaded: LoadedConfig = load_whole(config, override, output_dir=output_dir)
     loaded.refuse(find_problems(loaded, file_only=True))
@@ -84,15 +82,19 @@ def _noise_text(report: NoiseReport) -> str:
 
 @click.command()
 @click.argument("config", required=False, shell_complete=config_files)
-@option("--judge-url", help="Without a config: base URL of the judge's API.")
-@option("--judge-id", help="The judge's name in requests.")
-@option("--problems", type=click.IntRange(min=1), help="Only the first problems of the battery.")
+@option("--judge-url", help="Base URL of the judge's API, instead of CONFIG.")
+@option("--judge-id", help="Judge's model name in requests, with --judge-url.")
+@option(
+    "--problems",
+    type=click.IntRange(min=1),
+    help="Number of problems to use from the battery [default: all].",
+)
 @option(
     "--override",
     "-O",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Set a value of the config; repeatable.",
+    help="Set a config value; repeatable.",
 )
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def attack(
@@ -103,10 +105,10 @@ def attack(
     override: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Attack the judges of CONFIG, or one at --judge-url, and report how often each flips.
+    """Attack the judges of CONFIG, or the judge at --judge-url, and report how often each changes its verdict.
 
-    Wrong answers that the judge sees through come again with instructions inside, padded, praising themselves; and
-    texts come in another order. The key is taken from NEMO_API_KEY.
+    nel takes wrong answers that the judge rejects and adds injected instructions, padding or self-praise, or swaps
+    the order of the texts. It reads the API key from NEMO_API_KEY.
     """
     if (config is None) == (judge_url is None or judge_id is None):
         raise UsageError(

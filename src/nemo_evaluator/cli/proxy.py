@@ -33,20 +33,23 @@ TOKEN = "NEL_PROXY_TOKEN"
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     shell_complete=config_files,
 )
-@option(
-    "-s", "--service", "name", help="The service; may be left out when the config has only one."
-)
-@option("--host", default="127.0.0.1", help="One address: loopback, or a bridge address.")
-@option("-p", "--port", default=4000, help="0 takes any free port.")
+@option("-s", "--service", "name", help="Service to put behind the proxy [default: the only one].")
+@option("--host", default="127.0.0.1", help="Address to listen on: loopback or a bridge address.")
+@option("-p", "--port", default=4000, help="Port to listen on; 0: any free port.")
 @option(
     "--session",
     "sessions",
     multiple=True,
     metavar="NAME",
-    help="Open a session with a key of its own.",
+    help="Open a session with its own URL and key; repeatable.",
 )
 @option(
-    "-O", "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one value."
+    "-O",
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a config value; repeatable.",
 )
 @option(
     "--traffic",
@@ -57,9 +60,9 @@ TOKEN = "NEL_PROXY_TOKEN"
 def proxy(file: Path, overrides: tuple[str, ...], name: str | None, host: str, **wish: Any) -> None:
     """Put the interceptors of a service behind HTTP, for any OpenAI or Anthropic client.
 
-    Clients give the printed token as their API key; set NEL_PROXY_TOKEN to choose it yourself. With --session
-    (repeatable) each session has its own URL, key and turns, and its key opens no other. CONFIG may be a whole config,
-    or have services alone.
+    Clients use the printed token as their API key; set NEL_PROXY_TOKEN to choose it yourself. Each --session has its
+    own URL, key and turn count, and its key opens no other session. CONFIG may be a complete config or contain
+    services only.
     """
     check_host(host)
     for session in wish["sessions"]:

@@ -52,17 +52,19 @@ def _writing(target: Path) -> Iterator[None]:
 @click.command("report")
 @click.argument("paths", nargs=-1, required=True, type=PATH)
 @option("--format", "-f", "fmt", type=_FORMATS, default="markdown")
-@option("--output", "-o", type=PATH, help="Write to this file, or into this folder.")
+@option("--output", "-o", type=PATH, help="Write the report to this file or into this folder.")
 def report(paths: tuple[Path, ...], fmt: str, output: Path | None) -> None:
-    """Report on bundles: files, or folders that are searched for them."""
+    """Render a report on bundles. PATH is a bundle file or a folder to search for bundles."""
     _show(paths, fmt, output)
 
 
 @click.command("report")
 @click.argument("results_dir", required=False, type=PATH)
-@option("--run-id", "-r", help="Id of the run instead of its folder; see `nel eval runs`.")
-@option("--format", "-f", "fmt", type=_FORMATS, help="[default: markdown]")
-@option("--output", "-o", type=PATH, help="A file or a folder; with --all-formats a folder.")
+@option("--run-id", "-r", help="Run id, instead of a folder; see `nel eval runs`.")
+@option("--format", "-f", "fmt", type=_FORMATS, help="Format of the report [default: markdown].")
+@option(
+    "--output", "-o", type=PATH, help="Write to this file or folder; with --all-formats: a folder."
+)
 @option("--all-formats", is_flag=True, help="Write report.{md,html,csv,json,tex}.")
 def eval_report(
     results_dir: Path | None,
@@ -71,7 +73,7 @@ def eval_report(
     output: Path | None,
     all_formats: bool,
 ) -> None:
-    """Report on a finished run: its folder (default ./eval_results) or its id."""
+    """Render a report on a finished run, given by folder (default: ./eval_results) or by id."""
     if results_dir is not None and run_id is not None:
         raise UsageError("give a folder or --run-id, not both")
     if all_formats and fmt is not None:

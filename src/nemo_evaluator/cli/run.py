@@ -14,15 +14,15 @@ from nemo_evaluator.core.wording import counted
 
 @click.command("run")
 @option("--config", "file", required=True, type=PATH, shell_complete=config_files,
-              help="The launcher's YAML.")  # fmt: skip
+              help="YAML config of the launcher.")  # fmt: skip
 @option("--config-mode", type=click.Choice(["hydra", "raw"]), default="hydra",
-              help="raw: the file as it is, already composed.")  # fmt: skip
+              help="hydra: compose the config; raw: use the file as it is.")  # fmt: skip
 @option(
     "--override",
     "-o",
     multiple=True,
     metavar="KEY=VALUE",
-    help="a.b=v, +a.b=v, ++a.b=v or ~a.b; repeatable.",
+    help="Change the config: a.b=v, +a.b=v, ++a.b=v or ~a.b; repeatable.",
 )
 @option(
     "--tasks",
@@ -30,23 +30,29 @@ from nemo_evaluator.core.wording import counted
     "--task",
     multiple=True,
     metavar="NAME",
-    help="Only this task (or NAME.INDEX); repeatable.",
+    help="Run only this task (or NAME.INDEX); repeatable.",
 )
 @option(
-    "--dry-run", "-n", is_flag=True, help="Translate, check and show the plan; nothing is started."
+    "--dry-run",
+    "-n",
+    is_flag=True,
+    help="Translate and check the config and print the plan; start nothing.",
 )
-@option("--convert", metavar="FILE", type=PATH, help="Write the translated config; no run.")
+@option(
+    "--convert",
+    metavar="FILE",
+    type=PATH,
+    help="Write the translated config to FILE; start nothing.",
+)
 @option(
     "--containers",
     is_flag=True,
     help="Run every task in its harness's container, as the launcher does.",
 )
-@option("--config-output", metavar="DIR", type=PATH, help="Where the translated config is kept.")
-@option("--env-file", type=FILE, help="NAME=VALUE lines [default: .env, if there is one].")
-@option(
-    "--wait", is_flag=True, help="Stay until the run has ended; the exit code is then the run's."
-)
-@option("--verbose", "-v", is_flag=True, help="Show what became of every field.")
+@option("--config-output", metavar="DIR", type=PATH, help="Folder for the translated config.")
+@option("--env-file", type=FILE, help="File with NAME=VALUE lines [default: .env, if it exists].")
+@option("--wait", is_flag=True, help="Wait until the run ends, and exit with its exit code.")
+@option("--verbose", "-v", is_flag=True, help="Print the outcome of every field.")
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -64,9 +70,9 @@ def run(
 ) -> None:
     """Run a config of the NeMo Evaluator Launcher: composed with Hydra, translated, then run by nel.
 
-    A config of nel itself, such as `nel init` writes, is run as it is.
+    A config in nel's own format, such as `nel init` writes, is run unchanged.
 
-    The run goes on in the background, or as a SLURM job; look after it with `nel status`, `nel logs` and `nel kill`.
+    The run continues in the background or as a SLURM job; manage it with `nel status`, `nel logs` and `nel kill`.
     """
     from nemo_evaluator.config.env_file import use_env_file  # noqa: PLC0415 - heavy, only for this command
     from nemo_evaluator.launcher.compose import compose_launcher  # noqa: PLC0415

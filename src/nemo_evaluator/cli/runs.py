@@ -38,13 +38,13 @@ _AGES: Final = {
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--run-id`` and ``--output-dir`` to a command."""
     command = option(
-        "--output-dir", "-o", help="Output folder of the run (default: ./eval_results)."
+        "--output-dir", "-o", help="Output folder of the run [default: ./eval_results]."
     )(command)
     return option(
         "--run-id",
         "-r",
         shell_complete=run_ids,
-        help="Id of the run, or its beginning; see `nel eval runs`.",
+        help="Run id, or the beginning of one; see `nel eval runs`.",
     )(command)
 
 
@@ -71,7 +71,7 @@ def with_run(command: Callable[..., Any]) -> Callable[..., Any]:
         )
 
     found = option(
-        "--shard", "-s", type=click.IntRange(0), metavar="I", help="Only shard I of the run."
+        "--shard", "-s", type=click.IntRange(0), metavar="I", help="Show only shard I of the run."
     )(found)
     return click.argument("which", metavar="[RUN]", required=False, shell_complete=run_ids)(
         run_options(found)
@@ -118,8 +118,8 @@ class _Listed:
 
 
 @click.command()
-@option("--offline", is_flag=True, help="Skip checking whether they are running.")
-@option("--json", "as_json", is_flag=True, help="As JSON.")
+@option("--offline", is_flag=True, help="Skip checking whether the runs are alive.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 def runs(offline: bool, as_json: bool) -> None:
     """List runs, newest first: state or verdict, age, and each benchmark's model, score and coverage.
 
@@ -176,11 +176,11 @@ def _listed(run: RunMeta, offline: bool, lost: dict[str, str]) -> _Listed:
 @with_run
 @option("--watch", "-w", is_flag=True, help="Refresh until the run ends.")
 @option("--interval", default=5.0, help="Seconds between refreshes with --watch.")
-@option("--json", "as_json", is_flag=True, help="As JSON.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 def status(run: RunMeta, watch: bool, interval: float, as_json: bool) -> None:
     """Show the state of a run and of each of its benchmarks: done and total, rate, time left.
 
-    Of a run that left batches with a vendor, the vendor is asked how they stand.
+    For batches that are still with a vendor, nel asks the vendor for their status.
     """
     while True:
         state = read_status(run)
@@ -200,9 +200,9 @@ def status(run: RunMeta, watch: bool, interval: float, as_json: bool) -> None:
 
 @click.command()
 @with_run
-@option("--json", "as_json", is_flag=True, help="The run's status afterwards, as JSON.")
+@option("--json", "as_json", is_flag=True, help="Print the run's final status as JSON.")
 def stop(run: RunMeta, as_json: bool) -> None:
-    """Ask a running evaluation to close cleanly, and wait until it has."""
+    """Stop a running evaluation cleanly, and wait until it has ended."""
     executor_of(run.executor).stop(run)
     state = read_status(run)
     click.echo(dumps(state).decode() if as_json else describe(state))
@@ -210,9 +210,14 @@ def stop(run: RunMeta, as_json: bool) -> None:
 
 @click.command()
 @with_run
-@option("--follow", "-f", is_flag=True, help="Keep printing until the run ends.")
+@option("--follow", "-f", is_flag=True, help="Follow the log until the run ends.")
 @option(
-    "--tail", "--lines", "-n", type=click.IntRange(1), metavar="N", help="Only the last N lines."
+    "--tail",
+    "--lines",
+    "-n",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Print only the last N lines.",
 )
 def logs(run: RunMeta, follow: bool, tail: int | None) -> None:
     """Print the log of a run."""
@@ -222,11 +227,13 @@ def logs(run: RunMeta, follow: bool, tail: int | None) -> None:
 
 @click.command()
 @with_run
-@option("--background", is_flag=True, help="Run detached.")
-@option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines on stdout.")
+@option("--background", is_flag=True, help="Run in the background.")
+@option(
+    "--json", "as_json", is_flag=True, help="Print progress and result as JSON lines on stdout."
+)
 @click.pass_context
 def resume(ctx: click.Context, run: RunMeta, background: bool, as_json: bool) -> None:
-    """Run the config of an earlier run again with --resume: finished answers are reused."""
+    """Resume an earlier run with its own config; finished answers are reused."""
     from nemo_evaluator.launch.job import resume_request  # noqa: PLC0415 - heavy, only for this command
     from nemo_evaluator.launch.start import start  # noqa: PLC0415
 
@@ -241,10 +248,10 @@ def resume(ctx: click.Context, run: RunMeta, background: bool, as_json: bool) ->
 
 @click.command("clean")
 @click.argument("which", metavar="[RUN]...", nargs=-1, shell_complete=run_ids)
-@option("--older-than", metavar="AGE", help="Only runs older than this: 24h, 7d, 4w, 2m.")
-@option("--executor", help="Only runs of this executor.")
-@option("--all", "everything", is_flag=True, help="Every run that has ended.")
-@option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@option("--older-than", metavar="AGE", help="Remove runs older than this: 24h, 7d, 4w, 2m.")
+@option("--executor", help="Remove runs of this executor.")
+@option("--all", "everything", is_flag=True, help="Remove every run that has ended.")
+@option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
 @option("--yes", "-y", is_flag=True, help="Do not ask.")
 def clean_runs(
     which: tuple[str, ...],
@@ -254,7 +261,7 @@ def clean_runs(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Remove ended runs from the list of runs, and servers that killed runs left behind. Outputs are not touched."""
+    """Remove ended runs from the list, and servers left over from killed runs. Output files stay."""
     if not (which or older_than or executor or everything):
         raise UsageError(
             "say which runs", hint="a RUN, --older-than 7d, --executor local, or --all"

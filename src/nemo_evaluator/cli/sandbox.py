@@ -13,13 +13,13 @@ from nemo_evaluator.sandbox.inventory import find_sandboxes, remove_sandboxes, s
 
 @click.group()
 def sandbox() -> None:
-    """Sandboxes on this machine."""
+    """List and clean up the sandboxes on this machine."""
 
 
 @sandbox.command("ls")
-@option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@option("--json", "as_json", is_flag=True, help="Output one JSON object per line.")
 def list_sandboxes(as_json: bool) -> None:
-    """List sandboxes of every type, with the run and the process that they belong to."""
+    """List sandboxes of every type, with the run and process that own them."""
     found = asyncio.run(find_sandboxes())
     if as_json:
         for one in found:
@@ -39,9 +39,11 @@ def list_sandboxes(as_json: bool) -> None:
 
 
 @sandbox.command("gc")
-@option("--all", "everything", is_flag=True, help="Also those whose run is still going.")
+@option(
+    "--all", "everything", is_flag=True, help="Also remove sandboxes whose run is still active."
+)
 def gc(everything: bool) -> None:
-    """Remove sandboxes whose run is gone."""
+    """Remove sandboxes whose run has ended."""
     found = [one for one in asyncio.run(find_sandboxes()) if everything or one.orphan]
     removed = asyncio.run(remove_sandboxes(found))
     traces = sweep()

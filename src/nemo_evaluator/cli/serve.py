@@ -25,24 +25,26 @@ _LOOPBACK = ("127.", "::1")
 
 
 @click.command()
-@option("--benchmark", "-b", required=True, help="Benchmark: a name, file.py[:name] or a URI.")
-@option("--host", default="127.0.0.1", help="One address: loopback, or a bridge address.")
-@option("--port", "-p", default=9090, help="0 takes any free port.")
+@option(
+    "--benchmark", "-b", required=True, help="Benchmark to serve: a name, file.py[:name] or a URI."
+)
+@option("--host", default="127.0.0.1", help="Address to listen on: loopback or a bridge address.")
+@option("--port", "-p", default=9090, help="Port to listen on; 0: any free port.")
 @option(
     "--gym-compat", is_flag=True, help="Report the protocol as `gym` (both are always understood)."
 )
-@option("--no-token", is_flag=True, help="Ask for no token, for NeMo Gym's agents; loopback only.")
+@option("--no-token", is_flag=True, help="Require no token, for NeMo Gym's agents; loopback only.")
 @option(
     "--allow-host",
     "allowed",
     multiple=True,
     metavar="NAME",
-    help="Answer to this host name as well; repeatable.",
+    help="Also accept requests to this host name; repeatable.",
 )
 @option(
     "--export-data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write Gym rows there and exit.",
+    help="Write the problems as Gym rows to this file and exit.",
 )
 @option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
 def serve(host: str, no_token: bool, **wish: Any) -> None:

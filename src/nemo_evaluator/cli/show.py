@@ -77,23 +77,25 @@ def _row_text(benchmark: str, row: Row) -> str:
 
 @click.command("show")
 @click.argument("name", metavar="BENCHMARK|RUN", shell_complete=benchmarks_and_runs)
-@option("--index", "-i", type=click.IntRange(0), default=0, help="Number of the problem.")
-@option("--fewshot", type=click.IntRange(0), help="Worked examples before the problem.")
+@option("--index", "-i", type=click.IntRange(0), default=0, help="Index of the problem to show.")
+@option("--fewshot", type=click.IntRange(0), help="Number of worked examples before the problem.")
 @option(
     "--param",
     "-p",
     "params",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A parameter of the benchmark.",
+    help="Set a parameter of the benchmark; repeatable.",
 )
-@option("--system-prompt", help="The solver's system prompt, as in a config.")
+@option("--system-prompt", help="System prompt of the solver.")
 @option(
-    "--wrong", "which", flag_value="wrong", help="Of a run: scored rows without the full reward."
+    "--wrong", "which", flag_value="wrong", help="Show scored rows of a run without full reward."
 )
-@option("--failed", "which", flag_value="failed", help="Of a run: rows that could not be scored.")
-@option("--row", type=click.IntRange(0), help="Of a run: the rows of this problem.")
-@option("--limit", type=click.IntRange(1), default=10, help="Of a run: most rows.")
+@option(
+    "--failed", "which", flag_value="failed", help="Show rows of a run that could not be scored."
+)
+@option("--row", type=click.IntRange(0), help="Show the rows of a run with this problem index.")
+@option("--limit", type=click.IntRange(1), default=10, help="Maximum number of rows of a run.")
 @option("--json", "as_json", is_flag=True, help="Output JSON, with whole images.")
 def show(
     name: str,
@@ -106,9 +108,9 @@ def show(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Print one problem exactly as the simple solver sends it, and what is expected.
+    """Print one problem exactly as the simple solver sends it, and the expected answer.
 
-    With the output folder of a run: its prompts and answers (--wrong, --failed, --row N).
+    For the output folder of a run, print its prompts and answers (--wrong, --failed, --row N).
     """
     # Benchmarks have names, files or URIs.
     if Path(name).is_dir() or re.match(r"\d{8}_\d", name):

@@ -39,9 +39,9 @@ from nemo_evaluator.suite.summary import headline, summary_json, summary_text
     "--repeats",
     "-n",
     type=int,
-    help="How many repeats the shards have: refuses them when they do not.",
+    help="Expected number of repeats; nel refuses shards with another number.",
 )
-@option("--json", "as_json", is_flag=True, help="As JSON.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.pass_context
 def merge(
     ctx: click.Context,
@@ -51,10 +51,10 @@ def merge(
     repeats: int | None,
     as_json: bool,
 ) -> None:
-    """Merge the shard_*/ folders of FOLDER into what one run would have written. The shards are not changed.
+    """Merge the shard_*/ folders of FOLDER into the output of one run. The shards stay unchanged.
 
-    Reports and exports of the shards' config are done for the whole. Exits with 3 when a merged benchmark is INVALID
-    (shards are missing, or too few rows are scored), with 2 when a strict export failed.
+    nel then writes the reports and exports of the shards' config. Exit codes: 0 done, 2 a strict export failed,
+    3 a merged benchmark is INVALID (shards are missing, or too few rows are scored).
     """
     root = Path(folder or output_dir or "eval_results")
     if run_id and not folder and not output_dir:
@@ -101,10 +101,12 @@ def _tell(bundle: JsonDict) -> None:
     help="Set a value of the run's config; repeatable.",
 )
 @option(
-    "--output-dir", "-o", help="Where the new verdicts go (default: beside the run, RUN-rescored)."
+    "--output-dir",
+    "-o",
+    help="Folder for the new verdicts [default: RUN-rescored, next to the run].",
 )
-@option("--json", "as_json", is_flag=True, help="The result as JSON on stdout.")
-@option("--no-progress", is_flag=True, help="No progress lines.")
+@option("--json", "as_json", is_flag=True, help="Output JSON.")
+@option("--no-progress", is_flag=True, help="Print no progress lines.")
 @click.pass_context
 def rescore(
     ctx: click.Context,
@@ -114,10 +116,10 @@ def rescore(
     as_json: bool,
     no_progress: bool,
 ) -> None:
-    """Score the answers of RUN (a run id, or its output folder) again, without asking the model.
+    """Score the answers of RUN (a run id or output folder) again, without calling the model.
 
-    Only `scoring:` (and what a benchmark's own scorer does) may differ from the run; everything else must be the same.
-    The old run stays as it is; each new bundle names the old one.
+    Only `scoring:` (and the benchmark's own scorer) may differ from the run. The old run stays unchanged; each new
+    bundle names the old one.
     """
     named = Path(run)
     if named.is_dir():

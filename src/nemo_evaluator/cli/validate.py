@@ -22,13 +22,15 @@ _SHOWN = 60
 
 
 @click.command()
-@option("--benchmark", "-b", required=True, help="The benchmark.")
-@option("--samples", "-s", type=click.IntRange(1), default=5, help="How many problems.")
+@option(
+    "--benchmark", "-b", required=True, help="Benchmark to run: a name, file.py[:name] or a URI."
+)
+@option("--samples", "-s", type=click.IntRange(1), default=5, help="Number of problems to run.")
 @option("--model-url", envvar="NEMO_MODEL_URL", help="Base URL of the model's API.")
-@option("--model-id", envvar="NEMO_MODEL_ID", help="The model's name in requests.")
-@option("--api-key", help="The key; better in NEMO_API_KEY or NVIDIA_API_KEY.")
-@option("--json", "as_json", is_flag=True, help="The rows as JSON.")
-@option("--verbose", "-v", is_flag=True, help="Show prompts and answers whole.")
+@option("--model-id", envvar="NEMO_MODEL_ID", help="Model name in requests.")
+@option("--api-key", help="API key; safer: set NEMO_API_KEY or NVIDIA_API_KEY.")
+@option("--json", "as_json", is_flag=True, help="Output the rows as JSON.")
+@option("--verbose", "-v", is_flag=True, help="Show complete prompts and answers.")
 @click.pass_context
 def validate(
     ctx: click.Context,
@@ -40,9 +42,9 @@ def validate(
     as_json: bool,
     verbose: bool,
 ) -> None:
-    """Ask the first problems of a benchmark and show what came back. Writes no files.
+    """Run the first problems of a benchmark and show the answers and scores. Writes no files.
 
-    Exit codes: 0 every problem could be scored, 2 some could not.
+    Exit codes: 0 every problem was scored, 2 some were not.
     """
     if not model_url or not model_id:
         hint = "give --model-url and --model-id, or set NEMO_MODEL_URL and NEMO_MODEL_ID"

@@ -29,20 +29,20 @@ _HOST = "127.0.0.1"
 @option(
     "--port",
     type=click.IntRange(0, 65535),
-    help=f"[default: {_PORT}, or a free one where it is taken]",
+    help=f"Port to listen on [default: {_PORT}, or a free port if that is taken].",
 )
-@option("--no-open", is_flag=True, help="Only print the URL.")
+@option("--no-open", is_flag=True, help="Print the URL; open no browser.")
 @option(
     "--export",
     metavar="DIR|FILE.html",
     type=PATH,
-    help="Write pages that any web server shows, or small runs as one html file; no server.",
+    help="Write static pages to DIR, or small runs to one HTML file; start no server.",
 )
 def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path | None) -> None:
     """View runs in a browser: summaries, rows, comparisons, labels; also while they run.
 
-    PATH is the folder of a run, or one above several (default: your registered runs and ./eval_results). The server
-    listens on this machine alone; from elsewhere forward its port: ssh -L 7117:127.0.0.1:7117 HOST.
+    PATH is the folder of a run, or a folder of several runs (default: your registered runs and ./eval_results). The
+    server listens on this machine only; from elsewhere, forward its port: ssh -L 7117:127.0.0.1:7117 HOST.
     """
     for path in paths:
         if not path.exists():

@@ -81,7 +81,7 @@ class _Resolver(_Replacer):
             if not listed and not (isinstance(value, dict) and key in value):
                 self.report(
                     path,
-                    f"${{.{name}}} names nothing in this config",
+                    f"${{.{name}}} does not exist in this config",
                     _known_there(value, target, part),
                 )
                 return None
@@ -90,7 +90,7 @@ class _Resolver(_Replacer):
         if target in chain or path[: len(target)] == target:
             steps = " -> ".join(show_path(step) for step in (*chain, target))
             self.report(
-                path, f"references go in a circle: {steps}", "give one of them a plain value"
+                path, f"references form a circle: {steps}", "give one of them a plain value"
             )
             return None
         return map_texts(value, partial(self.text, chain=(*chain, target)), target)

@@ -1,4 +1,4 @@
-"""A benchmark of a config: what is asked, by which solver, how often, under which limits."""
+"""A benchmark of a config: its problems, solver, repeats and limits."""
 
 from typing import Annotated, Any, Self
 
@@ -42,44 +42,50 @@ from nemo_evaluator.core.files import safe_name
 
 
 class BudgetConfig(Model):
-    """What a run or a benchmark may spend; reaching a limit ends it gracefully, and it can be resumed."""
+    """Limits of a run or a benchmark; reaching one ends it cleanly, and it can be resumed."""
 
-    usd: Above0 | None = Field(None, description="Money, by the `price` of the services.")
-    tokens: Positive | None = Field(None, description="Prompt and completion tokens together.")
-    requests: Positive | None = Field(None, description="Requests to models and judges.")
-    minutes: Above0 | None = Field(None, description="Wall-clock minutes.")
+    usd: Above0 | None = Field(
+        None, description="Maximum cost in USD, by the `price` of the services."
+    )
+    tokens: Positive | None = Field(
+        None, description="Maximum number of tokens, prompt and completion together."
+    )
+    requests: Positive | None = Field(
+        None, description="Maximum number of requests to models and judges."
+    )
+    minutes: Above0 | None = Field(None, description="Maximum wall-clock minutes.")
 
 
 class StepLimits(Model):
-    """What one step (one problem, one repeat) may spend; the answer is then verified as it stands."""
+    """Limits of one step (one problem, one repeat); at a limit, the answer so far is scored."""
 
     tokens: Positive | None = Field(
-        None, description="Prompt and completion tokens of all calls of the step."
+        None, description="Maximum number of tokens over all calls, prompt and completion together."
     )
-    turns: Positive | None = Field(None, description="Model calls.")
-    seconds: Above0 | None = Field(None, description="Wall-clock seconds of solving.")
-    usd: Above0 | None = Field(None, description="Money, by the `price` of the service.")
+    turns: Positive | None = Field(None, description="Maximum number of model calls.")
+    seconds: Above0 | None = Field(None, description="Maximum wall-clock seconds of solving.")
+    usd: Above0 | None = Field(
+        None, description="Maximum cost in USD, by the `price` of the service."
+    )
 
 
 class StopWhen(Model):
-    """Stop a benchmark as soon as its question is answered; not for shards, nor with `shuffle_seed: null`."""
+    """Stop a benchmark early once its result is decided; not for shards, nor with `shuffle_seed: null`."""
 
     interval_width: Annotated[float, Field(gt=0, le=1), NotBool] | None = Field(
         None,
-        description="Stop when the interval of the headline score, at `confidence`, is at most this wide.",
+        description="Stop when the confidence interval of the headline score is at most this wide.",
     )
     decided_against: str | None = Field(
         None,
-        description="Folder of a valid baseline run; stop when it is settled if the drop is within `max_drop`.",
+        description="Folder of a valid baseline run; stop when it is decided whether the drop is within `max_drop`.",
     )
     max_drop: NonNegative = Field(
         0.015, description="Largest acceptable drop, for `decided_against`."
     )
-    confidence: Confidence = Field(
-        0.95, description="Confidence of what the rule says, whether it stops or not."
-    )
+    confidence: Confidence = Field(0.95, description="Confidence level of the rule's intervals.")
     min_problems: Positive = Field(
-        30, description="Never stop before this many problems are scored whole."
+        30, description="Never stop before this many problems have all their repeats scored."
     )
 
     @model_validator(mode="after")
@@ -121,41 +127,44 @@ class BenchmarkConfig(Model):
     )
     id: Annotated[str, AfterValidator(_id)] | None = Field(
         None,
-        description="Unique key and folder of the entry; null: the name, numbered when it is there twice.",
+        description="Unique key and folder of the entry; null: the name, numbered if it occurs twice.",
     )
     solver: SolverConfig = Field(
-        description="What answers; left out: `simple`, with the only model among the services."
+        description="What answers the problems; default: `simple`, with the only model among the services."
     )
     repeats: Positive = Field(1, description="Answers per problem.")
     max_problems: Positive | None = Field(
-        None, description="Most problems; a random subset unless shuffling is off."
+        None, description="Maximum number of problems; a random subset unless shuffling is off."
     )
     only: list[Count | HashPrefix] | None = Field(
         None,
         min_length=1,
-        description="Only these problems: indices in the dataset, or beginnings of `problem_hash`.",
+        description="Run only these problems: indices in the dataset, or beginnings of `problem_hash`.",
     )
     max_concurrent: Positive = Field(32, description="Maximum concurrent steps.")
-    fewshot: Count | None = Field(None, description="Worked examples in the prompt.")
+    fewshot: Count | None = Field(None, description="Number of worked examples in the prompt.")
     context_window: Later[Positive] = Field(
-        None, description="Context of the model, in tokens, for agents."
+        None, description="Context window of the model, in tokens, for agents."
     )
-    timeout: Above0 = Field(STEP_TIMEOUT, description="Seconds for one step.")
+    timeout: Above0 = Field(
+        STEP_TIMEOUT, description="Timeout of one step (one problem, one repeat), in seconds."
+    )
     skip_failed: bool = Field(
-        False, description="Go on when the solver raises, or all agents break; else stop."
+        False,
+        description="Continue when the solver raises or all agents fail, instead of stopping.",
     )
     max_system_retries: Positive = Field(
-        3, description="Tries of one step in all when the harness fails."
+        3, description="Maximum attempts at one step when the harness fails."
     )
     instruction_template: Annotated[str, BeforeValidator(_off)] | None = Field(
         None,
         description="Jinja template that rewrites the prompt: a file, a packaged one, or `off`.",
     )
     verifier: str | None = Field(
-        None, description="Gym service that verifies instead of the benchmark."
+        None, description="Gym service that scores the answers instead of the benchmark."
     )
     shuffle_seed: Int | None = Field(
-        42, description="Seed of the order; null keeps the order of the dataset."
+        42, description="Seed for shuffling; null keeps the order of the dataset."
     )
     sandbox: Annotated[
         SandboxBase, KindOf(SANDBOXES, named=True), BeforeValidator(_inline_sandbox)
@@ -164,14 +173,12 @@ class BenchmarkConfig(Model):
         description="Sandbox: a block, or the name of one under `sandboxes`.",
     )
     scoring: ScoringConfig = Field(default_factory=ScoringConfig, description="Metrics.")
-    params: dict[str, Any] = Field(
-        default_factory=dict, description="Arguments of the benchmark itself."
-    )
+    params: dict[str, Any] = Field(default_factory=dict, description="Parameters of the benchmark.")
     min_coverage: Share = Field(
-        0.95, description="Share of steps that must be scored; under it the run is INVALID."
+        0.95, description="Minimum share of scored steps; below it the run is INVALID."
     )
-    budget: BudgetConfig | None = Field(None, description="What this benchmark may spend.")
-    step_limits: StepLimits | None = Field(None, description="What one step may spend.")
+    budget: BudgetConfig | None = Field(None, description="Limits of this benchmark.")
+    step_limits: StepLimits | None = Field(None, description="Limits of one step.")
     stop_when: StopWhen | None = Field(None, description="Rule for stopping early.")
 
     @property

@@ -213,15 +213,17 @@ def _stop_rules(data: dict[str, Any]) -> Iterator[WrongReference]:
         if not benchmark.get("stop_when"):
             continue
         if benchmark.get("shuffle_seed", 0) is None:
-            message = "the first problems of an unshuffled dataset are not a sample of it: a rule would be misled"
+            message = "stop_when needs a shuffled dataset: the first problems of an unshuffled one are not a random sample"
             yield WrongReference(
                 (*path, "stop_when"), message, "remove shuffle_seed: null, or stop_when"
             )
         if getattr(_schema(SOLVERS, benchmark.get("solver")), "owns_loop", False):
-            message = "a harness container owns its whole loop: nobody can stop it at a problem"
+            message = (
+                "a harness container runs all its problems in one go: nel cannot stop it early"
+            )
             yield WrongReference((*path, "stop_when"), message, "remove stop_when")
         if get_in(data, "cluster", "shards"):
-            message = "a shard sees a part of the problems and cannot decide for the whole"
+            message = "a shard has only a part of the problems and cannot decide for all of them"
             yield WrongReference(
                 (*path, "stop_when"), message, "remove stop_when, or cluster.shards"
             )
@@ -243,7 +245,7 @@ def _batches(data: dict[str, Any]) -> Iterator[WrongReference]:
         if get_in(solver, "service") not in batched:
             continue
         if get_in(solver, "type") != "simple":
-            message = f"solver {get_in(solver, 'type')} makes more than one request, and batches take single ones"
+            message = f"solver {get_in(solver, 'type')} sends several requests per problem, and a batch takes one"
             yield WrongReference(
                 (*path, "solver"), message, "use solver: {type: simple}, or a service without batch"
             )
@@ -268,11 +270,11 @@ def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
         )
         protocol = services[name].get("protocol") or protocol_of_url(str(services[name].get("url")))
         if protocol not in (None, "chat_completions"):
-            message = f"Anthropic's batches are asked as chat_completions, not as {protocol}"
+            message = f"Anthropic batches need protocol chat_completions, not {protocol}"
             yield WrongReference(
                 ("services", name, "protocol"),
                 message,
-                "set protocol: chat_completions, and a URL of that",
+                "set protocol: chat_completions, and a URL to match",
             )
     for path, benchmark in benchmarks_of(data):
         solver = benchmark.get("solver")
@@ -283,7 +285,7 @@ def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
         if not any(get_in(one, "generation", "max_tokens") for one in (solver, services[asked])):
             hint = "set generation.max_tokens on the service or the solver"
             yield WrongReference(
-                ("services", asked, "generation"), "Anthropic's batches need max_tokens", hint
+                ("services", asked, "generation"), "Anthropic batches need max_tokens", hint
             )
 
 
@@ -291,9 +293,9 @@ def _unknown_there(generation: Any, path: Path) -> Iterator[WrongReference]:
     for key in ("seed", "frequency_penalty", "presence_penalty"):
         if get_in(generation, key) is not None:
             yield WrongReference(
-                (*path, key), "Anthropic's batches do not know it", "remove it, or leave out batch"
+                (*path, key), "not supported by Anthropic batches", "remove it, or leave out batch"
             )
     if isinstance(heat := get_in(generation, "temperature"), int | float) and heat > 1:
         yield WrongReference(
-            (*path, "temperature"), "Anthropic takes 0 to 1", "lower it, or leave out batch"
+            (*path, "temperature"), "Anthropic accepts 0 to 1", "lower it, or leave out batch"
         )

@@ -70,10 +70,10 @@ class DatasetsConfig(Model):
     mirror: str | None = Field(
         None, description="Folder of a dataset mirror; also `NEL_DATA_MIRROR`."
     )
-    offline: bool = Field(False, description="Never reach for the network.")
+    offline: bool = Field(False, description="Use no network.")
     lock: str | None = Field(
         None,
-        description="Lock file of revisions and hashes; null: nel-data.lock.json here if it exists, else in the cache.",
+        description="Lock file of revisions and hashes; null: ./nel-data.lock.json if it exists, else one in the cache.",
     )
     frozen: bool = Field(False, description="Refuse a dataset that differs from the lock.")
 
@@ -94,7 +94,7 @@ class SuiteConfig(Model):
 
     parallel_benchmarks: Positive = Field(
         1,
-        description="Benchmarks that run side by side. A service's `max_concurrent` holds for all of them together.",
+        description="Number of benchmarks to run at the same time. They share each service's `max_concurrent`.",
     )
 
 
@@ -107,17 +107,17 @@ class EvalConfig(Model):
     sandboxes: dict[str, SandboxConfig] = Field(
         default_factory=dict, description="Sandboxes that benchmarks name."
     )
-    benchmarks: list[BenchmarkConfig] = Field(min_length=1, description="What is evaluated.")
+    benchmarks: list[BenchmarkConfig] = Field(min_length=1, description="What to evaluate.")
     cluster: ClusterConfig = Field(
         default_factory=default_kind(CLUSTERS, "local"), description="Where the run happens."
     )
     output: OutputConfig = Field(
-        default_factory=OutputConfig, description="What the run leaves behind."
+        default_factory=OutputConfig, description="Folder, reports and exports of the run."
     )
     datasets: DatasetsConfig = Field(
         default_factory=DatasetsConfig, description="Where datasets come from."
     )
-    budget: BudgetConfig | None = Field(None, description="What the whole run may spend.")
+    budget: BudgetConfig | None = Field(None, description="Limits of the whole run.")
     suite: SuiteConfig = Field(
         default_factory=SuiteConfig, description="How the benchmarks are run together."
     )

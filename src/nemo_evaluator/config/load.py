@@ -37,7 +37,7 @@ _SERVICE: Final = {"type": "api", "url": "http://127.0.0.1:9/v1/chat/completions
 # What decides how benchmarks are opened: without it nothing is known.
 _NEEDED: Final = ("cluster", "datasets", "benchmarks")
 _ROUNDS: Final = 4
-_MASKED: Final = "holds *** where its secret was when this file was written"
+_MASKED: Final = "contains *** in place of a secret, which was masked when this file was written"
 _UNMASK: Final = "write ${VARIABLE} and set that variable, or give the value with -O"
 _KEY: Final = re.compile(r'"([^"]*)"|\[(\d+)\]|([^.\[\]"]+)')
 

@@ -60,7 +60,8 @@ class OutputConfig(Model):
 
     dir: LineName = Field("./eval_results", description="Folder of the run.")
     timestamped: bool = Field(
-        False, description="Only `false`: a run is in `dir`, an earlier one in `previous/`."
+        False,
+        description="Only `false` is supported: the run is in `dir`, an earlier one in `previous/`.",
     )
     progress_interval: Above0 = Field(
         60.0, description="Seconds between progress lines when not on a terminal."
@@ -78,7 +79,7 @@ class OutputConfig(Model):
     export_config: dict[str, Options] = Field(
         default_factory=dict, description="Settings by exporter name."
     )
-    strict_export: bool = Field(False, description="A failing export fails the run.")
+    strict_export: bool = Field(False, description="Fail the run if an export fails.")
     rows: Literal["lean", "full"] = Field(
         "lean",
         description="`full` rows of `results.jsonl` also hold the trajectory and the columns of the prompt.",
@@ -94,7 +95,7 @@ class OutputConfig(Model):
     @classmethod
     def _in_its_folder(cls, value: bool) -> bool:
         if value:
-            text = "a run has no folder by time: --resume goes on in `dir`; for another run name another"
+            text = "timestamped folders are not supported: --resume continues in `dir`; for another run set another dir"
             raise PydanticCustomError("timestamped", text)
         return value
 
@@ -122,7 +123,7 @@ class OutputConfig(Model):
             if name in EXPORTERS:
                 check_settings(EXPORTERS, name, own, "export", number)
             if own and settings.get(name):
-                text = "settings of {name} stand in export and in export_config; keep one"
+                text = "export and export_config both have settings of {name}; keep one"
                 raise PydanticCustomError("given_twice", text, {"name": repr(name)})
             if own:
                 settings[name] = own

@@ -55,7 +55,9 @@ def parse_value(text: str, override: str) -> Any:
         except ConfigError as error:
             why = error.problems[0].message.removeprefix("is not valid YAML: ")
             raise _wrong(
-                override, f"cannot be read: {why}", "quote it for the shell: -O 'key=[a, \"b c\"]'"
+                override,
+                f"cannot be parsed: {why}",
+                "quote it for the shell: -O 'key=[a, \"b c\"]'",
             ) from None
     for kind in (int, float):
         try:
@@ -90,7 +92,7 @@ def _key(place: Any, part: str, path: Path, override: str) -> str | int:
     if isinstance(place, dict):
         return part
     if not isinstance(place, list):
-        message = f"{show_path(path)} is a plain value; nothing can be set under it"
+        message = f"{show_path(path)} is a plain value; it has no keys"
         raise _wrong(override, message, f"set {show_path(path)} itself")
     if not re.fullmatch(r"-?\d{1,9}", part):
         hint = f"write {show_path(path)}.0 for the first entry"

@@ -27,7 +27,7 @@ class SandboxBase(Model):
     capture_cmd: ShellText | None = Field(
         None, description="Command that captures the agent's work for the verifier."
     )
-    verify_timeout: Above0 = Field(600.0, description="Seconds for verification.")
+    verify_timeout: Above0 = Field(600.0, description="Timeout of verification, in seconds.")
     stateful: bool = Field(
         False, description="Verify in the sandbox in which the problem was solved."
     )
@@ -59,9 +59,11 @@ class ImageSandbox(SandboxBase):
     image_template: Argument | None = Field(
         None, description="Image name with `{fields}` of the problem's metadata."
     )
-    timeout: Above0 = Field(1800.0, description="Longest life of one sandbox, in seconds.")
+    timeout: Above0 = Field(1800.0, description="Maximum lifetime of one sandbox, in seconds.")
     concurrency: Positive = Field(4, description="Maximum concurrent sandboxes.")
-    container_env: EnvMap = Field(default_factory=dict, description="Environment inside.")
+    container_env: EnvMap = Field(
+        default_factory=dict, description="Environment variables in the sandbox."
+    )
 
 
 SandboxConfig: TypeAlias = Annotated[SandboxBase, KindOf(SANDBOXES)]

@@ -1,4 +1,4 @@
-"""How answers are scored: metrics of a benchmark beside or instead of its own scorer.
+"""How answers are scored: metrics in addition to a benchmark's own scorer, or instead of it.
 
 Each kind of metric declares its settings in its own file under ``scoring/metrics/``.
 """
@@ -42,12 +42,12 @@ class MetricBase(Model):
 class RubricMetric(MetricBase):
     """What all judges share."""
 
-    rubric: str | None = Field(None, description="What the judge looks for.")
+    rubric: str | None = Field(None, description="Criteria for the judge.")
     rubric_file: str | None = Field(None, description="File with the rubric.")
     max_score: Positive = Field(5, description="Highest grade; grades start at 1.")
     temperature: Temperature = Field(0.0, description="Temperature of the judge.")
-    timeout: Above0 = Field(120.0, description="Seconds for one judgement.")
-    max_retries: Count = Field(2, description="Tries after the first one.")
+    timeout: Above0 = Field(120.0, description="Timeout of one judgement, in seconds.")
+    max_retries: Count = Field(2, description="Maximum number of retries.")
     canaries: bool = Field(
         True, description="Check first that the judge tells a right answer from a wrong one."
     )
@@ -66,13 +66,13 @@ class ScoringConfig(Model):
     """The metrics of a benchmark."""
 
     include_defaults: bool = Field(True, description="Keep the benchmark's own scorer.")
-    metrics: list[MetricConfig] = Field(default_factory=no_items, description="Further metrics.")
+    metrics: list[MetricConfig] = Field(default_factory=no_items, description="Additional metrics.")
     allow_fallback: bool = Field(
         False,
-        description="Let a benchmark that needs a judge run without one, where it has a simpler stand-in.",
+        description="If a benchmark needs a judge and none is set, use its built-in fallback scorer.",
     )
     primary: str | None = Field(
-        None, description="Metric whose value is the reward; needed with several metrics."
+        None, description="Metric whose value is the reward; required with several metrics."
     )
 
     @model_validator(mode="after")
@@ -83,7 +83,9 @@ class ScoringConfig(Model):
         if self.primary is not None and self.primary not in names:
             context = {"primary": repr(self.primary), "known": ", ".join(names) or "none"}
             raise PydanticCustomError(
-                "unknown_primary", "primary {primary} names no metric; metrics: {known}", context
+                "unknown_primary",
+                "there is no metric {primary} for primary; metrics: {known}",
+                context,
             )
         if len(names) > 1 and self.primary is None:
             raise PydanticCustomError(

@@ -47,7 +47,8 @@ class ServiceBase(Model):
     role: ClassVar[Role] = "any"
 
     depends_on: list[str] = Field(
-        default_factory=no_items, description="Services that must be up before this one."
+        default_factory=no_items,
+        description="Services that must be running before this one starts.",
     )
 
     def base_url(self) -> str | None:
@@ -69,25 +70,26 @@ class ModelService(ServiceBase):
 
     protocol: Protocol = Field(
         "chat_completions",
-        description="How requests are written; of an `api` service: as the path of its URL says.",
+        description="Protocol of requests; an `api` service takes it from the path of its URL.",
     )
     generation: GenerationConfig = Field(
-        default_factory=GenerationConfig, description="Generation settings; those of a solver win."
+        default_factory=GenerationConfig,
+        description="Generation settings; a solver's settings take precedence.",
     )
-    max_input_tokens: Later[Positive] = Field(
-        None, description="Longest prompt that the model takes."
-    )
+    max_input_tokens: Later[Positive] = Field(None, description="Maximum number of prompt tokens.")
     max_output_tokens: Later[Positive] = Field(
-        None, description="Longest answer that the model gives."
+        None, description="Maximum number of completion tokens."
     )
     tokenizer: Later[str] = Field(
-        None, description="Tokenizer to count with, when it is not the model's own."
+        None, description="Tokenizer for counting tokens; null: the model's own."
     )
     reasoning_pattern: Regex | None = Field(
         None,
-        description="Regular expression of reasoning text inside the content; it is cut out and kept apart.",
+        description="Regular expression that matches reasoning text in the content; nel stores the matches separately.",
     )
-    timeouts: TimeoutsConfig = Field(default_factory=TimeoutsConfig, description="Longest waits.")
+    timeouts: TimeoutsConfig = Field(
+        default_factory=TimeoutsConfig, description="Timeouts of requests."
+    )
     retry: RetryConfig = Field(
         default_factory=RetryConfig, description="Retries of failed requests."
     )
@@ -100,7 +102,7 @@ class ModelService(ServiceBase):
     )
     batch: BatchConfig | None = Field(None, description="Requests through the vendor's batch API.")
     proxy: ProxyConfig | None = Field(
-        None, description="What happens to requests and answers on the way."
+        None, description="Interceptors and other processing of requests and responses."
     )
     interceptors: list[InterceptorConfig] | None = Field(
         None, description="Short for `proxy.interceptors`."
@@ -163,40 +165,44 @@ class ManagedService(ModelService):
     )
     port: Port = Field(8000, description="Port of the server.")
     tensor_parallel_size: Positive | None = Field(
-        None, description="GPUs over which a layer is split."
+        None, description="Tensor parallelism: GPUs over which each layer is split."
     )
     pipeline_parallel_size: Positive | None = Field(
-        None, description="Stages into which the layers are split."
+        None, description="Pipeline parallelism: stages into which the layers are split."
     )
-    data_parallel_size: Positive | None = Field(None, description="Copies of the model.")
+    data_parallel_size: Positive | None = Field(
+        None, description="Data parallelism: copies of the model."
+    )
     num_nodes: Positive = Field(1, description="Nodes of one server.")
     gpus: list[Count] | Count | None = Field(
-        None, description="GPU numbers, or how many per server; null: all that there are; 0: none."
+        None, description="GPU numbers, or the number of GPUs per server; null: all GPUs; 0: none."
     )
     replicas: Positive = Field(
-        1, description="Servers of this service, on ports that follow each other."
+        1, description="Number of servers of this service, on consecutive ports."
     )
-    balancer: Balancer = Field("nel", description="What spreads requests over the replicas.")
+    balancer: Balancer = Field("nel", description="Load balancer of the replicas.")
     balancer_port: Port = Field(5009, description="Port of `balancer: haproxy`.")
     num_instances: Positive | None = Field(None, description="The same as `replicas`.")
     num_nodes_per_instance: Positive | None = Field(None, description="The same as `num_nodes`.")
-    restarts: Count = Field(1, description="How often a server that has crashed is started again.")
+    restarts: Count = Field(1, description="How often nel restarts a crashed server.")
     stop_grace: Above0 = Field(
-        15.0, description="Seconds that the server gets to end before it is killed."
+        15.0, description="Seconds between asking the server to stop and killing it."
     )
     image: Argument | None = Field(
-        None, description="Container image of the server; null: a process of the machine."
+        None, description="Container image of the server; null: run it as a process."
     )
     health_path: UrlPath = Field(
-        "/health", description="Path that answers 200 when the server is up."
+        "/health", description="Path that returns 200 when the server is ready."
     )
-    startup_timeout: Above0 = Field(600.0, description="Seconds until the server must be up.")
+    startup_timeout: Above0 = Field(
+        600.0, description="Seconds within which the server must be ready."
+    )
     extra_env: EnvMap = Field(default_factory=dict, description="Environment of the server.")
     extra_args: list[ShellText] = Field(
-        default_factory=no_items, description="Further arguments of the server."
+        default_factory=no_items, description="Additional command line arguments of the server."
     )
     setup_commands: list[ShellText] = Field(
-        default_factory=no_items, description="Shell commands run before the server."
+        default_factory=no_items, description="Shell commands to run before the server."
     )
     container_mounts: list[Mount] = Field(
         default_factory=no_items, description="Mounts, `host:container[:ro]`."
@@ -233,7 +239,7 @@ class ManagedService(ModelService):
         return self
 
     def model_id(self, name: str) -> str:
-        """The name that the server is told to answer to."""
+        """The model name that the server serves."""
         return self.served_model_name or name
 
 
@@ -249,14 +255,16 @@ class EngineService(ManagedService):
 
 
 class HelperService(ServiceBase):
-    """A service that is no model: a Gym or an agent server."""
+    """A service that is not a model: a Gym or an agent server."""
 
     port: Port = Field(8000, description="Port of the server.")
     image: Argument | None = Field(None, description="Container image of the server.")
-    startup_timeout: Above0 = Field(120.0, description="Seconds until the server must be up.")
-    restarts: Count = Field(1, description="How often a server that has crashed is started again.")
+    startup_timeout: Above0 = Field(
+        120.0, description="Seconds within which the server must be ready."
+    )
+    restarts: Count = Field(1, description="How often nel restarts a crashed server.")
     stop_grace: Above0 = Field(
-        10.0, description="Seconds that the server gets to end before it is killed."
+        10.0, description="Seconds between asking the server to stop and killing it."
     )
     node_pool: Line | None = Field(None, description="Node pool of the cluster.")
 

@@ -84,19 +84,19 @@ class ModelTrafficConfig(Model):
     capture_reasoning: bool = Field(True, description="Keep reasoning text.")
     capture_messages: bool = Field(True, description="Keep request messages.")
     capture_request_body: bool = Field(False, description="Keep the whole request body.")
-    max_content_chars: Count = Field(0, description="Longest text kept; 0 means no limit.")
+    max_content_chars: Count = Field(
+        0, description="Maximum length of a stored text, in characters; 0: no limit."
+    )
 
 
 class CacheConfig(Model):
-    """A store of answers, keyed by the whole meaning of a request and the repeat."""
+    """A response cache, keyed by everything that affects the answer, and by the repeat."""
 
     mode: CacheMode = Field(
         "write",
-        description="`off`; `read` uses stored answers; `write` uses them and stores new ones.",
+        description="`off`; `read` uses cached answers; `write` also stores new ones.",
     )
-    dir: str | None = Field(
-        None, description="Folder of the store; null means the user's cache folder."
-    )
+    dir: str | None = Field(None, description="Folder of the cache; null: the user's cache folder.")
 
 
 def _cache(value: Any) -> Any:
@@ -132,7 +132,7 @@ class ProxyConfig(Model):
     )
     request_timeout: Above0 | None = Field(
         None,
-        description="Seconds for one request in all; the same as `timeouts.total` of the service.",
+        description="Total timeout per request, in seconds; the same as `timeouts.total` of the service.",
     )
     max_retries: Count | None = Field(
         None, description="The same as `retry.max_retries` of the service."
@@ -145,13 +145,13 @@ class ProxyConfig(Model):
     )
     allowed_models: list[Name] = Field(
         default_factory=no_items,
-        description="Models that agents may name besides the service's own.",
+        description="Model names that agents may use besides the service's own.",
     )
     model_traffic: ModelTrafficConfig = Field(
         default_factory=ModelTrafficConfig, description="What a captured call keeps."
     )
     finish_reason_fixup: bool = Field(
-        True, description="Mend finish reasons that contradict the message."
+        True, description="Correct finish reasons that contradict the message."
     )
     cache: Annotated[
         CacheConfig, BeforeValidator(_cache, json_schema_input_type=CacheMode | CacheConfig)
@@ -162,27 +162,28 @@ class ProxyConfig(Model):
 
 
 class TimeoutsConfig(Model):
-    """The longest waits, in seconds. Every wait has a bound."""
+    """Timeouts, in seconds."""
 
-    connect: Above0 = Field(10.0, description="Until the connection stands.")
-    first_byte: Above0 = Field(600.0, description="Until the first byte of the answer.")
-    idle: Above0 = Field(120.0, description="Between two pieces of the answer.")
-    total: Above0 = Field(1800.0, description="For the whole request.")
+    connect: Above0 = Field(10.0, description="Timeout for connecting.")
+    first_byte: Above0 = Field(600.0, description="Timeout for the first byte of the response.")
+    idle: Above0 = Field(120.0, description="Timeout between two chunks of the response.")
+    total: Above0 = Field(1800.0, description="Total timeout of one request.")
     outage: Above0 = Field(
         600.0,
-        description="For a server that was there and is gone: the run pauses so long, then stops resumably.",
+        description="How long to wait for a server that stopped responding before stopping the run (resumable).",
     )
 
 
 class RetryConfig(Model):
-    """How often a failed request is tried again, and how long to wait before that."""
+    """How often and after which delay nel retries a failed request."""
 
-    max_retries: Count = Field(6, description="Tries after the first one.")
+    max_retries: Count = Field(6, description="Maximum number of retries.")
     base_delay: NonNegative = Field(
-        0.5, description="Wait before the first retry, in seconds; doubles each time."
+        0.5, description="Delay before the first retry, in seconds; doubles with each retry."
     )
     max_delay: NonNegative = Field(
-        30.0, description="Longest wait, unless the server asks for more."
+        30.0,
+        description="Longest delay between retries, in seconds, unless the server asks for more.",
     )
     on_status: list[Status] | None = Field(
         None, description="HTTP statuses to retry; null means 408, 429 and 5xx."
@@ -199,18 +200,18 @@ class BatchConfig(Model):
     """Requests through the vendor's batch API: slower, and at the batch price."""
 
     provider: Literal["openai", "anthropic"] = Field(
-        description="Whose batch protocol the service speaks."
+        description="Vendor whose batch API the service offers."
     )
     max_wait: Above0 = Field(
         86_400.0,
-        description="Seconds until a batch that has not ended is cancelled and what it has done is collected.",
+        description="Seconds after which nel cancels an unfinished batch and collects its finished answers.",
     )
     max_requests: Annotated[Positive, Field(le=100_000)] = Field(
-        10_000, description="Requests of one batch, and so steps that wait at once."
+        10_000, description="Maximum number of requests in one batch."
     )
     finish_synchronously: bool = Field(
         False,
-        description="Ask what a batch left open directly, at the full price; false: in another batch.",
+        description="Send requests that a batch left unfinished directly, at the full price; false: in another batch.",
     )
 
 

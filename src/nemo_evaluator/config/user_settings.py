@@ -30,14 +30,14 @@ class DatasetSettings(Model):
     """Defaults of ``datasets``."""
 
     mirror: str | None = Field(None, description="Folder of a dataset mirror.")
-    offline: bool | None = Field(None, description="Never reach for the network.")
+    offline: bool | None = Field(None, description="Use no network.")
 
 
 class BenchmarkSettings(Model):
     """Defaults of every benchmark."""
 
     max_concurrent: Positive | None = Field(None, description="Maximum concurrent steps.")
-    timeout: Above0 | None = Field(None, description="Seconds for one step.")
+    timeout: Above0 | None = Field(None, description="Timeout of one step, in seconds.")
 
 
 class UserSettings(Model):
