@@ -64,7 +64,7 @@ def test_paths() -> None:
         ("benchmarks.2.repeats=1", "has 2 entries", "benchmarks[1]"),
         ("benchmarks.-3=1", "has 2 entries", "benchmarks[1]"),
         ("services.m.model.x=1", "is a plain value", "set services.m.model itself"),
-        ("a=[1", "cannot be read", "quote it"),
+        ("a=[1", "cannot be parsed", "quote it"),
     ],
 )
 def test_wrong_ones_are_explained(write, override: str, message: str, hint: str) -> None:

@@ -214,7 +214,7 @@ def tasks(as_json: bool) -> None:
         click.echo(line)
     click.echo("\nNEEDS: J judge, S sandbox for code, G gated dataset (HF_TOKEN), L logprobs.")
     click.echo(
-        "A name with * or ?? stands for several tasks. Details of a task: nel ls task HARNESS.NAME"
+        "A name with * or ?? stands for several tasks. Details: nel ls task HARNESS.NAME"
     )
 
 

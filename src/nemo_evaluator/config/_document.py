@@ -29,8 +29,11 @@ class Document:
 
     def mark(self, path: Path) -> SourcePosition | None:
         """Where the part at ``path`` was written, or the nearest part around it."""
-        around = (self.marks.get(path[:end]) for end in range(len(path), -1, -1))
-        return next((mark for mark in around if mark is not None), None)
+        for end in range(len(path), -1, -1):
+            mark = self.marks.get(path[:end])
+            if mark is not None:
+                return mark
+        return None
 
     def problem(self, path: Path, message: str, hint: str | None = None) -> Problem:
         """A problem of the part at ``path``."""
@@ -61,16 +64,20 @@ class Document:
 
 
 def show_path(path: Path) -> str:
-    """``benchmarks[0].solver.service``"""
-    words: list[str | int] = []
+    """Write a path as errors show it: ``benchmarks[0].solver.service``."""
+    text = ""
     for key in path:
-        words.append(key if isinstance(key, int) or (key and "." not in key) else f'"{key}"')
-    text = "".join(f"[{word}]" if isinstance(word, int) else f".{word}" for word in words)
+        if isinstance(key, int):
+            text += f"[{key}]"
+        elif not key or "." in key:
+            text += f'."{key}"'
+        else:
+            text += f".{key}"
     return text.removeprefix(".") or WHOLE_FILE
 
 
 def map_texts(value: Any, change: Callable[[str, Path], Any], path: Path = ()) -> Any:
-    """The value with ``change(text, path)`` in the place of every text in it."""
+    """Copy a value with every text in it replaced by ``change(text, path)``."""
     if isinstance(value, dict):
         return {key: map_texts(item, change, (*path, key)) for key, item in value.items()}
     if isinstance(value, list):
@@ -81,7 +88,7 @@ def map_texts(value: Any, change: Callable[[str, Path], Any], path: Path = ()) -
 
 
 def deep_merge(base: Any, over: Any) -> Any:
-    """Mappings merge key by key; anything else in ``over`` replaces what was there."""
+    """Merge mappings key by key; any other value in ``over`` replaces the one in ``base``."""
     if not isinstance(base, dict) or not isinstance(over, dict):
         return over
     merged = dict(base)

@@ -14,7 +14,7 @@ _OWN = re.compile(r"(?<!\$)\$\{\.([A-Za-z0-9_.\-\[\]]+)\}")
 # `$${` is a literal `${`, left for a shell on another machine.
 _OPENING = re.compile(r"\$(?P<escaped>\$\{(?=\.|\w+(?::-|\})))|\$\{(?P<name>\w+)(?P<end>:-|\})")
 _REFERENCE = re.compile(r"\$\{(?=\.|\w+(?::-|\}))")
-# Stands where the author has to give a value.
+# The placeholder of a value that the user has to fill in.
 MISSING = "???"
 
 
@@ -47,7 +47,7 @@ def expand_environment(
 
 
 class _Replacer:
-    """Puts something in the place of the texts of a document."""
+    """Replaces the texts of a document, and collects the problems that it finds."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -70,41 +70,41 @@ class _Resolver(_Replacer):
         return _OWN.sub(lambda match: _as_text(self._follow(match[1], path, chain)), text)
 
     def _follow(self, name: str, path: Path, chain: tuple[Path, ...]) -> Any:
+        """The value that the reference ``${.name}`` at ``path`` stands for; None after a reported problem."""
         target: Path = ()
         value = self.document.value
         for part in name.replace("[", ".").replace("]", "").split("."):
+            key: str | int = part
             if isinstance(value, list) and part.isdigit():
-                key: str | int = int(part)
-            else:
-                key = part
-            listed = isinstance(value, list) and isinstance(key, int) and key < len(value)
-            if not listed and not (isinstance(value, dict) and key in value):
-                self.report(
-                    path,
-                    f"${{.{name}}} does not exist in this config",
-                    _known_there(value, target, part),
-                )
+                key = int(part)
+            if not _contains(value, key):
+                message = f"${{.{name}}} does not exist in this config"
+                self.report(path, message, _known_there(value, target, part))
                 return None
             target = (*target, key)
             value = value[key]
         if target in chain or path[: len(target)] == target:
             steps = " -> ".join(show_path(step) for step in (*chain, target))
-            self.report(
-                path, f"references form a circle: {steps}", "give one of them a plain value"
-            )
+            message = f"references form a circle: {steps}"
+            self.report(path, message, "give one of them a plain value")
             return None
-        return map_texts(value, partial(self.text, chain=(*chain, target)), target)
+        resolve = partial(self.text, chain=(*chain, target))
+        return map_texts(value, resolve, target)
 
 
-def _known_there(place: Any, path: Path, word: str) -> str:
-    if isinstance(place, dict):
-        words: list[str] = [str(key) for key in place]
-    else:
-        words = []
-    close = nearest(word, words)
+def _contains(value: Any, key: str | int) -> bool:
+    if isinstance(value, list):
+        return isinstance(key, int) and key < len(value)
+    return isinstance(value, dict) and key in value
+
+
+def _known_there(container: Any, path: Path, part: str) -> str:
+    """A hint for a reference whose ``part`` is not in the container at ``path``."""
+    keys = [str(key) for key in container] if isinstance(container, dict) else []
+    close = nearest(part, keys)
     if close:
         return f"did you mean ${{.{show_path((*path, close))}}}?"
-    return f"known there: {', '.join(words[:12]) or 'nothing'}; write $${{ for a literal ${{"
+    return f"known there: {', '.join(keys[:12]) or 'nothing'}; write $${{ for a literal ${{"
 
 
 def _as_text(value: Any) -> str:
@@ -122,9 +122,8 @@ class _Expander(_Replacer):
 
     def text(self, text: str, path: Path) -> str:
         if text == MISSING:
-            hint = (
-                f"fill it in, or give it: -O {'.'.join(map(str, path))}=VALUE (null leaves it out)"
-            )
+            dotted = ".".join(map(str, path))
+            hint = f"fill it in, or give it: -O {dotted}=VALUE (null leaves it out)"
             self.report(path, "a value is missing (???)", hint)
         if "$" in text:
             return self._expanded(text, path)
@@ -132,20 +131,20 @@ class _Expander(_Replacer):
 
     def _expanded(self, text: str, path: Path) -> str:
         parts: list[str] = []
-        place = 0
-        while match := _OPENING.search(text, place):
-            parts.append(text[place : match.start()])
-            place = match.end()
+        position = 0
+        while match := _OPENING.search(text, position):
+            parts.append(text[position : match.start()])
+            position = match.end()
             default: str | None = None
             if match["end"] == ":-":
-                default, place = _default(text, place)
+                default, position = _default(text, position)
             if match["escaped"]:
                 parts.append("${")
             elif match["end"] == ":-" and default is None:
                 parts.append(match.group())
             else:
                 parts.append(self._variable(match["name"], default, path))
-        return "".join([*parts, text[place:]])
+        return "".join([*parts, text[position:]])
 
     def _variable(self, name: str, default: str | None, path: Path) -> str:
         value = self.environment.get(name)
@@ -156,18 +155,28 @@ class _Expander(_Replacer):
             return self._expanded(default, path)
         names = {known.lower(): known for known in self.environment}
         close = nearest(name, list(names))
-        meant = f"did you mean ${{{names[close]}}}? or " if close else ""
-        hint = f"{meant}export {name}=..., or give a default: ${{{name}:-value}}"
+        hint = f"export {name}=..., or give a default: ${{{name}:-value}}"
+        if close:
+            hint = f"did you mean ${{{names[close]}}}? or {hint}"
         self.report(path, f"the environment variable {name} is not set", hint)
         return ""
 
 
 def _default(text: str, start: int) -> tuple[str | None, int]:
-    """The default that begins at ``start``, braces inside it balanced, and the place after its closing brace."""
+    """Find the default that begins at ``start``; braces in it are balanced if they can be.
+
+    Returns:
+        The default, None when no brace closes it, and the position after its closing brace.
+    """
     depth = 1
-    for place in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
+    for position in range(start, len(text)):
+        if text[position] == "{":
+            depth += 1
+        elif text[position] == "}":
+            depth -= 1
         if depth == 0:
-            return text[start:place], place + 1
+            return text[start:position], position + 1
     end = text.find("}", start)
-    return (None, start) if end < 0 else (text[start:end], end + 1)
+    if end < 0:
+        return None, start
+    return text[start:end], end + 1

@@ -70,38 +70,25 @@ def _compose(path: Path, search: list[Path], above: tuple[Path, ...]) -> Documen
 def _layers(
     document: Document, path: Path, search: list[Path], above: tuple[Path, ...]
 ) -> list[Document]:
+    """The layers of a file, lowest first: its ``defaults`` in order, and its own keys at ``_self_`` or last."""
     entries = document.value["defaults"]
-    body = Document(
-        {key: value for key, value in document.value.items() if key != "defaults"}, document.marks
-    )
     if not isinstance(entries, list):
         raise document.error(("defaults",), "must be a list", _ENTRIES, source=path)
+    own_keys = {key: value for key, value in document.value.items() if key != "defaults"}
+    body = Document(own_keys, document.marks)
     layers: list[Document] = []
     own_place: int | None = None
-    problems = []
+    problems: list[Problem] = []
     for number, entry in enumerate(entries):
         if entry == "_self_":
             if own_place is None:
                 own_place = len(layers)
-            else:
-                own_place = own_place
             continue
-        place = ("defaults", number)
         try:
-            if (
-                isinstance(entry, dict)
-                and list(entry) == ["_base_"]
-                and isinstance(entry["_base_"], str)
-            ):
-                found = _found(entry["_base_"], [path.parent, *search], document, place=place)
-                layers.append(_compose(found, search, above))
-            elif isinstance(entry, str) and entry:
-                found = _found(entry, search, document, place=place)
-                fragment, (group, slash, _) = read_document(found), entry.partition("/")
-                group = _GROUP_KEYS.get(group, group)
-                layers.append(fragment.under(group) if slash else as_mapping(fragment, found))
-            else:
-                raise document.error(place, "is not an entry of defaults", _ENTRIES)
+            layer = _layer(
+                entry, document, ("defaults", number), path=path, search=search, above=above
+            )
+            layers.append(layer)
         except ConfigError as error:
             problems.extend(error.problems)
     if problems:
@@ -110,21 +97,46 @@ def _layers(
     return layers
 
 
-def _found(name: str, folders: Iterable[Path], document: Document, place: ConfigPath) -> Path:
+def _layer(
+    entry: Any,
+    document: Document,
+    place: ConfigPath,
+    *,
+    path: Path,
+    search: list[Path],
+    above: tuple[Path, ...],
+) -> Document:
+    """The document that one entry of ``defaults`` names: ``{_base_: name}``, ``group/name`` or ``name``."""
+    base = entry.get("_base_") if isinstance(entry, dict) and len(entry) == 1 else None
+    if isinstance(base, str):
+        base_file = _find_or_raise(base, [path.parent, *search], document, place=place)
+        return _compose(base_file, search, above)
+    if not isinstance(entry, str) or not entry:
+        raise document.error(place, "is not an entry of defaults", _ENTRIES)
+    file = _find_or_raise(entry, search, document, place=place)
+    fragment = read_document(file)
+    group, slash, _ = entry.partition("/")
+    if slash:
+        return fragment.under(_GROUP_KEYS.get(group, group))
+    return as_mapping(fragment, file)
+
+
+def _find_or_raise(
+    name: str, folders: Iterable[Path], document: Document, place: ConfigPath
+) -> Path:
+    """The file of an entry of ``defaults``; a ConfigError that suggests a name, or lists the searched folders."""
     folders = list(dict.fromkeys(folders))
     path = _find(name, folders)
-    if path is None:
-        tried = ", ".join(map(str, folders)) or "no folder exists"
-        files: list[tuple[Path, Path]] = []
-        for folder in folders:
-            for depth in ("", "*/"):
-                for file in folder.glob(f"{depth}*.y*ml"):
-                    files.append((folder, file))
-        names = sorted({str(file.relative_to(folder).with_suffix("")) for folder, file in files})
-        raise document.error(
-            place, f"no file for {name!r}", did_you_mean(name, names, f"looked in: {tried}")
-        )
-    return path
+    if path is not None:
+        return path
+    names: set[str] = set()
+    for folder in folders:
+        for pattern in ("*.y*ml", "*/*.y*ml"):
+            for file in folder.glob(pattern):
+                names.add(str(file.relative_to(folder).with_suffix("")))
+    searched = ", ".join(map(str, folders)) or "no folder exists"
+    hint = did_you_mean(name, sorted(names), f"looked in: {searched}")
+    raise document.error(place, f"no file for {name!r}", hint)
 
 
 def _find(name: str, folders: Sequence[Path]) -> Path | None:
@@ -139,7 +151,15 @@ def playbook_names() -> list[str]:
 
 
 def expand_playbooks(document: Document, beside: Path) -> Document:
-    """The document with every ``playbook: NAME`` entry laid over its playbook. Files are found beside it too."""
+    """Merge every ``playbook: NAME`` entry over its playbook.
+
+    Args:
+        document: The config.
+        beside: The folder of the config, where playbooks are searched too.
+
+    Raises:
+        ConfigError: With one problem per unknown or invalid playbook.
+    """
     benchmarks = document.value.get("benchmarks")
     if not isinstance(benchmarks, list):
         return document
@@ -150,18 +170,14 @@ def expand_playbooks(document: Document, beside: Path) -> Document:
         if not isinstance(entry, dict) or "playbook" not in entry:
             entries.append(entry)
             continue
+        place = ("benchmarks", number, "playbook")
         try:
-            playbook = _playbook(
-                entry["playbook"], document, ("benchmarks", number, "playbook"), beside=beside
-            )
+            playbook = _playbook(entry["playbook"], document, place, beside=beside)
         except ConfigError as error:
             problems.extend(error.problems)
             continue
-        entries.append(
-            deep_merge(
-                playbook.value, {key: item for key, item in entry.items() if key != "playbook"}
-            )
-        )
+        own_keys = {key: item for key, item in entry.items() if key != "playbook"}
+        entries.append(deep_merge(playbook.value, own_keys))
         for path, mark in playbook.marks.items():
             marks.setdefault(("benchmarks", number, *path), mark)
     if problems:

@@ -1,7 +1,7 @@
-"""References between the parts of a config. All that are wrong are found at once, whatever else is wrong too.
+"""Check the references between the parts of a config, and report all wrong ones together.
 
-Works on plain data, so that it can look at a config that the schema has refused. Which fields name a service, and which
-role it must have, is said by the schema of each kind (``Refers``).
+The checks work on plain data, so that they also run on a config that the schema has refused. The schema of each kind
+declares which fields name a service, and which role that service must have (``Refers``).
 """
 
 from collections.abc import Iterator
@@ -39,17 +39,16 @@ def benchmarks_of(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]
 
 
 def get_in(data: Any, *keys: str) -> Any:
-    """What stands under keys, one below the other; None where there is nothing."""
+    """The value under nested keys; None where there is nothing."""
     for key in keys:
-        if isinstance(data, dict):
-            data = data.get(key)
-        else:
-            data = None
+        if not isinstance(data, dict):
+            return None
+        data = data.get(key)
     return data
 
 
 def number_of(value: Any, default: int) -> int:
-    """A whole number, also one that is written as text."""
+    """A whole number, also one that is written as text; ``default`` for anything else."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -58,34 +57,44 @@ def number_of(value: Any, default: int) -> int:
 
 
 def with_solver(entry: Any, data: dict[str, Any]) -> Any:
-    """A benchmark with ``solver`` filled in where it is left out, or has no ``type``, or no ``service``."""
-    if isinstance(entry, dict):
-        given: Any | str | None = entry.get("solver")
-    else:
-        given = ""
-    if given is not None and not isinstance(given, dict):
+    """Fill in the solver of a benchmark.
+
+    Args:
+        entry: One entry of ``benchmarks``.
+        data: The whole config.
+
+    Returns:
+        The entry with ``solver.type: simple`` and the only model as ``solver.service`` where they are left out. An
+        entry that cannot be completed stays as it is: the schema reports what is missing.
+    """
+    if not isinstance(entry, dict):
         return entry
-    solver = {"type": "simple", **(given or {})}
+    written = entry.get("solver")
+    if written is not None and not isinstance(written, dict):
+        return entry
+    solver = {"type": "simple", **(written or {})}
     if solver["type"] == "simple" and "service" not in solver:
         models = models_to_ask(data)
         if len(models) != 1:
-            # Left as it is: the schema says what is missing, beside everything else that is wrong.
             return entry
         solver["service"] = models[0]
-    return entry if solver == given else {**entry, "solver": solver}
+    if solver == written:
+        return entry
+    return {**entry, "solver": solver}
 
 
 def models_to_ask(data: dict[str, Any]) -> list[str]:
-    """The services that may be asked: models that no metric has for its judge."""
+    """The models that a solver may use: all model services that are not the judge of a metric."""
     judges: set[Any] = set()
     for _, benchmark in benchmarks_of(data):
         for metric in get_in(benchmark, "scoring", "metrics") or []:
-            for name in (get_in(metric, "service"), *(get_in(metric, "services") or [])):
-                judges.add(name)
-    services = as_dict(data.get("services"))
-    return [
-        str(name) for name, one in services.items() if _role(one) == "model" and name not in judges
-    ]
+            judges.add(get_in(metric, "service"))
+            judges.update(get_in(metric, "services") or [])
+    models: list[str] = []
+    for name, service in as_dict(data.get("services")).items():
+        if _role(service) == "model" and name not in judges:
+            models.append(str(name))
+    return models
 
 
 _ROLES = {
@@ -96,8 +105,12 @@ _ROLES = {
 
 
 def cross_check(data: dict[str, Any]) -> list[WrongReference]:
-    """Every wrong reference of a config."""
-    found = [
+    """Find every wrong reference of a config.
+
+    Args:
+        data: The config as plain data; it may be invalid in other ways.
+    """
+    wrong = [
         *_named(data),
         *_dependencies(data),
         *_stop_rules(data),
@@ -105,43 +118,46 @@ def cross_check(data: dict[str, Any]) -> list[WrongReference]:
         *_anthropic(data),
     ]
     cluster = _schema(CLUSTERS, data.get("cluster"))
-    return [*found, *(cluster.findings(data) if cluster is not None else ())]  # type: ignore[attr-defined]
+    if cluster is not None:
+        wrong += cluster.findings(data)  # type: ignore[attr-defined]
+    return wrong
 
 
 def _named(data: dict[str, Any]) -> Iterator[WrongReference]:
-    """Wrong names in solvers, verifiers and metrics."""
+    """Wrong service names in solvers, verifiers and metrics."""
     for path, benchmark in benchmarks_of(data):
-        yield from _references(
-            data, SOLVERS, benchmark.get("solver"), path=(*path, "solver"), solving=None
-        )
+        solver = benchmark.get("solver")
+        yield from _references(data, SOLVERS, solver, path=(*path, "solver"), solving=None)
         yield from _service(data, benchmark.get("verifier"), (*path, "verifier"), role="gym")
         solving = get_in(benchmark, "solver", "service")
         for number, metric in enumerate(as_list(get_in(benchmark, "scoring", "metrics"))):
-            yield from _references(
-                data, METRICS, metric, path=(*path, "scoring", "metrics", number), solving=solving
-            )
+            metric_path = (*path, "scoring", "metrics", number)
+            yield from _references(data, METRICS, metric, path=metric_path, solving=solving)
 
 
 def _references(
     data: dict[str, Any], kinds: Kinds, owner: Any, path: Path, solving: Any
 ) -> Iterator[WrongReference]:
-    """Wrong service names in the settings of one kind, and judges of their own answers."""
+    """Wrong service names in the settings ``owner`` of one kind, and judges of their own answers.
+
+    ``solving`` is the service that answers the benchmark; None when the owner is no judge.
+    """
     schema = _schema(kinds, owner)
-    for field, mark in marks(schema, Refers) if schema is not None else ():
-        named = owner.get(field)
-        for place, name in enumerate(named) if isinstance(named, list) else [(None, named)]:
-            where = (*path, field) if place is None else (*path, field, place)
-            yield from _service(data, name, where, role=mark.role)
-            if (
-                mark.judges
-                and isinstance(name, str)
-                and name == solving
-                and owner.get("allow_self_judge") is not True
-            ):
+    if schema is None:
+        return
+    for field, mark in marks(schema, Refers):
+        field_path = (*path, field)
+        value = owner.get(field)
+        named: list[tuple[Path, Any]] = [(field_path, value)]
+        if isinstance(value, list):
+            named = [((*field_path, number), name) for number, name in enumerate(value)]
+        for name_path, name in named:
+            yield from _service(data, name, name_path, role=mark.role)
+            judges_itself = mark.judges and isinstance(name, str) and name == solving
+            if judges_itself and owner.get("allow_self_judge") is not True:
+                message = f"the model {name!r} would judge its own answers"
                 hint = "use another service as judge, or set allow_self_judge: true"
-                yield WrongReference(
-                    (*path, field), f"the model {name!r} would judge its own answers", hint
-                )
+                yield WrongReference(field_path, message, hint)
 
 
 def _schema(kinds: Kinds, owner: Any) -> type[BaseModel] | None:
@@ -159,53 +175,56 @@ def _role(service: Any) -> Role:
 
 
 def _service(data: dict[str, Any], name: Any, path: Path, role: Role) -> Iterator[WrongReference]:
+    """A service name that is unknown, or a service without the needed role."""
     services = data.get("services")
     if not isinstance(name, str) or not name or not isinstance(services, dict):
         return
     if name not in services:
         yield WrongReference(path, f"no service is called {name!r}", did_you_mean(name, services))
-    elif "any" not in (role, _role(services[name])) and _role(services[name]) != role:
-        fitting = [str(other) for other, service in services.items() if _role(service) == role]
-        if fitting:
-            hint = f"use {' or '.join(map(repr, fitting))}"
-        else:
-            hint = f"add {_ROLES[role]} under services:"
-        kind = get_in(services, name, "type")
-        yield WrongReference(
-            path, f"{name!r} is of type {kind}; {_ROLES[role]} is needed here", hint
-        )
+        return
+    actual_role = _role(services[name])
+    if role == actual_role or "any" in (role, actual_role):
+        return
+    fitting = [repr(str(other)) for other, service in services.items() if _role(service) == role]
+    hint = f"use {' or '.join(fitting)}" if fitting else f"add {_ROLES[role]} under services:"
+    type_name = get_in(services, name, "type")
+    message = f"{name!r} is of type {type_name}; {_ROLES[role]} is needed here"
+    yield WrongReference(path, message, hint)
 
 
 def _dependencies(data: dict[str, Any]) -> Iterator[WrongReference]:
+    """Wrong names in ``depends_on``, and circles."""
     services = data.get("services")
     if not isinstance(services, dict):
         return
-    graph: dict[Any, list[str]] = {}
+    targets_by_service: dict[Any, list[str]] = {}
     for name, service in services.items():
-        if isinstance(get_in(service, "depends_on") or [], list):
-            graph[name] = [
-                target for target in get_in(service, "depends_on") or [] if isinstance(target, str)
-            ]
-    for name, targets in graph.items():
+        targets = get_in(service, "depends_on") or []
+        if isinstance(targets, list):
+            targets_by_service[name] = [target for target in targets if isinstance(target, str)]
+    for name, targets in targets_by_service.items():
         for number, target in enumerate(targets):
             path = ("services", name, "depends_on", number)
             if target == name:
                 yield WrongReference(path, f"{name!r} depends on itself", "remove it")
             elif target not in services:
-                yield WrongReference(
-                    path, f"no service is called {target!r}", did_you_mean(target, services)
-                )
+                message = f"no service is called {target!r}"
+                yield WrongReference(path, message, did_you_mean(target, services))
+    yield from _dependency_circle(targets_by_service)
+
+
+def _dependency_circle(targets_by_service: dict[Any, list[str]]) -> Iterator[WrongReference]:
+    sorter: TopologicalSorter[Any] = TopologicalSorter()
+    for name, targets in targets_by_service.items():
+        sorter.add(name, *(target for target in targets if target != name))
     try:
-        TopologicalSorter(
-            {name: [one for one in graph[name] if one != name] for name in graph}
-        ).prepare()
+        sorter.prepare()
     except CycleError as error:
-        # Each waits for the one before it.
+        # Reversed, each service is followed by one that it waits for.
         circle = error.args[1][::-1]
         message = f"services wait for each other: {' -> '.join(circle)}"
-        yield WrongReference(
-            ("services", circle[0], "depends_on"), message, "remove one of these depends_on entries"
-        )
+        hint = "remove one of these depends_on entries"
+        yield WrongReference(("services", circle[0], "depends_on"), message, hint)
 
 
 def _stop_rules(data: dict[str, Any]) -> Iterator[WrongReference]:
@@ -213,7 +232,7 @@ def _stop_rules(data: dict[str, Any]) -> Iterator[WrongReference]:
         if not benchmark.get("stop_when"):
             continue
         if benchmark.get("shuffle_seed", 0) is None:
-            message = "stop_when needs a shuffled dataset: the first problems of an unshuffled one are not a random sample"
+            message = "stop_when needs shuffled problems: the first ones of an unshuffled dataset are no sample of it"
             yield WrongReference(
                 (*path, "stop_when"), message, "remove shuffle_seed: null, or stop_when"
             )
@@ -258,44 +277,41 @@ def _batches(data: dict[str, Any]) -> Iterator[WrongReference]:
 
 
 def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
-    """What Anthropic's messages have no word for, or cannot do without; found before anything is asked."""
+    """Settings that Anthropic batches do not support, and settings that they need."""
     services = as_dict(data.get("services"))
-    named: list[str] = []
+    anthropic: list[str] = []
     for name in services:
         if get_in(services, name, "batch", "provider") == "anthropic":
-            named.append(name)
-    for name in named:
-        yield from _unknown_there(
-            services[name].get("generation"), ("services", name, "generation")
-        )
-        protocol = services[name].get("protocol") or protocol_of_url(str(services[name].get("url")))
+            anthropic.append(name)
+    for name in anthropic:
+        service = services[name]
+        path = ("services", name)
+        yield from _unsupported_by_anthropic(service.get("generation"), (*path, "generation"))
+        protocol = service.get("protocol") or protocol_of_url(str(service.get("url")))
         if protocol not in (None, "chat_completions"):
             message = f"Anthropic batches need protocol chat_completions, not {protocol}"
-            yield WrongReference(
-                ("services", name, "protocol"),
-                message,
-                "set protocol: chat_completions, and a URL to match",
-            )
+            hint = "set protocol: chat_completions, and a URL to match"
+            yield WrongReference((*path, "protocol"), message, hint)
     for path, benchmark in benchmarks_of(data):
         solver = benchmark.get("solver")
-        asked = get_in(benchmark, "solver", "service")
-        if asked not in named:
+        name = get_in(solver, "service")
+        if name not in anthropic:
             continue
-        yield from _unknown_there(get_in(solver, "generation"), (*path, "solver", "generation"))
-        if not any(get_in(one, "generation", "max_tokens") for one in (solver, services[asked])):
+        generation = get_in(solver, "generation")
+        yield from _unsupported_by_anthropic(generation, (*path, "solver", "generation"))
+        service_limit = get_in(services[name], "generation", "max_tokens")
+        if not get_in(generation, "max_tokens") and not service_limit:
+            message = "Anthropic batches need max_tokens"
             hint = "set generation.max_tokens on the service or the solver"
-            yield WrongReference(
-                ("services", asked, "generation"), "Anthropic batches need max_tokens", hint
-            )
+            yield WrongReference(("services", name, "generation"), message, hint)
 
 
-def _unknown_there(generation: Any, path: Path) -> Iterator[WrongReference]:
+def _unsupported_by_anthropic(generation: Any, path: Path) -> Iterator[WrongReference]:
     for key in ("seed", "frequency_penalty", "presence_penalty"):
         if get_in(generation, key) is not None:
-            yield WrongReference(
-                (*path, key), "not supported by Anthropic batches", "remove it, or leave out batch"
-            )
-    if isinstance(heat := get_in(generation, "temperature"), int | float) and heat > 1:
-        yield WrongReference(
-            (*path, "temperature"), "Anthropic accepts 0 to 1", "lower it, or leave out batch"
-        )
+            hint = "remove it, or leave out batch"
+            yield WrongReference((*path, key), "not supported by Anthropic batches", hint)
+    temperature = get_in(generation, "temperature")
+    if isinstance(temperature, int | float) and temperature > 1:
+        hint = "lower it, or leave out batch"
+        yield WrongReference((*path, "temperature"), "Anthropic accepts 0 to 1", hint)

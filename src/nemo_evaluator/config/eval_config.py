@@ -73,7 +73,7 @@ class DatasetsConfig(Model):
     offline: bool = Field(False, description="Use no network.")
     lock: str | None = Field(
         None,
-        description="Lock file of revisions and hashes; null: ./nel-data.lock.json if it exists, else one in the cache.",
+        description="Lock file of revisions and hashes; null: ./nel-data.lock.json, or if missing one in the cache.",
     )
     frozen: bool = Field(False, description="Refuse a dataset that differs from the lock.")
 

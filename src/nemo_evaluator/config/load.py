@@ -1,4 +1,4 @@
-"""From a file to an ``EvalConfig``: compose, override, resolve, expand, validate. All problems come at once."""
+"""From a file to an ``EvalConfig``: compose, override, resolve, expand, validate. Problems are reported together."""
 
 import copy
 import os
@@ -32,9 +32,9 @@ from nemo_evaluator.core.secret_places import holds_mask, remember_config
 from nemo_evaluator.core.secrets import remember_environment
 from nemo_evaluator.core.values import dataclass, field
 
-# In place of a service whose settings are wrong: benchmarks that name it can be opened all the same.
+# Replaces a service whose settings are wrong, so that benchmarks that name it can still be opened.
 _SERVICE: Final = {"type": "api", "url": "http://127.0.0.1:9/v1/chat/completions", "model": "none"}
-# What decides how benchmarks are opened: without it nothing is known.
+# Without these sections, benchmarks cannot be opened.
 _NEEDED: Final = ("cluster", "datasets", "benchmarks")
 _ROUNDS: Final = 4
 _MASKED: Final = "contains *** in place of a secret, which was masked when this file was written"
@@ -54,39 +54,51 @@ class LoadedConfig:
 
     @property
     def raw(self) -> dict[str, Any]:
-        """What the snapshot keeps."""
+        """The composed data, as the snapshot stores it."""
         data: dict[str, Any] = self.document.value
         return data
 
     def refuse(self, problems: list[Problem]) -> None:
-        """Raise ConfigError with what was found wrong with this config, if anything was."""
+        """Raise a ConfigError with these problems of this config, if there are any."""
         if problems:
             raise ConfigError(problems, source=str(self.source) if self.source else None)
 
 
 class BrokenConfigError(ConfigError):
-    """A config whose schema is broken; what is left without the wrong parts can be checked as well."""
+    """A config that the schema refuses. ``with_rest`` checks its correct parts as well."""
 
     def __init__(self, problems: list[Problem], document: Document, data: Any) -> None:
         super().__init__(problems)
         self._document = document
         self._data = data
 
-    def with_rest(self, look: Callable[[LoadedConfig], Iterable[Problem]]) -> ConfigError:
-        """The error with what ``look`` finds wrong with the rest; not where something is wrong, or missing, anyway."""
-        found = salvage(self._data, self.problems)
-        if found is None:
+    def with_rest(self, check: Callable[[LoadedConfig], Iterable[Problem]]) -> ConfigError:
+        """Check the rest of the config as well.
+
+        Args:
+            check: Finds the problems of a config; it is called with the config without its wrong parts.
+
+        Returns:
+            The error with the problems of the rest. A problem at a place that is wrong or missing anyway is left out.
+        """
+        salvaged = salvage(self._data, self.problems)
+        if salvaged is None:
             return self
-        config, numbers = found
-        known = [path_of(one.path) for one in self.problems]
-        more = []
-        for one in look(LoadedConfig(config)):
-            path = path_of(one.path)
+        config, indices = salvaged
+        wrong_paths = [path_of(problem.path) for problem in self.problems]
+        more: list[Problem] = []
+        for problem in check(LoadedConfig(config)):
+            path = path_of(problem.path)
             if path[0] == "benchmarks" and path[1:]:
-                path = ("benchmarks", numbers[int(path[1])], *path[2:])
-            if not any(path[: len(other)] == other[: len(path)] for other in known):
-                more.append(self._document.problem(path, one.message, one.hint))
+                path = ("benchmarks", indices[int(path[1])], *path[2:])
+            if not any(_is_around(path, wrong_path) for wrong_path in wrong_paths):
+                more.append(self._document.problem(path, problem.message, problem.hint))
         return ConfigError(_in_order([*self.problems, *more]), source=self.source)
+
+
+def _is_around(path: ConfigPath, other: ConfigPath) -> bool:
+    """Whether one of two paths is the beginning of the other."""
+    return path[: len(other)] == other[: len(path)]
 
 
 def load_config(
@@ -100,7 +112,7 @@ def load_config(
     """The config of a file. ``output_dir`` wins over ``output.dir``, as ``-o`` does.
 
     Files that it names are looked for in its folder (for a snapshot: in ``folder``, where its config was), then in the
-    current one. Raises ConfigError with every problem found: path, line, what is wrong, how to mend it.
+    current one. Raises ConfigError with every problem found: path, line, what is wrong, how to fix it.
     """
     source = Path(path)
     config_folder.set(folder or source.parent)
@@ -124,7 +136,7 @@ def load_mapping(
     *,
     environment: Mapping[str, str] | None = None,
 ) -> LoadedConfig:
-    """The config of plain data, on the same way as one from a file."""
+    """Load a config from plain data, in the same way as one from a file."""
     config_folder.set(None)
     return _load(
         as_mapping(Document(data), None),
@@ -143,21 +155,27 @@ def _load(
     environment: Mapping[str, str] | None,
 ) -> LoadedConfig:
     resolved = resolve_self_references(apply_overrides(composed, overrides))
-    plain = Document(prune_nulls(drop_variables(resolved.value)), resolved.marks)
-    said: list[str] = []
-    plain.value = user_settings.under_config(plain.value, user_settings.load_settings(said.append))
-    if output_dir is not None and isinstance(plain.value.get("output", {}), dict):
-        plain.value["output"] = {**plain.value.get("output", {}), "dir": str(output_dir)}
-    document = expand_playbooks(plain, source.parent if source else Path())
-    config, more = _validate(document, os.environ if environment is None else environment)
-    return LoadedConfig(config, document, source, overrides=overrides, warnings=said + more)
+    messages: list[str] = []
+    settings = user_settings.load_settings(messages.append)
+    own_values = prune_nulls(drop_variables(resolved.value))
+    values = user_settings.under_config(own_values, settings)
+    output = values.get("output", {})
+    if output_dir is not None and isinstance(output, dict):
+        values["output"] = {**output, "dir": str(output_dir)}
+    folder = source.parent if source else Path()
+    document = expand_playbooks(Document(values, resolved.marks), folder)
+    variables = os.environ if environment is None else environment
+    config, config_warnings = _validate(document, variables)
+    return LoadedConfig(
+        config, document, source, overrides=overrides, warnings=messages + config_warnings
+    )
 
 
 def parse_eval_config(data: dict[str, Any]) -> EvalConfig:
     """The config of plain data: playbooks and environment references are expanded, then everything is checked."""
     document = expand_playbooks(as_mapping(Document(data), None), Path())
-    config, said = _validate(document, os.environ)
-    for text in said:
+    config, messages = _validate(document, os.environ)
+    for text in messages:
         warnings.warn(text, UserWarning, stacklevel=2)
     return config
 
@@ -172,21 +190,21 @@ def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalC
             problems += [document.problem(path, _MASKED, _UNMASK) for path in holds_mask(data)]
             config = EvalConfig.model_validate(data)
         except ValidationError as error:
-            raise BrokenConfigError(
-                _all_problems(problems, error, document, data=data), document, data
-            ) from None
+            all_problems = _all_problems(problems, error, document, data=data)
+            raise BrokenConfigError(all_problems, document, data) from None
         except RecursionError:
             raise document.error((), "is nested too deeply", "flatten it") from None
     if problems:
         raise BrokenConfigError(problems, document, data)
-    said = [str(item.message) for item in caught if issubclass(item.category, UserWarning)]
-    return config, [*said, *config.cluster.cautions(config.services, config.benchmarks)]
+    messages = [str(item.message) for item in caught if issubclass(item.category, UserWarning)]
+    messages += config.cluster.cautions(config.services, config.benchmarks)
+    return config, messages
 
 
 def _all_problems(
     problems: list[Problem], error: ValidationError, document: Document, data: Any
 ) -> list[Problem]:
-    """Unset variables, schema errors and wrong references together; one word per place."""
+    """Unset variables, schema errors and wrong references together; one problem per path."""
     schema = explain(error, document, EvalConfig)
     references = [document.problem(*finding) for finding in cross_check(data)]
     together: dict[str, Problem] = {}
@@ -200,58 +218,73 @@ def _in_order(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def salvage(data: Any, problems: Iterable[Problem]) -> tuple[EvalConfig, list[int]] | None:
-    """The rest of a config as a valid one, with the numbers that its benchmarks had; None when too little is left.
+    """Make a valid config from the correct parts of a broken one.
 
-    First the values that are wrong are left out. Where that is not enough, what is around them is.
+    First the wrong values are left out; where that is not enough, the parts around them are left out or replaced.
+
+    Args:
+        data: The broken config.
+        problems: What is wrong with it.
+
+    Returns:
+        The valid config and, for each of its benchmarks, the index in the broken one. None when too little is left.
     """
     data = copy.deepcopy(data)
     if not isinstance(data, dict) or not isinstance(data.get("benchmarks"), list):
         return None
-    numbers = list(range(len(data["benchmarks"])))
-    for path in [path_of(problem.path) for problem in problems]:
-        around = value_at(data, path[:-1])
-        if isinstance(around, dict) and path not in {(key,) for key in _NEEDED}:
-            around.pop(path[-1], None)
+    indices = list(range(len(data["benchmarks"])))
+    for problem in problems:
+        path = path_of(problem.path)
+        owner = value_at(data, path[:-1])
+        is_needed = len(path) == 1 and path[0] in _NEEDED
+        if isinstance(owner, dict) and not is_needed:
+            owner.pop(path[-1], None)
     for _ in range(_ROUNDS):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return EvalConfig.model_validate(data), numbers
+                return EvalConfig.model_validate(data), indices
         except ValidationError as error:
-            wrong = [path_of(one.path) for one in explain(error, Document(data), EvalConfig)]
-        wrong += [one.path for one in cross_check(data)]
-        dropped = {path[1] for path in wrong if not _replaced(data, path) and path[1:]}
-        numbers = [number for place, number in enumerate(numbers) if place not in dropped]
-        data["benchmarks"] = [
-            one for place, one in enumerate(data["benchmarks"]) if place not in dropped
-        ]
+            schema_problems = explain(error, Document(data), EvalConfig)
+        wrong_paths = [path_of(problem.path) for problem in schema_problems]
+        wrong_paths += [reference.path for reference in cross_check(data)]
+        dropped = {path[1] for path in wrong_paths if not _replaced(data, path) and path[1:]}
+        remaining = [place for place in range(len(indices)) if place not in dropped]
+        indices = [indices[place] for place in remaining]
+        data["benchmarks"] = [data["benchmarks"][place] for place in remaining]
     return None
 
 
 def path_of(shown: str) -> ConfigPath:
-    """The path that ``show_path`` has written."""
-    found = _KEY.finditer(shown)
-    return tuple(
-        int(match[2]) if match[2] else match[1] if match[1] is not None else match[3]
-        for match in found
-    )
+    """Parse a path that ``show_path`` has written."""
+    keys: list[str | int] = []
+    for match in _KEY.finditer(shown):
+        quoted, index, plain = match.groups()
+        if index:
+            keys.append(int(index))
+        else:
+            keys.append(plain if quoted is None else quoted)
+    return tuple(keys)
 
 
 def _replaced(data: dict[str, Any], path: ConfigPath) -> bool:
-    """Take away the part around ``path``, or put something valid in its place; False for a benchmark: it has to go."""
+    """Remove or replace the part of the config around a wrong value.
+
+    Returns:
+        False when the value is in a benchmark that has to be dropped as a whole.
+    """
     services = as_dict(data.get("services"))
     match path:
         case ("services", str(name), *_) if services:
             services[name] = dict(_SERVICE)
         case ("services", *_):
             data["services"] = {"model": dict(_SERVICE)}
-        case ("benchmarks", int(place), "solver", *_) if services and isinstance(
-            data["benchmarks"][place], dict
-        ):
+        case ("benchmarks", int(place), "solver", *_) if services:
+            benchmark = data["benchmarks"][place]
             solver = {"type": "simple", "service": next(iter(services))}
-            again = data["benchmarks"][place].get("solver") == solver
-            data["benchmarks"][place]["solver"] = solver
-            return not again
+            if not isinstance(benchmark, dict) or benchmark.get("solver") == solver:
+                return False
+            benchmark["solver"] = solver
         case (str(key), *_) if key not in _NEEDED:
             data.pop(key, None)
         case _:

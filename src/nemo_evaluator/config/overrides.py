@@ -1,6 +1,7 @@
 """``-O key=value``: one value of a composed config, changed from the command line."""
 
 import copy
+import math
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -30,91 +31,119 @@ def apply_overrides(document: Document, overrides: Iterable[str]) -> Document:
 
 
 def parse_override(override: str) -> tuple[list[str], Any]:
-    """The path and the value of ``key=value``."""
+    """Split ``key=value``.
+
+    Returns:
+        The keys and indices of the path, as text, and the value.
+
+    Raises:
+        ConfigError: If there is no ``=``, no key, or an invalid value.
+    """
     key, equals, text = override.partition("=")
     if not equals:
         raise _wrong(override, "has no =", _EXAMPLE)
     # The paths of error messages (`benchmarks[0].name`) can be pasted.
     dotted = re.sub(r"(?<!\\)\[(-?\d+)\]", r".\1", key.strip())
-    parts = [re.sub(r"\\(.)", r"\1", part) for part in _PART.findall(dotted)]
-    if not parts or dotted.strip(".") != dotted:
+    escaped_parts = _PART.findall(dotted)
+    if not escaped_parts or dotted.strip(".") != dotted:
         raise _wrong(override, "has no key before the =", _EXAMPLE)
+    parts = [re.sub(r"\\(.)", r"\1", part) for part in escaped_parts]
     return parts, parse_value(text, override)
 
 
 def parse_value(text: str, override: str) -> Any:
-    """Null, true and false, numbers, quoted strings, YAML lists and mappings; anything else is a string."""
+    """Parse the value of an override.
+
+    Args:
+        text: What follows the ``=``: null, true, false, a number, a quoted string, or a YAML list or mapping.
+            Anything else is a string.
+        override: The whole override, for the error.
+
+    Raises:
+        ConfigError: If a quoted string, list or mapping is not valid YAML.
+    """
     stripped = text.strip()
     if stripped and stripped in NULLS:
         return None
     if stripped.lower() in ("true", "false"):
         return stripped.lower() == "true"
     if stripped[:1] in ("[", "{", '"', "'"):
-        try:
-            return parse_document(stripped, "-O").value
-        except ConfigError as error:
-            why = error.problems[0].message.removeprefix("is not valid YAML: ")
-            raise _wrong(
-                override,
-                f"cannot be parsed: {why}",
-                "quote it for the shell: -O 'key=[a, \"b c\"]'",
-            ) from None
-    for kind in (int, float):
-        try:
-            number = kind(text)
-        except (ValueError, OverflowError):
-            continue
-        # `nan` and `inf` are words here: no setting takes them as numbers.
-        if number != number or number in (float("inf"), float("-inf")):
-            return text
-        return number
-    return text
+        return _parse_yaml(stripped, override)
+    return _parse_number(text)
+
+
+def _parse_yaml(text: str, override: str) -> Any:
+    try:
+        return parse_document(text, "-O").value
+    except ConfigError as error:
+        why = error.problems[0].message.removeprefix("is not valid YAML: ")
+        hint = "quote it for the shell: -O 'key=[a, \"b c\"]'"
+        raise _wrong(override, f"cannot be parsed: {why}", hint) from None
+
+
+def _parse_number(text: str) -> int | float | str:
+    """The number in a text; the text itself when it is not a number."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    # No setting accepts `nan` or `inf` as a number, so they stay text.
+    return number if math.isfinite(number) else text
 
 
 def _assign(document: Document, parts: list[str], value: Any, override: str) -> None:
+    """Set the value at the path in the document; mappings on the way are created."""
     path: Path = ()
-    place = document.value
+    container = document.value
     for part in parts[:-1]:
-        key = _key(place, part, path, override=override)
-        if isinstance(place, dict) and place.get(part) is None:
-            place[part] = {}
+        key = _key_in(container, part, path, override=override)
+        if isinstance(container, dict) and container.get(part) is None:
+            container[part] = {}
         path = (*path, key)
-        place = place[key]
-    key = _key(place, parts[-1], path, override=override)
-    place[key] = value
+        container = container[key]
+    key = _key_in(container, parts[-1], path, override=override)
+    container[key] = value
     path = (*path, key)
-    for below in [known for known in document.marks if known[: len(path)] == path]:
-        del document.marks[below]
+    replaced_marks = [known for known in document.marks if known[: len(path)] == path]
+    for replaced in replaced_marks:
+        del document.marks[replaced]
     document.marks[path] = SourcePosition("-O " + override.partition("=")[0])
 
 
-def _key(place: Any, part: str, path: Path, override: str) -> str | int:
-    if isinstance(place, dict):
+def _key_in(container: Any, part: str, path: Path, override: str) -> str | int:
+    """The key or index that a part of the path means in the container at ``path``."""
+    if isinstance(container, dict):
         return part
-    if not isinstance(place, list):
-        message = f"{show_path(path)} is a plain value; it has no keys"
-        raise _wrong(override, message, f"set {show_path(path)} itself")
+    shown = show_path(path)
+    if not isinstance(container, list):
+        raise _wrong(override, f"{shown} is a plain value; it has no keys", f"set {shown} itself")
     if not re.fullmatch(r"-?\d{1,9}", part):
-        hint = f"write {show_path(path)}.0 for the first entry"
-        named: list[tuple[int, dict[Any, Any]]] = []
-        for n, item in enumerate(place):
-            if isinstance(item, dict) and "name" in item:
-                named.append((n, item))
-        numbers = {str(item["name"]): n for n, item in reversed(named)}
-        close = nearest(part, list(numbers))
-        if close:
-            hint = f"{close!r} is {show_path((*path, numbers[close]))}"
-        raise _wrong(override, f"{show_path(path)} is a list; {part!r} is not a number", hint)
+        message = f"{shown} is a list; {part!r} is not a number"
+        raise _wrong(override, message, _index_hint(container, part, path))
     number = int(part)
-    if not -len(place) <= number < len(place):
-        if place:
-            hint = f"the last one is {show_path((*path, len(place) - 1))}"
-        else:
-            hint = "the list is empty"
-        raise _wrong(
-            override, f"{show_path(path)} has {len(place)} entries; there is no {number}", hint
-        )
-    return number % len(place)
+    if not -len(container) <= number < len(container):
+        hint = "the list is empty"
+        if container:
+            hint = f"the last one is {show_path((*path, len(container) - 1))}"
+        message = f"{shown} has {len(container)} entries; there is no {number}"
+        raise _wrong(override, message, hint)
+    return number % len(container)
+
+
+def _index_hint(entries: list[Any], part: str, path: Path) -> str:
+    """Which index to write instead of a name."""
+    indices: dict[str, int] = {}
+    for number, entry in enumerate(entries):
+        if isinstance(entry, dict) and "name" in entry:
+            indices.setdefault(str(entry["name"]), number)
+    close = nearest(part, list(reversed(indices)))
+    if close:
+        return f"{close!r} is {show_path((*path, indices[close]))}"
+    return f"write {show_path(path)}.0 for the first entry"
 
 
 def _wrong(override: str, message: str, hint: str) -> ConfigError:
