@@ -70,7 +70,7 @@ def questions() -> dict[str, Question]:
 
 
 def read_answers(given: Mapping[str, str | Iterable[str]]) -> SetupAnswers:
-    """Answers from the words of flags; unknown ones are an error that names what may be given."""
+    """Check the answers given by flags; the error for an unknown one lists the choices."""
     checked: dict[str, Any] = {}
     for name, value in given.items():
         question = questions()[name]

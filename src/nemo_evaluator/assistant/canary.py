@@ -246,7 +246,7 @@ def _causes(check: RunCheck) -> Iterator[CanaryProblem]:
 
 
 def _log_lines(folder: Path) -> Iterator[str]:
-    """Lines of logs that tell of trouble: servers, containers, the run itself."""
+    """Log lines that show trouble, from servers, containers and the run itself."""
     for log in files_under(folder, "*.log"):
         if PREVIOUS in log.relative_to(folder).parts:
             continue

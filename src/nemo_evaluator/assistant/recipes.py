@@ -54,12 +54,12 @@ def find_recipe(name: str) -> Recipe:
 
 
 def render(template: str, **values: Any) -> str:
-    """A template of this room, filled in."""
+    """Render a template of this package."""
     made = jinja2.Environment(autoescape=False, undefined=jinja2.StrictUndefined)  # noqa: S701 - text, not HTML
     return made.from_string((DATA / template).read_text(encoding="utf-8")).render(values)
 
 
 @cache
 def read_data(name: str) -> Any:
-    """A data file of this room."""
+    """A data file of this package."""
     return yaml.safe_load((DATA / name).read_text(encoding="utf-8"))

@@ -166,7 +166,7 @@ def apply_advice(text: str, advice: Advice, model: str) -> tuple[str, list[str]]
 
 
 def _merged(given: list[str], wanted: list[str]) -> list[str]:
-    """The arguments with those that are wanted set; others stay, and an argument is there once."""
+    """Merge two lists of arguments; the wanted ones replace given ones with the same name."""
     groups: dict[str, list[str]] = {}
     for words in (given, wanted):
         name = ""

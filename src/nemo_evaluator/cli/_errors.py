@@ -1,4 +1,4 @@
-"""Errors as people see them on a terminal: what is wrong, where, and how to mend it. Never a traceback."""
+"""Errors as the user sees them on a terminal: what is wrong, where, and the fix. Never a traceback."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,7 +59,7 @@ def problem_place(problem: Problem, source: str | None = None) -> str:
 
 
 def better_command(group: str, word: str, known: Sequence[str]) -> str | None:
-    """What was probably meant by a command that ``group`` does not have."""
+    """The command that the user probably meant, for one that ``group`` does not have."""
     if word.endswith((".yaml", ".yml")):
         return f"nel eval run {word}"
     if group.endswith(" eval") and (
@@ -75,7 +75,7 @@ def better_command(group: str, word: str, known: Sequence[str]) -> str | None:
 
 
 def same_word(kind: str, word: str) -> str | None:
-    """What we call what other tools call ``word``."""
+    """The name in nel for a command or option of another tool."""
     peers = yaml.safe_load(Path(__file__).with_name("peers.yaml").read_text(encoding="utf-8"))[kind]
     plain = word.replace("_", "-").lower()
     return next((ours for ours, theirs in peers.items() if plain in theirs), None)

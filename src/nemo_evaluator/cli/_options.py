@@ -1,6 +1,6 @@
 """What commands share: options that show their defaults, and what the shell offers after Tab.
 
-Rooms are loaded by name: commands must not load them only to be listed.
+Heavy packages are imported by name: listing the commands must not load them.
 """
 
 import glob
@@ -24,7 +24,7 @@ FILE = click.Path(dir_okay=False)
 
 
 def say(line: str) -> None:
-    """One line for people, on stderr: what is on stdout may be read by programs."""
+    """Print a line for people on stderr; stdout is for output that programs read."""
     click.echo(line, err=True)
 
 
@@ -79,7 +79,7 @@ def show_table(
 def load_whole(
     file: Path | str, overrides: Sequence[str], *, file_only: bool = False, **more: Any
 ) -> Any:
-    """The config of a file. Of a broken one all is told at once: also what the rest of it would be refused for."""
+    """Load a config. The error for a broken one also lists the problems of its correct parts."""
     try:
         from nemo_evaluator.config import load_config  # noqa: PLC0415 - most commands read no config
 

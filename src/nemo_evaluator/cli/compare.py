@@ -129,7 +129,7 @@ def compare(baseline: Path, candidates: tuple[Path, ...], **flags: Any) -> None:
 
 
 def _write_comparison(found: ComparisonSet, flags: dict[str, Any]) -> None:
-    """Files first; what is said about them goes to stderr, so that stdout can be parsed."""
+    """Write the files, and name them on stderr, so that stdout can be parsed."""
     if flags["output"]:
         write_json(flags["output"], found.to_dict())
         click.echo(f"JSON report written: {flags['output']}", err=True)

@@ -95,8 +95,8 @@ def cache_sqsh(
 ) -> None:
     """Import TARGET (an image, or a variant of nel's own) on HOST into the folder OUTPUT_PATH with enroot.
 
-    HOST is a login node that ssh knows, or `localhost` for this machine. The file's path can then stand in a config
-    wherever an image can: `eval_image`, `image` of a service or a sandbox.
+    HOST is a login node that ssh knows, or `localhost` for this machine. Use the path of the file in a config
+    wherever an image is expected: `eval_image`, `image` of a service or a sandbox.
     """
     from nemo_evaluator.executors.slurm_jobs.host import import_image  # noqa: PLC0415 - only for this command
 

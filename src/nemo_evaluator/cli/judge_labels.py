@@ -1,4 +1,4 @@
-"""``nel judge sample``, ``label`` and ``calibrate``: what people say of a judge, and what that makes of a score."""
+"""``nel judge sample``, ``label`` and ``calibrate``: human labels for a judge's verdicts, and the corrected score."""
 
 from pathlib import Path
 from typing import get_args
@@ -85,8 +85,8 @@ def sample(
     bundle = bundle_of(run, benchmark)
     folder = bundle.path.parent
     if read_draw(folder) is not None and not replace:
-        hint = f"nel judge label {run}, or draw anew with --replace"
-        raise UsageError(f"rows of {folder} are drawn already", hint=hint)
+        hint = f"nel judge label {run}, or draw a new sample with --replace"
+        raise UsageError(f"rows of {folder} have already been drawn", hint=hint)
     rows = read_judged(bundle)
     if like is None:
         draw = draw_rows(rows, labels, method, seed=seed)

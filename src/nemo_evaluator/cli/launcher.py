@@ -213,9 +213,7 @@ def tasks(as_json: bool) -> None:
             click.echo(f"\n{one.harness}\n{one.image}")
         click.echo(line)
     click.echo("\nNEEDS: J judge, S sandbox for code, G gated dataset (HF_TOKEN), L logprobs.")
-    click.echo(
-        "A name with * or ?? stands for several tasks. Details: nel ls task HARNESS.NAME"
-    )
+    click.echo("A name with * or ?? stands for several tasks. Details: nel ls task HARNESS.NAME")
 
 
 @ls.command("task")

@@ -12,7 +12,7 @@ from nemo_evaluator._version import __version__
 from nemo_evaluator.core.arguments import hide_arguments
 from nemo_evaluator.core.errors import EXIT_INTERRUPTED, NelError
 
-# What loading modules makes stays: looking for garbage in it would be a tenth of the start.
+# Objects made by imports live until the end: collecting garbage among them takes a tenth of the start-up time.
 COLLECTIONS: Final = (500_000, 20, 100)
 
 
@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of the first word; for a word that is unknown, the command that was probably meant is told."""
+        """Find the command; the error for an unknown one suggests the command that was probably meant."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

@@ -20,7 +20,7 @@ _FORMATS = click.Choice(list(RENDERERS))
 
 
 def _show(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
-    """Print one report, or write it to a file; what is said about it goes to stderr, so stdout stays parsable."""
+    """Print one report, or write it to a file and name the file on stderr, so that stdout can be parsed."""
     for path in paths:
         convert_legacy(path)
     text = render(load_report(paths, rows=fmt in WANTS_ROWS), fmt)

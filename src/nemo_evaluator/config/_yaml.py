@@ -163,7 +163,7 @@ class _Builder:
     def __init__(self, source: str) -> None:
         self.source = source
         self.problems: list[Problem] = []
-        # Every part in the order of the file; of a path that is there twice (a key and its value) the first counts.
+        # Every part in the order of the file; of a path that occurs twice (a key and its value) the first counts.
         self._trail: _Trail = [((), SourcePosition(source, 1))]
         self._anchors: dict[str, tuple[Any, _Trail]] = {}
         self._nodes = 0
@@ -238,7 +238,7 @@ class _Builder:
             below = (*path, name)
             if name in own:
                 self._report(
-                    below, key, f"the key {name!r} is there twice", hint="keep one of the two"
+                    below, key, f"the key {name!r} occurs twice", hint="keep one of the two"
                 )
             self._mark(below, key)
             value = self._node(next(events), events, below)

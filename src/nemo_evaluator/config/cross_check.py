@@ -140,7 +140,7 @@ def _references(
 ) -> Iterator[WrongReference]:
     """Wrong service names in the settings ``owner`` of one kind, and judges of their own answers.
 
-    ``solving`` is the service that answers the benchmark; None when the owner is no judge.
+    ``solving`` is the service that answers the benchmark; None when the owner is not a judge.
     """
     schema = _schema(kinds, owner)
     if schema is None:
@@ -232,7 +232,7 @@ def _stop_rules(data: dict[str, Any]) -> Iterator[WrongReference]:
         if not benchmark.get("stop_when"):
             continue
         if benchmark.get("shuffle_seed", 0) is None:
-            message = "stop_when needs shuffled problems: the first ones of an unshuffled dataset are no sample of it"
+            message = "stop_when needs shuffled problems: an unshuffled dataset starts with no random sample"
             yield WrongReference(
                 (*path, "stop_when"), message, "remove shuffle_seed: null, or stop_when"
             )

@@ -34,7 +34,7 @@ def declared_name(file: str) -> str | None:
         path = find_file(file)
         tree = ast.parse(path.read_bytes())
     except (UsageError, OSError, SyntaxError, ValueError, RecursionError):
-        # Said with its reason when the benchmark is opened.
+        # Opening the benchmark reports the reason.
         return None
     names: list[str] = []
     for node in ast.walk(tree):
@@ -125,7 +125,7 @@ class EvalConfig(Model):
     @model_validator(mode="before")
     @classmethod
     def _filled_in(cls, data: Any) -> Any:
-        """Named sandboxes stand in the place of their names; a benchmark without a solver asks the only model."""
+        """Replace the names of sandboxes with their blocks, and fill in solvers that are left out."""
         benchmarks = as_dict(data).get("benchmarks")
         if not isinstance(benchmarks, list):
             return data
@@ -146,7 +146,7 @@ class EvalConfig(Model):
 
     @model_validator(mode="after")
     def _unique_ids(self) -> Self:
-        """Every benchmark gets a key of its own: the name, numbered when it is there twice."""
+        """Every benchmark gets a key of its own: the name, numbered if it occurs twice."""
         given = [benchmark.id for benchmark in self.benchmarks if benchmark.id is not None]
         twice = next((one for one in given if given.count(one) > 1), None)
         if twice is not None:
@@ -191,7 +191,7 @@ class EvalConfig(Model):
         )
 
     def model_services(self) -> dict[str, ModelService]:
-        """The services that speak for a model."""
+        """The services that serve a model."""
         mapping: dict[str, ModelService] = {}
         for name, service in self.services.items():
             if isinstance(service, ModelService):

@@ -195,7 +195,7 @@ def _url(value: str) -> str:
 
 
 def protocol_of_url(url: str) -> Protocol | None:
-    """The protocol that the path of a URL speaks of, if it speaks of one."""
+    """The protocol that the path of a URL implies; None if it implies none."""
     try:
         path = urlsplit(url).path.rstrip("/")
     except ValueError:

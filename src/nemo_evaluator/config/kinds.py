@@ -1,4 +1,4 @@
-"""Fields that hold a kind: the word of ``type`` chooses the schema, among the house's and third parties'."""
+"""Fields that hold a kind: the value of ``type`` chooses the schema, of nel's own kinds and those of third parties."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, TypeVar, Union, get_args
@@ -74,7 +74,7 @@ class KindOf:
 
 
 def default_kind(kinds: Kinds, word: str) -> Callable[[], Any]:
-    """A factory for the settings that a config gets when it says nothing."""
+    """A factory for the default settings of a field: those of the kind ``word``."""
     return lambda: kinds.schema(word)()
 
 
@@ -101,7 +101,7 @@ def marks(model: type[BaseModel], mark: type[M] | type) -> Iterator[tuple[str, A
 
 
 def check_name(kinds: Kinds, name: str) -> None:
-    """Refuse a name that nothing answers to."""
+    """Raise an error for a name that is not a kind of the group."""
     if name not in kinds:
         context = {
             "kind": kinds.kind,

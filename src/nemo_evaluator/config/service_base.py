@@ -40,7 +40,7 @@ Balancer: TypeAlias = Literal["nel", "haproxy"]
 
 
 class ServiceBase(Model):
-    """Something reached over HTTP."""
+    """A service reached over HTTP."""
 
     type: str
     # What others may use it as: `any` where only the user knows.
@@ -52,7 +52,7 @@ class ServiceBase(Model):
     )
 
     def base_url(self) -> str | None:
-        """Where the service answers, as far as the config knows."""
+        """The base URL of the service, if the config determines it."""
         port = getattr(self, "port", None)
         return getattr(self, "url", None) or (
             f"http://localhost:{port}/v1" if port is not None else None
@@ -64,7 +64,7 @@ class ServiceBase(Model):
 
 
 class ModelService(ServiceBase):
-    """A service that speaks for a model."""
+    """A service that serves a model."""
 
     role: ClassVar[Role] = "model"
 
@@ -145,7 +145,7 @@ _PROXY_LIMITS = {
 
 
 def _set_once(owner: Model, name: str, given: Any, one: str, other: str) -> None:
-    """Keep in ``owner`` what was given under another name; refuse two that disagree."""
+    """Store a value that was given under a second name; refuse two values that disagree."""
     if name in owner.model_fields_set and getattr(owner, name) not in (None, given):
         raise _twice(one, other)
     setattr(owner, name, given)
@@ -157,7 +157,7 @@ def _twice(one: str, other: str) -> PydanticCustomError:
 
 
 class ManagedService(ModelService):
-    """A model server that we start, check and stop."""
+    """A model server that nel starts, checks and stops."""
 
     model: LineName = Field(description="Model to serve: a hub name or a folder.")
     served_model_name: Line | None = Field(

@@ -103,11 +103,11 @@ class Head(TableSection):
                 "no server is started",
             )
         elif place == "server" and self.command and setting in _IN_COMMAND:
-            self.say(field, "translated", "the command says it")
+            self.say(field, "translated", "already part of the command")
         elif place == "endpoint" and self.kind != "none":
             self.no_endpoint(field, setting)
         elif place == "cluster" and not self.slurm and setting not in ("type", "container_env"):
-            self.say(field, "warned", "it is of SLURM, and the run is local")
+            self.say(field, "warned", "SLURM-only setting; ignored for local runs")
         else:
             if place in ("server", "endpoint", "model"):
                 place = f"services.{self.service}"
@@ -120,16 +120,14 @@ class Head(TableSection):
             )
 
     def no_endpoint(self, field: str, setting: str) -> None:
-        """Say what an endpoint's setting is worth beside a server that nel starts."""
+        """Report that an endpoint's setting does not apply to a server that nel starts."""
         if setting == "api_key":
-            self.say(
-                field, "warned", "a server that nel starts has a key of its own, so none is needed"
-            )
+            self.say(field, "warned", "not needed: a server that nel starts has its own key")
         else:
             self.say(
                 field,
                 "refused",
-                f"the {self.kind} deployment says where the model is; leave it out",
+                f"the {self.kind} deployment already defines the model's endpoint; leave it out",
             )
 
     def _mode(self, field: str, value: Any) -> None:
@@ -140,7 +138,7 @@ class Head(TableSection):
             self.say(field, "translated", "benchmarks run one after the other")
 
     def _readiness(self, field: str, value: Any) -> None:
-        """On SLURM a server may take as long as its job, where nothing else is said."""
+        """On SLURM, a server may by default take as long as its job to start."""
         walltime = seconds_of(str(self.execution.get("walltime") or ""))
         self.put(field, "server.startup_timeout", value if value is not None else walltime or 3600)
 

@@ -187,7 +187,7 @@ class TaskScope(TableSection):
                 self.say(
                     field,
                     "refused",
-                    f"nobody knows how many problems {nel} has; give a whole number",
+                    f"the number of problems in {nel} is unknown; give a whole number",
                 )
                 return
             value = math.ceil(info.info.size * value)

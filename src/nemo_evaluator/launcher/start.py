@@ -44,7 +44,7 @@ def converted_text(translated: Translated, source: str) -> str:
 
 
 def move_secrets(translated: Translated) -> list[str]:
-    """Move the secrets that stand in the config itself into the environment of this process, which a run inherits.
+    """Move the secrets in the config into the environment of this process, which a run inherits.
 
     Returns:
         The names of the variables to which the config refers now.
@@ -66,7 +66,7 @@ def start_translated(
     wait: bool = False,
 ) -> int:
     """Keep the translated config as ``<invocation>_config.yml`` and start it; returns the exit code. What is wrong with
-    it is told of the fields of ``source``, the launcher's file."""
+    it names the fields of ``source``, the launcher's file."""
     run_id = new_run_id()
     if dry_run:
         with tempfile.TemporaryDirectory() as place:

@@ -33,7 +33,7 @@ _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What became of one field: where its value went, or why it has no effect."""
+    """The outcome of one field: where its value went, or why it has no effect."""
 
     field: str
     outcome: Outcome
@@ -73,7 +73,7 @@ class FieldRule:
 
 @cache
 def read_data(name: str) -> Mapping[str, Any]:
-    """A data file of this room."""
+    """A data file of this package."""
     found: JsonDict = yaml.safe_load((_DATA / name).read_text(encoding="utf-8"))
     return found
 
@@ -89,7 +89,7 @@ def rules(section: str) -> Mapping[str, FieldRule]:
 
 
 class Translated:
-    """A config of ours, also in the making, and what became of every field of theirs."""
+    """A config of nel, complete or under construction, and the outcome of every field of the launcher's config."""
 
     def __init__(self) -> None:
         self.config: JsonDict = {}
@@ -110,7 +110,7 @@ class Translated:
         return {one.detail: one.field for one in reversed(self.of("translated"))}
 
     def blamed(self, error: ConfigError, source: str) -> ConfigError:
-        """What is wrong with the translated config, told of the launcher's fields, which the user wrote."""
+        """The errors of the translated config, with the paths of the launcher's fields that the user wrote."""
         problems: list[Problem] = []
         for one in error.problems:
             problems.append(replace(one, path=self._field(one.path), line=None, source=None))
@@ -133,8 +133,10 @@ class Translated:
 
 
 def put_in(tree: JsonDict, path: str, value: Any) -> None:
-    """Write a value under a dotted path; lists and mappings that are there already are added to. A copy is written:
-    what the table holds must not change with the config that is made of it."""
+    """Write a copy of a value under a dotted path, and merge it with an existing list or mapping.
+
+    The copy keeps the table unchanged when the config changes later.
+    """
     *above, last = path.split(".")
     for key in above:
         tree = tree.setdefault(key, {})
@@ -215,12 +217,19 @@ def shell(value: str) -> str:
 
 
 def variable(name: str, text: Any) -> tuple[str | None, str]:
-    """A value of ``env_vars`` (None: not ours to set), and what there is to say of it. Raises ValueError."""
+    """Translate a value of ``env_vars``.
+
+    Returns:
+        The value in nel's config, None when nel does not set the variable, and a remark.
+
+    Raises:
+        ValueError: For any other form of the value.
+    """
     kind, colon, rest = str(text).partition(":")
     if colon and kind in ("host", "lit"):
         return (f"${{{rest}}}" if kind == "host" else shell(rest)), ""
     if colon and kind == "runtime" and rest == name:
-        return None, "it is inherited where the run happens"
+        return None, "inherited from the runtime environment"
     if _BARE.fullmatch(str(text)):
         return f"${{{text}}}", f"a bare name is the old spelling of host:{text}"
     raise ValueError(

@@ -173,7 +173,7 @@ def _services(head: Head, tasks: list[TaskScope]) -> None:
         else:
             one.bench["solver"]["service"] = "model"
         if number and head.kind != "none":
-            why = f"it asks the server in another way than the other tasks; run it alone: -t {one.task.name}"
+            why = f"it needs different server settings from the other tasks; run it alone: -t {one.task.name}"
             head.say(f"evaluation.tasks[{one.number}]", "refused", why)
         if one.judge is not None:
             _judge(services, one, one.judge)
