@@ -222,7 +222,7 @@ def test_a_baseline_on_other_problems_decides_nothing(runs: Runs) -> None:
     )
     said, server = runs.run("stranger", right_of_ten(4), AGAINST | {"decided_against": "other"})
     assert server.count == PROBLEMS
-    assert "no problem that was asked is in other: nothing to decide" in " ".join(said.split())
+    assert "no problem of this run is in other: nothing to decide" in " ".join(said.split())
     assert runs.rule("stranger")["difference"]["paired"] == 0
 
 

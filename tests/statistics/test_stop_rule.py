@@ -103,7 +103,7 @@ def test_problems_that_are_not_in_the_baseline_do_not_count() -> None:
     assert feed(rule, np.zeros(500)) is None
     summary = rule.summary(ended=True)
     assert (summary["problems"], summary["difference"]["paired"]) == (500, 0)
-    assert summary["note"] == "no problem that was asked is in base: nothing to decide"
+    assert summary["note"] == "no problem of this run is in base: nothing to decide"
 
 
 def test_never_before_the_floor() -> None:

@@ -1,5 +1,7 @@
-"""The one door to scipy: only ``scipy.special``, and only when a statistic needs it. A run with one answer per problem
-never comes here, so it never pays for the import."""
+"""The only module that loads scipy, and only ``scipy.special``.
+
+scipy is imported at the first call. A run with one answer per problem makes none, so it does not pay for the import.
+"""
 
 from typing import Final
 
@@ -13,18 +15,22 @@ _special: Final = Lazy(load=lambda: optional("scipy.special", extra="stats", wha
 
 
 def t_quantile(probability: float, df: float) -> float:
+    """Quantile of Student's t."""
     return float(_special.stdtrit(df, probability))
 
 
 def t_cdf(value: float, df: float) -> float:
+    """Distribution function of Student's t."""
     return float(_special.stdtr(df, value))
 
 
 def noncentral_t_cdf(value: float, df: float, shift: float) -> float:
+    """Distribution function of the noncentral t; ``shift`` is the noncentrality parameter."""
     return float(_special.nctdtr(df, shift, value))
 
 
 def beta_quantile(probability: float, a: float, b: float) -> float:
+    """Quantile of the Beta(a, b) distribution."""
     return float(_special.betaincinv(a, b, probability))
 
 

@@ -1,12 +1,15 @@
-"""How the error of an interval is spent when the size of a sample was not settled beforehand. A run with a stop rule is
-looked at all along. Three quarters of the error pay for that, with a confidence sequence; the last quarter pays for one
-look at the planned end, with the usual interval, if the run gets there. Whichever way a run goes, the chance that it is
-ever wrong is at most the sum: so the level holds over stopped and unstopped runs together."""
+"""Alpha spending: how the error of an interval is divided when the sample size was not fixed in advance.
+
+A stop rule looks at a run after every problem. Three quarters of the error pay for these looks, with a confidence
+sequence. The last quarter pays for one look at the planned end, with the usual interval, if the run gets there. The
+probability of any wrong result is at most the sum (Bonferroni), so the level holds over stopped and finished runs
+together.
+"""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,41 +19,54 @@ from nemo_evaluator.statistics.groups import Floats, Ints
 from nemo_evaluator.statistics.intervals import Interval, mean_interval
 from nemo_evaluator.statistics.sequential import MeanSequence
 
+# The share of the error for looks before the planned end.
 LOOKING: Final = 0.75
 
 
 class Reading(Protocol):
-    """What the data say of a mean: bounds, and one-sided p-values against any value."""
+    """Evidence about a mean: an interval, and one-sided p-values against any value."""
 
-    def interval(self, confidence: float = 0.95) -> Interval: ...
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """The two-sided interval of the mean."""
 
-    # Of "the true mean is not above (below) ``bound``".
-    def p_above(self, bound: float) -> float: ...
+    def p_above(self, bound: float) -> float:
+        """One-sided p-value of "the true mean is not above ``bound``"."""
 
-    def p_below(self, bound: float) -> float: ...
+    def p_below(self, bound: float) -> float:
+        """One-sided p-value of "the true mean is not below ``bound``"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """The shares of the error that looking all along and the look at the planned end may use."""
+    """How the error is divided.
+
+    Attributes:
+        looking: The share for looks before the planned end.
+        last: The share for the look at the planned end.
+    """
 
     looking: float
     last: float
 
     def reading(self, values: Floats, fixed: Reading, *, reach: float = 1.0) -> Reading:
-        """What ``values`` between -reach and reach say; ``fixed`` is what they say if their number was fixed."""
+        """The evidence of ``values`` about their mean.
+
+        Args:
+            values: Values between -``reach`` and ``reach``.
+            fixed: Their evidence if their number had been fixed in advance.
+            reach: The largest possible size of a value; infinite when unknown.
+        """
         if not self.looking or not len(values):
             return fixed
+        parts: list[_ErrorShare] = []
         if self.last:
-            parts: list[tuple[float, Reading]] = [(self.last, fixed)]
-        else:
-            parts = []
-        # Nothing can be learnt by looking at values whose reach is not known.
+            parts.append(_ErrorShare(self.last, fixed))
+        # A confidence sequence needs a known range.
         if math.isfinite(reach):
             sequence = MeanSequence(low=-reach, high=reach)
             sequence.add(values)
-            parts.append((self.looking, sequence))
-        return _Spent(tuple(parts), float(np.mean(values)), len(values))
+            parts.append(_ErrorShare(self.looking, sequence))
+        return _CombinedReading(tuple(parts), float(np.mean(values)), len(values))
 
     def mean_interval(
         self,
@@ -61,85 +77,110 @@ class Spending:
         clusters: Ints | None = None,
         confidence: float = 0.95,
     ) -> Interval:
-        """``mean_interval`` for such a run; no bounds for values beyond [0, 1] when only looking could give them."""
+        """``intervals.mean_interval``, at the level that this spending allows.
+
+        Returns:
+            The interval; without bounds for values beyond [0, 1] when only looks could give them.
+
+        Raises:
+            ValueError: The run had a stop rule and its problems are clustered.
+        """
         values = np.asarray(values, dtype=np.float64)
         if self.looking and clusters is not None:
-            raise ValueError("a rule looks at problems one by one, not at clusters of them")
+            raise ValueError("a stop rule needs independent problems, not clusters of problems")
         alpha = 1 - confidence
-        level = 1 - alpha * (self.last or 1.0)
-        found = mean_interval(
-            values, answers=answers, binary=binary, clusters=clusters, confidence=level
+        last_level = 1 - alpha * (self.last or 1.0)
+        last_interval = mean_interval(
+            values, answers=answers, binary=binary, clusters=clusters, confidence=last_level
         )
         if not self.looking or not len(values):
-            return found
+            return last_interval
         if values.min() < 0.0 or values.max() > 1.0:
             if self.last:
-                return found
-            return Interval(found.value, None, None, method=found.method, n=found.n)
+                return last_interval
+            return replace(last_interval, lower=None, upper=None)
         sequence = MeanSequence()
         sequence.add(values)
-        looked = sequence.interval(1 - alpha * self.looking)
+        looking_interval = sequence.interval(1 - alpha * self.looking)
         if self.last:
-            return _both(found, looked)
-        return looked
+            return _intersection(last_interval, looking_interval)
+        return looking_interval
 
 
-# The size was settled beforehand; looked at whenever one likes; ended by a rule; had a rule and reached its end.
+# The number of problems was fixed in advance.
 PLANNED: Final = Spending(looking=0.0, last=1.0)
+# Somebody may look, and stop, at any time.
 ANYTIME: Final = Spending(looking=1.0, last=0.0)
+# A stop rule ended the run early.
 STOPPED: Final = Spending(looking=LOOKING, last=0.0)
+# The run had a stop rule and reached its planned end.
 ENDED: Final = Spending(looking=LOOKING, last=1 - LOOKING)
 
 
 def joint_spending(*runs: Spending) -> Spending:
-    """That of a comparison of runs: a look at the planned end is there only when each of them got to its own."""
+    """The spending of a comparison: the look at the planned end counts only if every run reached its own."""
     return min(runs, key=lambda run: run.last)
 
 
 def spending_of(stopped: JsonDict | None) -> Spending:
-    """How the error of a run's intervals is spent, by the ``stopped`` part of its bundle."""
+    """The spending of a run.
+
+    Args:
+        stopped: The ``stopped`` part of its bundle; None for a run that was neither stopped nor had a stop rule.
+    """
     if not isinstance(stopped, dict):
         return PLANNED
     kind = stopped.get("kind")
-    if "rule" not in stopped and kind != "rule":
+    had_rule = "rule" in stopped or kind == "rule"
+    if not had_rule:
         return PLANNED
-    # Only at the planned end may a run take the look that was kept for it; and the end is not moved for another one.
     rule = as_dict(stopped.get("rule"))
+    # The end was moved: the look at the planned end may not be taken a second time.
     if rule.get("moved_from"):
         return STOPPED
-    if not kind or (kind == "rule" and rule.get("last_look")):
-        return ENDED
-    return STOPPED
+    reached_planned_end = not kind or (kind == "rule" and rule.get("last_look"))
+    return ENDED if reached_planned_end else STOPPED
+
+
+class _ErrorShare(NamedTuple):
+    """Evidence about a mean, and the share of the error that it may use."""
+
+    share: float
+    reading: Reading
 
 
 @dataclass(frozen=True, slots=True)
-class _Spent:
-    """Several ways to be right about one mean, each with its share of the error."""
+class _CombinedReading:
+    """Several pieces of evidence about one mean, each with its share of the error."""
 
-    parts: tuple[tuple[float, Reading], ...]
+    parts: tuple[_ErrorShare, ...]
     value: float
     n: int
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """Where all parts agree that the mean may be."""
-        found = [part.interval(1 - (1 - confidence) * share) for share, part in self.parts]
-        if found:
-            return reduce(_both, found)
-        return Interval(self.value, None, None, method="none", n=self.n)
+        """The intersection of the parts' intervals."""
+        alpha = 1 - confidence
+        intervals = [part.reading.interval(1 - alpha * part.share) for part in self.parts]
+        if not intervals:
+            return Interval(self.value, None, None, method="none", n=self.n)
+        return reduce(_intersection, intervals)
 
     def p_above(self, bound: float) -> float:
-        """The p-value at which the first part would speak."""
-        return min([1.0, *(part.p_above(bound) / share for share, part in self.parts)])
+        """The smallest p-value of a part, corrected for its share (Bonferroni)."""
+        p_values = [part.reading.p_above(bound) / part.share for part in self.parts]
+        return min([1.0, *p_values])
 
     def p_below(self, bound: float) -> float:
-        """The p-value at which the first part would speak."""
-        return min([1.0, *(part.p_below(bound) / share for share, part in self.parts)])
+        """The smallest p-value of a part, corrected for its share (Bonferroni)."""
+        p_values = [part.reading.p_below(bound) / part.share for part in self.parts]
+        return min([1.0, *p_values])
 
 
-def _both(fixed: Interval, looked: Interval) -> Interval:
+def _intersection(fixed: Interval, looked: Interval) -> Interval:
     """The values that neither interval excludes."""
     if fixed.lower is None or fixed.upper is None or looked.lower is None or looked.upper is None:
         return looked
     lower = max(looked.lower, fixed.lower)
     upper = min(looked.upper, fixed.upper)
-    return Interval(fixed.value, lower, upper, method=f"{fixed.method}+{looked.method}", n=fixed.n)
+    method = f"{fixed.method}+{looked.method}"
+    return Interval(fixed.value, lower, upper, method=method, n=fixed.n)

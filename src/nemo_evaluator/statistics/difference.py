@@ -1,4 +1,4 @@
-"""The paired difference of two means: an interval and tests that stay honest when few problems differ."""
+"""The paired difference of two means: an interval and one-sided tests that keep their level with few changes."""
 
 import math
 from dataclasses import dataclass
@@ -12,30 +12,43 @@ from nemo_evaluator.statistics.intervals import Interval, cluster_spread, z_quan
 
 @dataclass(frozen=True, slots=True)
 class Centred:
-    """Evidence about a mean, in standard errors: one error for all bounds, around a centre."""
+    """Evidence about a mean by a Wald statistic: an estimate and its standard error.
+
+    Attributes:
+        centre: The estimate.
+        error: Its standard error.
+    """
 
     centre: float
     error: float
 
     def at(self, bound: float) -> float:
-        """How far the data lie above ``bound``."""
+        """The statistic (centre - bound) / error: how many standard errors the data lie above ``bound``."""
         return (self.centre - bound) / self.error
 
     def bounds(self, quantile: float) -> tuple[float, float]:
+        """Lower and upper bound at ``quantile`` standard errors."""
         return self.centre - quantile * self.error, self.centre + quantile * self.error
 
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """Evidence from problems that flip: Tango's (1998) score, or the likelihood ratio where that is weaker.
+    """Evidence from problems that flip: Tango's score (1998) or the signed root of the likelihood ratio, whichever is
+    weaker.
 
-    Both ask how likely the data are if the bound were true, so both know that no flip among sixty problems does not
-    prove a drop under five points. The score is too sure of many flips where few are allowed, the ratio of few where
-    many are: together they hold their level far into the tails.
+    Both ask how likely the data are if the bound were true. So both know that no flip among sixty problems does not
+    prove a drop under five points. The score is too sure when many flips occur where few are expected, the ratio when
+    few occur where many are expected. The weaker of the two keeps its level far into the tails.
 
-    ``worse`` and ``better`` count flips among ``n`` problems. Means of repeated answers differ by less than a whole
-    point: they count as flips of their usual ``size`` among n / size places, which keeps mean and spread as they are;
-    ``least``, their own variance, is then a floor, and the score decides alone.
+    Means of repeated answers differ by less than a whole point. They count as flips of their usual ``size`` among
+    n / size places, which keeps mean and variance as they are; then the score decides alone.
+
+    Attributes:
+        worse: Flips from right to wrong (Tango's c).
+        better: Flips from wrong to right (Tango's b).
+        n: Number of problems.
+        size: Size of one flip, 1 for single 0/1 answers.
+        least: Smallest allowed variance of a difference: the observed variance of repeated answers, else None.
     """
 
     worse: float
@@ -46,69 +59,87 @@ class Flips:
 
     @property
     def mean(self) -> float:
-        """Better minus worse, per problem."""
+        """The mean difference: better minus worse, per problem."""
         return (self.better - self.worse) * self.size / self.n
 
     def at(self, bound: float) -> float:
-        """How far the data lie above ``bound``."""
-        flipping = self._flipping(bound)
-        variance = max(self.size * flipping - bound * bound, self.least or 0.0)
-        away = self.mean - bound
+        """The signed statistic: how many standard errors the data lie above ``bound``."""
+        distance = self.mean - bound
+        if not distance:
+            return 0.0
+        discordance = self._discordance(bound)
+        variance = max(self.size * discordance - bound * bound, self.least or 0.0)
         if variance > 0.0:
-            score = abs(away) / math.sqrt(variance / self.n)
+            statistic = abs(distance) / math.sqrt(variance / self.n)
         else:
-            score = math.inf
+            statistic = math.inf
         if self.least is None:
-            score = min(score, self._likelihood_ratio(bound, flipping))
-        if away:
-            return math.copysign(score, away)
-        return 0.0
+            statistic = min(statistic, self._likelihood_ratio(bound, discordance))
+        return math.copysign(statistic, distance)
 
-    def _flipping(self, bound: float) -> float:
-        """The most likely share of flips among places, given that better minus worse is ``bound``."""
+    def _discordance(self, bound: float) -> float:
+        """The maximum-likelihood share of flips, given that the true difference is ``bound`` (Tango 1998).
+
+        With n places the share of worsenings solves A q² + B q + C = 0, where A = 2n,
+        B = -(worse + better) + (2n + worse - better) Δ and C = -worse Δ (1 - Δ).
+        """
         places = self.n / self.size
         worse = self.worse
         better = self.better
         same = places - worse - better
-        linear = worse * (1 - 3 * bound) + better * (1 - bound) - 2 * same * bound
-        root = math.sqrt(max(linear * linear + 8 * places * worse * bound * (1 - bound), 0.0))
-        share = (linear + root) / (4 * places)
-        return 2 * min(max(share, 0.0, -bound), (1 - bound) / 2) + bound
+        minus_b = worse * (1 - 3 * bound) + better * (1 - bound) - 2 * same * bound
+        minus_4ac = 8 * places * worse * bound * (1 - bound)
+        discriminant = max(minus_b * minus_b + minus_4ac, 0.0)
+        worse_share = (minus_b + math.sqrt(discriminant)) / (4 * places)
+        allowed_share = min(max(worse_share, 0.0, -bound), (1 - bound) / 2)
+        return 2 * allowed_share + bound
 
-    def _likelihood_ratio(self, bound: float, flipping: float) -> float:
-        """The signed root without its sign."""
-        counts = (self.worse, self.better, self.n - self.worse - self.better)
-        shares = ((flipping - bound) / 2, (flipping + bound) / 2, 1 - flipping)
-        total = 0.0
+    def _likelihood_ratio(self, bound: float, discordance: float) -> float:
+        """The root of the likelihood-ratio statistic: sqrt(2 Σ count · log(count / expected))."""
+        same = self.n - self.worse - self.better
+        counts = (self.worse, self.better, same)
+        shares = ((discordance - bound) / 2, (discordance + bound) / 2, 1 - discordance)
+        log_ratio = 0.0
         for count, share in zip(counts, shares, strict=True):
-            if count > 0.0:
-                if share > 0.0:
-                    total += count * math.log(count / (self.n * share))
-                else:
-                    total += math.inf
-        return math.sqrt(max(2 * total, 0.0))
+            if count <= 0.0:
+                continue
+            if share > 0.0:
+                log_ratio += count * math.log(count / (self.n * share))
+            else:
+                log_ratio += math.inf
+        return math.sqrt(max(2 * log_ratio, 0.0))
 
     def bounds(self, quantile: float) -> tuple[float, float]:
-        """The bounds at which the data are just ``quantile`` away."""
-        return self._edge(-1.0, quantile), self._edge(1.0, quantile)
+        """The differences at which the statistic just reaches ``quantile``."""
+        return self._invert(-1.0, quantile), self._invert(1.0, quantile)
 
-    def _edge(self, far: float, quantile: float) -> float:
-        near = self.mean
-        if abs(self.at(far)) <= quantile:
-            return far
+    def _invert(self, extreme: float, quantile: float) -> float:
+        """The bound between the mean and ``extreme``, by bisection."""
+        if abs(self.at(extreme)) <= quantile:
+            return extreme
+        accepted = self.mean
+        rejected = extreme
         for _ in range(50):
-            middle = (near + far) / 2
+            middle = (accepted + rejected) / 2
             if abs(self.at(middle)) <= quantile:
-                near = middle
+                accepted = middle
             else:
-                far = middle
-        return near
+                rejected = middle
+        return accepted
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A mean difference and the evidence about it, in units of ``scale``. ``df`` is None where the normal distribution
-    applies; ``evidence`` is None when nothing is known about the spread."""
+    """A mean difference and the evidence about it.
+
+    Attributes:
+        value: The mean difference, in score units.
+        evidence: The test statistic, in units of ``scale``; None when nothing is known about the spread.
+        df: Degrees of freedom of Student's t; None for the normal distribution.
+        method: The name of the method in reports.
+        n: Number of independent units (problems or clusters).
+        scale: The largest possible difference.
+    """
 
     value: float
     evidence: Centred | Flips | None
@@ -118,20 +149,20 @@ class Difference:
     scale: float
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """Two-sided bounds."""
+        """The two-sided interval; it contains the value and stays within [-scale, scale]."""
         if self.evidence is None:
             return Interval(self.value, None, None, method=self.method, n=self.n)
         if self.df is None:
             quantile = z_quantile(confidence)
         else:
             quantile = t_quantile(0.5 + confidence / 2, self.df)
-        lower, upper = (self.scale * bound for bound in self.evidence.bounds(quantile))
-        lower = min(lower, self.value)
-        upper = max(upper, self.value)
+        unit_lower, unit_upper = self.evidence.bounds(quantile)
+        lower = min(self.scale * unit_lower, self.value)
+        upper = max(self.scale * unit_upper, self.value)
         return Interval(
-            self.value,
-            max(lower, -self.scale),
-            min(upper, self.scale),
+            value=self.value,
+            lower=max(lower, -self.scale),
+            upper=min(upper, self.scale),
             method=self.method,
             n=self.n,
         )
@@ -140,27 +171,35 @@ class Difference:
         """One-sided p-value of "the true difference is not above ``bound``"."""
         if self.evidence is None:
             return 1.0
-        return self._tail(-self.evidence.at(bound / self.scale))
+        return self._cdf(-self.evidence.at(bound / self.scale))
 
     def p_below(self, bound: float) -> float:
         """One-sided p-value of "the true difference is not below ``bound``"."""
         if self.evidence is None:
             return 1.0
-        return self._tail(self.evidence.at(bound / self.scale))
+        return self._cdf(self.evidence.at(bound / self.scale))
 
-    def _tail(self, value: float) -> float:
+    def _cdf(self, statistic: float) -> float:
         if self.df is None:
-            return float(normal_cdf(value))
-        return t_cdf(value, self.df)
+            return float(normal_cdf(statistic))
+        return t_cdf(statistic, self.df)
 
 
 def mean_difference(
     differences: Floats, *, bounded: bool = False, scale: float = 1.0, clusters: Ints | None = None
 ) -> Difference:
-    """The mean of per-problem differences, which lie between -``scale`` and ``scale``. ``bounded`` says that those are
-    true limits, as for rewards in [0, 1]: then a loss that was not seen yet has a known size, and ``Flips`` allows for
-    it. Otherwise Student's t. Ten equal differences do not prove that the eleventh is equal too: without any spread to
-    go by, they count as so many whole flips."""
+    """The mean of per-problem differences and the evidence about it.
+
+    Ten equal differences do not prove that the eleventh is equal too: without any spread, differences count as whole
+    flips.
+
+    Args:
+        differences: Candidate minus baseline, one per problem, between -``scale`` and ``scale``.
+        bounded: Whether ``scale`` is a true limit, as for rewards in [0, 1]. A loss that has not been observed yet then
+            has a known largest size, which ``Flips`` allows for. Otherwise Student's t is used.
+        scale: The largest possible difference.
+        clusters: Problems that belong together; None when they are independent.
+    """
     values = np.asarray(differences, dtype=np.float64)
     n = len(values)
     if n == 0:
@@ -169,51 +208,66 @@ def mean_difference(
     if clusters is not None:
         spread = cluster_spread(values / scale, clusters)
         if spread.df >= 1 and spread.variance > 0:
-            evidence = Centred(mean / scale, math.sqrt(spread.variance))
             return Difference(
-                mean, evidence, spread.df, method="paired_cluster_t", n=spread.df + 1, scale=scale
+                value=mean,
+                evidence=Centred(mean / scale, math.sqrt(spread.variance)),
+                df=spread.df,
+                method="paired_cluster_t",
+                n=spread.df + 1,
+                scale=scale,
             )
     if np.ptp(values) == 0.0:
         gain = n * mean / scale
-        return Difference(
-            mean, Flips(max(-gain, 0.0), max(gain, 0.0), n), None, method="flips", n=n, scale=scale
-        )
+        flips = Flips(worse=max(-gain, 0.0), better=max(gain, 0.0), n=n)
+        return Difference(mean, flips, None, method="flips", n=n, scale=scale)
     if bounded:
-        return _flips(values / scale, mean, scale)
-    evidence = Centred(mean / scale, float(values.std(ddof=1)) / math.sqrt(n) / scale)
+        return _flip_difference(values / scale, mean, scale)
+    error = float(values.std(ddof=1)) / math.sqrt(n) / scale
+    evidence = Centred(mean / scale, error)
     return Difference(mean, evidence, n - 1, method="paired_t", n=n, scale=scale)
 
 
-def _flips(unit: Floats, mean: float, scale: float) -> Difference:
-    n = len(unit)
-    sizes = np.abs(unit)
-    moved = float(sizes.sum())
-    gain = float(unit.sum())
-    size = float((unit * unit).sum()) / moved
-    # One answer a side: the statistics as they are. Means of repeated answers: their own spread counts too, known
-    # about twice as well as a free one because both of its ends are.
-    whole = bool(((sizes == 0.0) | (sizes == 1.0)).all())
-    if whole:
-        least: float | None = None
-    else:
-        least = float(unit.var())
-    found = Flips((moved - gain) / 2 / size, (moved + gain) / 2 / size, n, size=size, least=least)
-    return Difference(mean, found, None if whole else 2 * (n - 1), method="flips", n=n, scale=scale)
+def _flip_difference(unit_differences: Floats, mean: float, scale: float) -> Difference:
+    """The difference of bounded rewards; ``unit_differences`` lie between -1 and 1."""
+    n = len(unit_differences)
+    sizes = np.abs(unit_differences)
+    total_size = float(sizes.sum())
+    gain = float(unit_differences.sum())
+    flip_size = float((unit_differences * unit_differences).sum()) / total_size
+    worse = (total_size - gain) / 2 / flip_size
+    better = (total_size + gain) / 2 / flip_size
+    single_answers = bool(((sizes == 0.0) | (sizes == 1.0)).all())
+    least: float | None = None
+    df: int | None = None
+    if not single_answers:
+        # The observed variance of mean rewards counts too. Both ends of its range are known, so it is known about
+        # twice as well as a free one.
+        least = float(unit_differences.var())
+        df = 2 * (n - 1)
+    flips = Flips(worse, better, n, size=flip_size, least=least)
+    return Difference(mean, flips, df, method="flips", n=n, scale=scale)
 
 
 def unpaired_difference(
     baseline: Floats, candidate: Floats, *, confidence: float = 0.95
 ) -> Interval:
-    """Welch's interval of the difference of two means, for problems that do not pair."""
-    a = np.asarray(baseline, dtype=np.float64)
-    b = np.asarray(candidate, dtype=np.float64)
-    if len(a) < 2 or len(b) < 2:
+    """Welch's interval of candidate minus baseline, for problems that do not pair.
+
+    The degrees of freedom are Welch and Satterthwaite's. Without bounds when neither side has any spread.
+    """
+    first = np.asarray(baseline, dtype=np.float64)
+    second = np.asarray(candidate, dtype=np.float64)
+    n1 = len(first)
+    n2 = len(second)
+    if n1 < 2 or n2 < 2:
         return Interval(math.nan, None, None, method="welch", n=0)
-    value = float(b.mean() - a.mean())
-    va = float(a.var(ddof=1)) / len(a)
-    vb = float(b.var(ddof=1)) / len(b)
-    if va + vb == 0.0:
-        return Interval(value, None, None, method="welch", n=len(a) + len(b))
-    df = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
-    half = t_quantile(0.5 + confidence / 2, df) * math.sqrt(va + vb)
-    return Interval(value, value - half, value + half, method="welch", n=len(a) + len(b))
+    value = float(second.mean() - first.mean())
+    # Squared standard errors of the two means.
+    v1 = float(first.var(ddof=1)) / n1
+    v2 = float(second.var(ddof=1)) / n2
+    variance = v1 + v2
+    if variance == 0.0:
+        return Interval(value, None, None, method="welch", n=n1 + n2)
+    df = variance**2 / (v1**2 / (n1 - 1) + v2**2 / (n2 - 1))
+    half = t_quantile(0.5 + confidence / 2, df) * math.sqrt(variance)
+    return Interval(value, value - half, value + half, method="welch", n=n1 + n2)

@@ -1,9 +1,12 @@
-"""The numbers of a bundle: headline, summary, categories, breakdowns, extra scorers, what failed rows could hide. All
-take columns of *scored* rows; a failed row has no place here."""
+"""The numbers of a bundle: headline, summary, categories, breakdowns, extra scorers and the bounds for missing rows.
+
+All functions take columns of *scored* rows; failed rows are left out beforehand.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,41 +26,44 @@ def headline_scores(
     clusters: Ints | None = None,
     spending: Spending = PLANNED,
 ) -> dict[str, JsonDict]:
-    """``pass@k`` and ``pass^k`` for rewards that are all 0 or 1, ``mean_reward`` otherwise; nothing without rows.
-    ``clusters`` (one code per row) names problems that belong together, such as questions on one passage. ``spending``
-    says whether the number of problems was settled beforehand."""
+    """The headline scores of a run.
+
+    Args:
+        problem: The problem id of each row.
+        reward: The reward of each row.
+        repeats: Planned answers per problem.
+        clusters: A code per row for problems that belong together, such as questions on one passage.
+        spending: How the error is divided; see ``alpha_spending``.
+
+    Returns:
+        ``pass@k`` and ``pass^k`` when all rewards are 0 or 1, else ``mean_reward``; empty without rows.
+    """
     reward = np.asarray(reward, dtype=np.float64)
     if not len(reward):
         return {}
     problems = by_problem(problem, reward)
-    if clusters is None:
-        groups: np.ndarray[tuple[Any, ...], np.dtype[np.integer[Any]]] | None = None
-    else:
-        groups = np.asarray(clusters)[problems.first]
-    if not is_binary(reward):
-        return {
-            "mean_reward": score(
-                spending.mean_interval(problems.means, answers=problems.rows, clusters=groups)
-            )
-        }
+    problem_clusters: Ints | None = None
+    if clusters is not None:
+        problem_clusters = np.asarray(clusters)[problems.first]
+    binary = is_binary(reward)
     values = problems.means
-    scores = {
-        "pass@1": score(
-            spending.mean_interval(values, answers=problems.rows, binary=True, clusters=groups)
-        )
-    }
-    # A bootstrap knows nothing of looks.
+    mean = spending.mean_interval(
+        values, answers=problems.rows, binary=binary, clusters=problem_clusters
+    )
+    if not binary:
+        return {"mean_reward": score(mean)}
+    scores = {"pass@1": score(mean)}
+    # The bootstrap cannot correct for looks at unfinished data.
     if spending == PLANNED and len(values) > 1 and few_levels(values):
-        lower, upper = np.quantile(resampled(values)[0], [0.025, 0.975])
-        scores["pass@1"] |= {
-            "bootstrap_ci_lower": _round(float(lower)),
-            "bootstrap_ci_upper": _round(float(upper)),
-        }
+        bootstrap_means, _ = resampled(values)
+        lower, upper = np.quantile(bootstrap_means, [0.025, 0.975])
+        scores["pass@1"]["bootstrap_ci_lower"] = _round(float(lower))
+        scores["pass@1"]["bootstrap_ci_upper"] = _round(float(upper))
     ks = [k for k in useful_ks(max(repeats, 1)) if k > 1]
     for name, every in (("pass@", False), ("pass^", True)):
         for k in ks:
             interval, _ = pass_intervals(
-                problems, k, every=every, clusters=groups, spending=spending
+                problems, k, every=every, clusters=problem_clusters, spending=spending
             )
             if interval.n:
                 scores[f"{name}{k}"] = score(interval)
@@ -76,10 +82,12 @@ def score(interval: Interval) -> JsonDict:
 
 
 def scorer_score(problem: Ints, reward: Floats, spending: Spending = PLANNED) -> JsonDict:
-    """The entry ``scorer:<name>`` of a further scorer."""
+    """The entry ``scorer:<name>`` of an additional scorer."""
     reward = np.asarray(reward, dtype=np.float64)
-    entry = score(_interval_of(problem, reward, spending))
-    return entry | {"correct": int((reward > 0).sum()), "total": len(reward)}
+    entry = score(_mean_interval(problem, reward, spending))
+    entry["correct"] = int((reward > 0).sum())
+    entry["total"] = len(reward)
+    return entry
 
 
 def summary_scores(reward: Floats) -> JsonDict:
@@ -100,11 +108,22 @@ def summary_scores(reward: Floats) -> JsonDict:
 def category_scores(
     codes: Ints, names: Sequence[str], problem: Ints, reward: Floats, spending: Spending = PLANNED
 ) -> dict[str, JsonDict]:
-    """``{category: {mean_reward, n, ci_lower, ci_upper}}``; ``codes`` index ``names``, one per row; n counts rows."""
-    mapping: dict[str, dict[str, Any]] = {}
-    for code, entry in _groups(codes, problem, reward, spending=spending):
-        mapping[names[code]] = entry
-    return mapping
+    """The mean reward of each category.
+
+    Args:
+        codes: The category of each row, as an index into ``names``.
+        names: The names of the categories.
+        problem: The problem id of each row.
+        reward: The reward of each row.
+        spending: How the error is divided.
+
+    Returns:
+        ``{category: {mean_reward, n, ci_lower, ci_upper}}``; n counts rows.
+    """
+    scores: dict[str, JsonDict] = {}
+    for code, entry in _scores_by_code(codes, problem, reward, spending=spending):
+        scores[names[code]] = entry
+    return scores
 
 
 def breakdowns(
@@ -113,64 +132,73 @@ def breakdowns(
     reward: Floats,
     spending: Spending = PLANNED,
 ) -> dict[str, list[JsonDict]]:
-    """Mean reward by the values of each field: ``{field: [{group, n, mean_reward, ci_lower, ci_upper}]}``."""
-    mapping: dict[str, list[JsonDict]] = {}
+    """The mean reward by the values of each field.
+
+    Args:
+        fields: For each field, the code of each row and the names of the codes.
+        problem: The problem id of each row.
+        reward: The reward of each row.
+        spending: How the error is divided.
+
+    Returns:
+        ``{field: [{group, n, mean_reward, ci_lower, ci_upper}]}``; n counts rows.
+    """
+    scores: dict[str, list[JsonDict]] = {}
     for field, (codes, names) in fields.items():
-        mapping[field] = [
-            {"group": names[code], **entry}
-            for code, entry in _groups(codes, problem, reward, spending=spending)
-        ]
-    return mapping
+        entries = _scores_by_code(codes, problem, reward, spending=spending)
+        scores[field] = [{"group": names[code], **entry} for code, entry in entries]
+    return scores
 
 
-def _groups(
+def _scores_by_code(
     codes: Ints, problem: Ints, reward: Floats, spending: Spending
 ) -> list[tuple[int, JsonDict]]:
-    """One mean reward per code."""
+    """Each code with the mean reward of its rows."""
     codes = np.asarray(codes)
     problem = np.asarray(problem)
     reward = np.asarray(reward, dtype=np.float64)
     if is_binary(reward) and len(by_problem(problem, reward)) == len(reward):
-        return _single_answers(codes, reward, spending)
+        return _single_answer_scores(codes, reward, spending)
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
-    results: list[tuple[int, JsonDict]] = []
+    scores: list[tuple[int, JsonDict]] = []
     for code, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
-        results.append(
-            (
-                int(code),
-                _mean(_interval_of(problem[rows], reward[rows], spending)) | {"n": len(rows)},
-            )
-        )
-    return results
+        entry = _mean_score(_mean_interval(problem[rows], reward[rows], spending))
+        entry["n"] = len(rows)
+        scores.append((int(code), entry))
+    return scores
 
 
-def _mean(interval: Interval) -> JsonDict:
+def _mean_score(interval: Interval) -> JsonDict:
+    """The entry of an interval, with its value as ``mean_reward``."""
     entry = score(interval)
     return {"mean_reward": entry.pop("value"), **entry}
 
 
-def _single_answers(codes: Ints, reward: Floats, spending: Spending) -> list[tuple[int, JsonDict]]:
-    """The same for one 0/1 answer per problem: groups of equal size and score share their interval."""
-    present, inverse, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    right = np.rint(np.bincount(inverse, weights=reward, minlength=len(present))).astype(np.int64)
-    known: dict[tuple[int, int], JsonDict] = {}
-    out = []
+def _single_answer_scores(
+    codes: Ints, reward: Floats, spending: Spending
+) -> list[tuple[int, JsonDict]]:
+    """``_scores_by_code`` for one 0/1 answer per problem: codes with equal counts share their interval."""
+    present, code_of_row, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    right_answers = np.bincount(code_of_row, weights=reward, minlength=len(present))
+    right = np.rint(right_answers).astype(np.int64)
+    entries: dict[tuple[int, int], JsonDict] = {}
+    scores: list[tuple[int, JsonDict]] = []
     for code, n, k in zip(present.tolist(), counts.tolist(), right.tolist(), strict=True):
-        if (n, k) not in known:
-            known[n, k] = _mean(
-                spending.mean_interval(np.repeat([1.0, 0.0], [k, n - k]), binary=True)
-            )
-        out.append((int(code), dict(known[n, k])))
-    return out
+        if (n, k) not in entries:
+            values = np.repeat([1.0, 0.0], [k, n - k])
+            entries[n, k] = _mean_score(spending.mean_interval(values, binary=True))
+        scores.append((int(code), dict(entries[n, k])))
+    return scores
 
 
-def _interval_of(
+def _mean_interval(
     problem: Ints, reward: Floats, spending: Spending, confidence: float = 0.95
 ) -> Interval:
-    found = by_problem(problem, reward)
+    """The interval of the mean reward over problems."""
+    problems = by_problem(problem, reward)
     return spending.mean_interval(
-        found.means, answers=found.rows, binary=is_binary(reward), confidence=confidence
+        problems.means, answers=problems.rows, binary=is_binary(reward), confidence=confidence
     )
 
 
@@ -183,39 +211,47 @@ def _round(value: float | None) -> float | None:
 def headline_score_metrics(
     per_problem: Mapping[int, Sequence[float]], n_repeats: int
 ) -> dict[str, JsonDict]:
-    """``headline_scores`` for rewards held as ``{problem: [reward, ...]}``."""
-    return headline_scores(*_columns([*per_problem.values()]), repeats=n_repeats)
+    """``headline_scores`` for rewards in the form ``{problem: [reward, ...]}``."""
+    problem, reward = _columns([*per_problem.values()])
+    return headline_scores(problem, reward, repeats=n_repeats)
 
 
 def sample_level_ci(per_problem: Sequence[Sequence[float]], *, ci_level: float = 0.95) -> Interval:
-    """Interval of the mean score over problems, from the answers of each; see ``mean_interval``."""
-    return _interval_of(*_columns(per_problem), PLANNED, ci_level)
+    """Interval of the mean score over problems, from the rewards of each; see ``intervals.mean_interval``."""
+    problem, reward = _columns(per_problem)
+    return _mean_interval(problem, reward, PLANNED, confidence=ci_level)
 
 
 def _columns(per_problem: Sequence[Sequence[float]]) -> tuple[Ints, Floats]:
-    problem = np.repeat(np.arange(len(per_problem)), [len(rewards) for rewards in per_problem])
-    return problem, np.array(
-        [reward for rewards in per_problem for reward in rewards], dtype=np.float64
-    )
+    """Problem numbers and rewards, one per row."""
+    answers = [len(rewards) for rewards in per_problem]
+    problem = np.repeat(np.arange(len(per_problem)), answers)
+    reward = np.fromiter(chain.from_iterable(per_problem), dtype=np.float64)
+    return problem, reward
 
 
 def category_breakdown(rows: Sequence[Mapping[str, Any]]) -> dict[str, JsonDict]:
-    """``category_scores`` for result rows held as dicts; a row without ``metadata.category`` is ``unknown``."""
+    """``category_scores`` for result rows in the form of dicts; without ``metadata.category`` a row is ``unknown``."""
     scored = [row for row in rows if row.get("reward") is not None]
-    labels = [str((row.get("metadata") or {}).get("category", "unknown")) for row in scored]
+    labels: list[str] = []
+    problems: list[int] = []
+    rewards: list[float] = []
+    for position, row in enumerate(scored):
+        metadata = row.get("metadata") or {}
+        labels.append(str(metadata.get("category", "unknown")))
+        problems.append(int(row.get("problem_idx", position)))
+        rewards.append(float(row["reward"]))
     names = sorted(set(labels))
-    place = {name: i for i, name in enumerate(names)}
-    codes = np.array([place[label] for label in labels], dtype=np.int64)
-    problem = np.array(
-        [int(row.get("problem_idx", i)) for i, row in enumerate(scored)], dtype=np.int64
-    )
-    reward = np.array([float(row["reward"]) for row in scored], dtype=np.float64)
+    code_of = {name: code for code, name in enumerate(names)}
+    codes = np.array([code_of[label] for label in labels], dtype=np.int64)
+    problem = np.array(problems, dtype=np.int64)
+    reward = np.array(rewards, dtype=np.float64)
     return category_scores(codes, names, problem, reward=reward)
 
 
 @dataclass(frozen=True, slots=True)
 class MissingBounds:
-    """The range of a mean over all planned rows."""
+    """The range of a mean over all planned rows, and how many of them are missing."""
 
     lower: float
     upper: float
@@ -225,26 +261,49 @@ class MissingBounds:
 def missing_bounds(
     total: float, scored: int, planned: int, *, worst: float = 0.0, best: float = 1.0
 ) -> MissingBounds | None:
-    """Bounds of the mean when ``planned - scored`` rows could have any reward in [worst, best]."""
+    """Bounds of the mean when the missing rows could have any reward in [worst, best] (Manski 1990).
+
+    Args:
+        total: Sum of the scored rewards.
+        scored: Number of scored rows.
+        planned: Number of planned rows.
+        worst: The lowest possible reward.
+        best: The highest possible reward.
+
+    Returns:
+        The bounds; None when no rows were planned.
+    """
     if planned <= 0:
         return None
     missing = max(planned - scored, 0)
-    return MissingBounds(
-        (total + missing * worst) / planned, (total + missing * best) / planned, missing
-    )
+    lower = (total + missing * worst) / planned
+    upper = (total + missing * best) / planned
+    return MissingBounds(lower, upper, missing)
 
 
 # pass@k (at least one of k answers is right) and pass^k (all k are), estimated without bias from n answers.
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """The chance that one of ``k`` answers drawn from ``n``, ``c`` of them right, is right."""
+    """The probability that at least one of ``k`` answers is right: 1 - C(n - c, k) / C(n, k) (Chen et al. 2021).
+
+    Args:
+        n: Number of answers.
+        c: Number of right answers.
+        k: Number of answers drawn.
+
+    Raises:
+        ValueError: ``k`` or ``c`` is out of range.
+    """
     _check(n, c, k)
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float:
-    """The chance that all of ``k`` answers drawn from ``n``, ``c`` of them right, are right."""
+    """The probability that all of ``k`` answers are right: C(c, k) / C(n, k) (Yao et al. 2024).
+
+    The arguments are those of ``pass_at_k``.
+    """
     _check(n, c, k)
     return math.comb(c, k) / math.comb(n, k)
 
@@ -253,13 +312,13 @@ def _check(n: int, c: int, k: int) -> None:
     if k < 1 or n < k:
         raise ValueError(f"cannot draw k={k} answers from n={n}")
     if not 0 <= c <= n:
-        raise ValueError(f"c={c} right answers of n={n}")
+        raise ValueError(f"c={c} right answers of n={n}: c must be between 0 and n")
 
 
 def useful_ks(repeats: int) -> list[int]:
     """1, 2, 4, 8, ... up to ``repeats``, and ``repeats`` itself."""
-    ks = {1 << i for i in range(repeats.bit_length()) if 1 << i <= repeats}
-    return sorted(ks | {max(repeats, 1)})
+    powers_of_two = {1 << exponent for exponent in range(repeats.bit_length())}
+    return sorted(powers_of_two | {max(repeats, 1)})
 
 
 def pass_intervals(
@@ -271,7 +330,19 @@ def pass_intervals(
     confidence: float = 0.95,
     spending: Spending = PLANNED,
 ) -> tuple[Interval, Floats]:
-    """pass@k (or pass^k with ``every``) over the problems with at least ``k`` answers, and that of each of them."""
+    """pass@k (or pass^k) over the problems with at least ``k`` answers.
+
+    Args:
+        problems: Rewards of 0 or 1, grouped by problem.
+        k: Number of answers drawn.
+        every: Estimate pass^k instead of pass@k.
+        clusters: The cluster of each problem; None when problems are independent.
+        confidence: Confidence level.
+        spending: How the error is divided.
+
+    Returns:
+        The interval, and the estimate of each problem.
+    """
     enough = problems.counts >= k
     counts = problems.counts[enough]
     if not len(counts):
@@ -281,15 +352,15 @@ def pass_intervals(
     # The formula runs once per distinct (answers, right) pair.
     pairs, inverse = np.unique(counts * width + correct, return_inverse=True)
     estimate = pass_hat_k if every else pass_at_k
-    values = np.array(
-        [estimate(int(p) // width, int(p) % width, k) for p in pairs], dtype=np.float64
-    )[inverse]
-    found = spending.mean_interval(
+    pair_values = [estimate(pair // width, pair % width, k) for pair in pairs.tolist()]
+    values = np.array(pair_values, dtype=np.float64)[inverse]
+    # Each estimate uses k answers, so the answers hold at most 1 / k as many independent estimates.
+    independent_estimates = max(int(counts.sum()) / k, len(counts))
+    interval = spending.mean_interval(
         values,
-        # With k answers used up per estimate, a problem holds at most answers / k independent ones.
-        answers=max(int(counts.sum()) / k, len(counts)),
+        answers=independent_estimates,
         binary=True,
         clusters=None if clusters is None else clusters[enough],
         confidence=confidence,
     )
-    return found, values
+    return interval, values

@@ -1,4 +1,4 @@
-"""How well a judge's verdicts agree with people's: confusion, agreement beyond chance, sensitivity and specificity."""
+"""Agreement of a judge's verdicts with human labels: confusion matrix, kappa, AC1, sensitivity and specificity."""
 
 import math
 from dataclasses import dataclass
@@ -10,14 +10,29 @@ from nemo_evaluator.statistics.groups import Floats
 from nemo_evaluator.statistics.intervals import Interval, wilson
 from nemo_evaluator.statistics.ppi import Labelled
 
+# From this reward on an answer counts as right.
 PASS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Verdicts of judge and people on the labelled rows; from ``0.5`` on a reward counts as right. Counts are of
-    labels; the rates weigh each label by how many rows it stands for. ``kappa`` is low for a good judge when nearly all
-    answers are right (or wrong); ``ac1`` (Gwet) is not."""
+    """Agreement of judge and people on the labelled rows.
+
+    The four counts are numbers of labels; the rates weigh each label by the number of rows that it represents.
+
+    Attributes:
+        both_right: Judge and people pass the answer.
+        judge_only: Only the judge passes it.
+        people_only: Only people pass it.
+        both_wrong: Neither passes it.
+        accuracy: Share of equal verdicts.
+        kappa: Cohen's (1960). It is low even for a good judge when nearly all answers are right (or wrong).
+        ac1: Gwet's (2008), which does not have that weakness.
+        sensitivity: Share of right answers that the judge passes.
+        specificity: Share of wrong answers that the judge fails.
+        bias: The judge's mean reward minus that of people.
+        correlation: Pearson's correlation of the grades; None when one side does not vary.
+    """
 
     both_right: int
     judge_only: int
@@ -28,52 +43,64 @@ class Agreement:
     ac1: float
     sensitivity: Interval
     specificity: Interval
-    # The judge's mean reward minus that of people, and how their grades move together.
     bias: float
     correlation: float | None
 
 
 def agreement(data: Labelled) -> Agreement:
-    """What the labels say of the judge."""
-    known = data.known > 0
-    weights = data.weights[known]
-    human = data.human[known]
-    judge = data.judge[known]
+    """Compare the judge's verdicts with the labels.
+
+    Kappa and AC1 are (p_o - p_e) / (1 - p_e), where p_o is the observed agreement. Chance agreement p_e is
+    p q + (1 - p)(1 - q) for kappa, with the pass rates p of people and q of the judge, and 2 r (1 - r) for AC1, with
+    their mean r.
+    """
+    labelled = data.known > 0
+    human = data.human[labelled]
+    judge = data.judge[labelled]
+    weights = data.weights[labelled]
     weights = weights / weights.sum()
-    right = human >= PASS
-    said = judge >= PASS
-    same = float(weights[right == said].sum())
-    base = float(weights[right].sum())
-    judged = float(weights[said].sum())
-    by_chance = base * judged + (1 - base) * (1 - judged)
-    middle = (base + judged) / 2
-    gwet = 2 * middle * (1 - middle)
-    spread = _deviation(human, weights) * _deviation(judge, weights)
-    together = float(weights @ ((human - weights @ human) * (judge - weights @ judge)))
+    human_pass = human >= PASS
+    judge_pass = judge >= PASS
+
+    observed = float(weights[human_pass == judge_pass].sum())
+    human_rate = float(weights[human_pass].sum())
+    judge_rate = float(weights[judge_pass].sum())
+    kappa_chance = human_rate * judge_rate + (1 - human_rate) * (1 - judge_rate)
+    kappa = (observed - kappa_chance) / (1 - kappa_chance) if kappa_chance < 1 else None
+    mean_rate = (human_rate + judge_rate) / 2
+    ac1_chance = 2 * mean_rate * (1 - mean_rate)
+    ac1 = (observed - ac1_chance) / (1 - ac1_chance)
     return Agreement(
-        both_right=int((right & said).sum()),
-        judge_only=int((~right & said).sum()),
-        people_only=int((right & ~said).sum()),
-        both_wrong=int((~right & ~said).sum()),
-        accuracy=same,
-        kappa=(same - by_chance) / (1 - by_chance) if by_chance < 1 else None,
-        ac1=(same - gwet) / (1 - gwet),
-        sensitivity=_rate(said[right], weights[right]),
-        specificity=_rate(~said[~right], weights[~right]),
+        both_right=int((human_pass & judge_pass).sum()),
+        judge_only=int((~human_pass & judge_pass).sum()),
+        people_only=int((human_pass & ~judge_pass).sum()),
+        both_wrong=int((~human_pass & ~judge_pass).sum()),
+        accuracy=observed,
+        kappa=kappa,
+        ac1=ac1,
+        sensitivity=_weighted_rate(judge_pass[human_pass], weights[human_pass]),
+        specificity=_weighted_rate(~judge_pass[~human_pass], weights[~human_pass]),
         bias=float(weights @ (judge - human)),
-        correlation=together / spread if spread > 0 else None,
+        correlation=_correlation(human, judge, weights),
     )
 
 
-def _deviation(values: Floats, weights: Floats) -> float:
-    return math.sqrt(float(weights @ (values - weights @ values) ** 2))
+def _correlation(human: Floats, judge: Floats, weights: Floats) -> float | None:
+    """Weighted Pearson correlation; ``weights`` sum to one."""
+    centred_human = human - weights @ human
+    centred_judge = judge - weights @ judge
+    human_sd = math.sqrt(float(weights @ centred_human**2))
+    judge_sd = math.sqrt(float(weights @ centred_judge**2))
+    scale = human_sd * judge_sd
+    covariance = float(weights @ (centred_human * centred_judge))
+    return covariance / scale if scale > 0 else None
 
 
-def _rate(hits: np.ndarray[tuple[int], np.dtype[np.bool_]], weights: Floats) -> Interval:
-    """A weighted share with Wilson's interval at the number of equal labels that it is worth."""
+def _weighted_rate(hits: np.ndarray[tuple[int], np.dtype[np.bool_]], weights: Floats) -> Interval:
+    """A weighted share with Wilson's interval at Kish's effective sample size."""
     if not len(hits):
         return Interval(math.nan, None, None, method="wilson", n=0)
-    size = float(weights.sum() ** 2 / (weights @ weights))
+    effective_size = float(weights.sum() ** 2 / (weights @ weights))
     share = float(weights[hits].sum() / weights.sum())
-    found = wilson(share * size, size)
-    return Interval(share, found.lower, found.upper, method="wilson", n=len(hits))
+    interval = wilson(share * effective_size, effective_size)
+    return Interval(share, interval.lower, interval.upper, method="wilson", n=len(hits))

@@ -1,4 +1,4 @@
-"""Two runs on the same problems: tests of the difference of their means, and p-values of many such tests at once."""
+"""Tests of two runs on the same problems, and corrections for many such tests at once."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +14,23 @@ Alternative = Literal["less", "greater", "two-sided"]
 Correction: TypeAlias = Literal["holm", "bh", "none"]
 
 _CELLS_PER_BLOCK: Final = 8_000_000
-_ENUMERATED: Final = 16
+# Up to so many differences, all sign patterns are enumerated; above so many cells, the normal limit is used.
+_MOST_ENUMERATED: Final = 16
 _MOST_CELLS: Final = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """A test of candidate against baseline; ``effect`` is candidate minus baseline in score units."""
+    """A test of candidate against baseline.
+
+    Attributes:
+        method: The name of the test.
+        p_value: Its p-value.
+        effect: Candidate minus baseline, in score units.
+        n: Number of problems.
+        n_discordant: Number of problems whose reward differs.
+        alternative: "less" tests whether the candidate is worse.
+    """
 
     method: str
     p_value: float
@@ -36,7 +46,7 @@ class PairedTest:
 
     @property
     def significant(self) -> bool:
-        """Whether p is under 5 %."""
+        """Whether the p-value is below 5 %."""
         return self.p_value < 0.05
 
 
@@ -47,40 +57,52 @@ def mcnemar_test(
     *,
     alternative: Alternative = "less",
 ) -> PairedTest:
-    """Exact McNemar: ``worse`` problems only the baseline solved, ``better`` only the candidate; or, instead of the
-    numbers, the ``contingency`` of a flip report. ``alternative="less"`` asks whether the candidate is worse."""
+    """Exact McNemar test (1947): a binomial test of the discordant problems.
+
+    Args:
+        worse: Problems that only the baseline solved; or the ``contingency`` of a flip report, instead of the numbers.
+        better: Problems that only the candidate solved.
+        n: Number of problems.
+        alternative: "less" tests whether the candidate is worse.
+    """
     if not isinstance(worse, int):
-        n = sum(worse.values())
-        better = worse["candidate_only_correct"]
-        worse = worse["baseline_only_correct"]
-    effect = (better - worse) / n if n else 0.0
-    p_value = _exact_binomial(better, worse + better, alternative)
+        contingency = worse
+        n = sum(contingency.values())
+        better = contingency["candidate_only_correct"]
+        worse = contingency["baseline_only_correct"]
+    discordant = worse + better
     return PairedTest(
-        "mcnemar", p_value, effect, n=n, n_discordant=worse + better, alternative=alternative
-    )
-
-
-def sign_test(differences: Floats, *, alternative: Alternative = "less") -> PairedTest:
-    """Exact sign test of candidate-minus-baseline differences; ties are left out of the test."""
-    differences = np.asarray(differences, dtype=np.float64)
-    better = int((differences > 0).sum())
-    worse = int((differences < 0).sum())
-    if len(differences):
-        effect = float(differences.mean())
-    else:
-        effect = 0.0
-    p_value = _exact_binomial(better, better + worse, alternative)
-    return PairedTest(
-        "sign",
-        p_value,
-        effect,
-        n=len(differences),
-        n_discordant=better + worse,
+        method="mcnemar",
+        p_value=_exact_binomial(better, discordant, alternative),
+        effect=(better - worse) / n if n else 0.0,
+        n=n,
+        n_discordant=discordant,
         alternative=alternative,
     )
 
 
+def sign_test(differences: Floats, *, alternative: Alternative = "less") -> PairedTest:
+    """Exact sign test of candidate-minus-baseline differences, without the ties."""
+    differences = np.asarray(differences, dtype=np.float64)
+    better = int((differences > 0).sum())
+    worse = int((differences < 0).sum())
+    discordant = better + worse
+    return PairedTest(
+        method="sign",
+        p_value=_exact_binomial(better, discordant, alternative),
+        effect=_mean_or_zero(differences),
+        n=len(differences),
+        n_discordant=discordant,
+        alternative=alternative,
+    )
+
+
+def _mean_or_zero(differences: Floats) -> float:
+    return float(differences.mean()) if len(differences) else 0.0
+
+
 def _exact_binomial(k: int, n: int, alternative: Alternative) -> float:
+    """P-value of ``k`` successes in ``n`` fair trials."""
     if n == 0:
         return 1.0
     if alternative == "less":
@@ -97,48 +119,90 @@ def permutation_test(
     n_permutations: int = 10_000,
     seed: int = 42,
 ) -> PairedTest:
-    """Paired permutation test: the sign of each problem's difference is flipped at random. Up to 16 differences, and
-    any number of one size (0/1 rewards), are tested exactly; up to 20,000 by drawing, in blocks of bounded memory; more
-    by the normal limit of the same distribution."""
+    """Paired permutation test (Fisher): under the null hypothesis the sign of each problem's difference is random.
+
+    Differences of one size (0/1 rewards) and up to 16 others are tested exactly; up to 20,000 by drawing; more by the
+    normal limit of the same distribution.
+
+    Args:
+        differences: Candidate minus baseline, one per problem.
+        alternative: "less" tests whether the candidate is worse.
+        n_permutations: Number of drawn sign patterns.
+        seed: Seed of the random numbers.
+    """
     differences = np.asarray(differences, dtype=np.float64)
-    moved = differences[differences != 0.0]
-    n = len(differences)
-    k = len(moved)
-    if n:
-        effect = float(differences.mean())
-    else:
-        effect = 0.0
-    sizes = np.abs(moved)
-    observed = float(moved.sum())
+    nonzero = differences[differences != 0.0]
+    sizes = np.abs(nonzero)
+    k = len(nonzero)
+    observed = float(nonzero.sum())
     method = "permutation"
     if k == 0 or np.ptp(sizes) == 0.0:
-        p_value = _exact_binomial(int((moved > 0).sum()), k, alternative)
-    elif k <= _ENUMERATED:
-        sums = np.zeros(1)
-        for size in sizes.tolist():
-            sums = np.concatenate([sums - size, sums + size])
-        p_value = _extreme(sums, observed, alternative, sizes=sizes) / len(sums)
+        p_value = _exact_binomial(int((nonzero > 0).sum()), k, alternative)
+    elif k <= _MOST_ENUMERATED:
+        p_value = _enumerated_p(sizes, observed, alternative)
     elif k * n_permutations > _MOST_CELLS:
-        below = float(normal_cdf(observed / math.sqrt(float(sizes @ sizes))))
-        tails = {"less": below, "greater": 1 - below, "two-sided": 2 * min(below, 1 - below)}
         method = "permutation_limit"
-        p_value = tails[alternative]
+        p_value = _normal_limit_p(sizes, observed, alternative)
     else:
-        extreme = 0
         rng = np.random.default_rng(seed)
-        step = max(1, _CELLS_PER_BLOCK // k)
-        for start in range(0, n_permutations, step):
-            rows = min(step, n_permutations - start)
-            bits = np.unpackbits(rng.integers(0, 256, (rows, -(-k // 8)), dtype=np.uint8), axis=1)
-            sums = 2 * (bits[:, :k] @ sizes) - float(sizes.sum())
-            extreme += _extreme(sums, observed, alternative, sizes=sizes)
-        p_value = (extreme + 1) / (n_permutations + 1)
-    return PairedTest(method, p_value, effect, n=n, n_discordant=k, alternative=alternative)
+        p_value = _drawn_p(sizes, observed, alternative, n_permutations=n_permutations, rng=rng)
+    return PairedTest(
+        method=method,
+        p_value=p_value,
+        effect=_mean_or_zero(differences),
+        n=len(differences),
+        n_discordant=k,
+        alternative=alternative,
+    )
 
 
-def _extreme(sums: Floats, observed: float, alternative: Alternative, sizes: Floats) -> int:
-    """How many sums are at least as far out as the observed one."""
-    # Sums that are equal on paper must not differ by rounding.
+def _enumerated_p(sizes: Floats, observed: float, alternative: Alternative) -> float:
+    """P-value from all 2^k sign patterns."""
+    sums = np.zeros(1)
+    for size in sizes.tolist():
+        sums = np.concatenate([sums - size, sums + size])
+    return _count_extreme(sums, observed, alternative, sizes=sizes) / len(sums)
+
+
+def _normal_limit_p(sizes: Floats, observed: float, alternative: Alternative) -> float:
+    """P-value from the normal limit: the sum has mean 0 and variance Σ size²."""
+    below = float(normal_cdf(observed / math.sqrt(float(sizes @ sizes))))
+    if alternative == "less":
+        return below
+    if alternative == "greater":
+        return 1 - below
+    return 2 * min(below, 1 - below)
+
+
+def _drawn_p(
+    sizes: Floats,
+    observed: float,
+    alternative: Alternative,
+    *,
+    n_permutations: int,
+    rng: np.random.Generator,
+) -> float:
+    """P-value from random sign patterns, drawn as bits in blocks that bound the memory used."""
+    k = len(sizes)
+    total = float(sizes.sum())
+    bytes_per_pattern = -(-k // 8)
+    patterns_per_block = max(1, _CELLS_PER_BLOCK // k)
+    extreme = 0
+    for start in range(0, n_permutations, patterns_per_block):
+        patterns = min(patterns_per_block, n_permutations - start)
+        random_bytes = rng.integers(0, 256, (patterns, bytes_per_pattern), dtype=np.uint8)
+        signs = np.unpackbits(random_bytes, axis=1)[:, :k]
+        sums = 2 * (signs @ sizes) - total
+        extreme += _count_extreme(sums, observed, alternative, sizes=sizes)
+    # The observed pattern counts as one of the draws (Phipson and Smyth 2010).
+    return (extreme + 1) / (n_permutations + 1)
+
+
+def _count_extreme(
+    sums: Floats, observed: float, alternative: Alternative, *, sizes: Floats
+) -> int:
+    """How many sums are at least as extreme as the observed one."""
+    # Sums that are equal in exact arithmetic must not differ by rounding.
     slack = 1e-12 * float(sizes.sum())
     if alternative == "less":
         return int((sums <= observed + slack).sum())
@@ -148,21 +212,26 @@ def _extreme(sums: Floats, observed: float, alternative: Alternative, sizes: Flo
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down p-values: the chance of any false finding stays under the level."""
-    return _in_order(
-        p_values, lambda p: np.maximum.accumulate(np.minimum(1.0, p * np.arange(len(p), 0, -1)))
-    )
+    """Holm's step-down adjusted p-values (1979), which control the family-wise error rate."""
+
+    def step_down(ascending: Floats) -> Floats:
+        hypotheses_left = np.arange(len(ascending), 0, -1)
+        bonferroni = np.minimum(1.0, ascending * hypotheses_left)
+        return np.maximum.accumulate(bonferroni)
+
+    return _adjust_sorted(p_values, step_down)
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Benjamini and Hochberg's step-up p-values: the expected share of false findings stays under the level."""
+    """Benjamini and Hochberg's step-up adjusted p-values (1995), which control the false discovery rate."""
 
-    def adjusted(p: Floats) -> Floats:
-        return np.minimum.accumulate(np.minimum(1.0, p * len(p) / np.arange(1, len(p) + 1))[::-1])[
-            ::-1
-        ]
+    def step_up(ascending: Floats) -> Floats:
+        ranks = np.arange(1, len(ascending) + 1)
+        scaled = np.minimum(1.0, ascending * len(ascending) / ranks)
+        from_largest = scaled[::-1]
+        return np.minimum.accumulate(from_largest)[::-1]
 
-    return _in_order(p_values, adjusted)
+    return _adjust_sorted(p_values, step_up)
 
 
 def adjust(p_values: Sequence[float], correction: Correction) -> list[float]:
@@ -174,10 +243,12 @@ def adjust(p_values: Sequence[float], correction: Correction) -> list[float]:
     return list(p_values)
 
 
-def _in_order(p_values: Sequence[float], adjusted: Callable[[Floats], Floats]) -> list[float]:
-    """What becomes of p-values that are put in order, given back in the order that they came in."""
+def _adjust_sorted(
+    p_values: Sequence[float], adjust_ascending: Callable[[Floats], Floats]
+) -> list[float]:
+    """Sort the p-values, adjust them, and return them in the original order."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
-    out = np.empty(len(p))
-    out[order] = adjusted(p[order])
-    return [float(value) for value in out]
+    adjusted = np.empty(len(p))
+    adjusted[order] = adjust_ascending(p[order])
+    return [float(value) for value in adjusted]

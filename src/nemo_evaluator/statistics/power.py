@@ -1,5 +1,7 @@
-"""Planning: how many problems a difference needs, and what difference a number of problems can show. A paired
-comparison is planned as a one-sample t test on per-problem differences, with the exact non-central t."""
+"""Power analysis: how many problems a difference needs, and which difference a number of problems can detect.
+
+A paired comparison is planned as a one-sample t test on per-problem differences, with the exact noncentral t.
+"""
 
 import math
 from collections.abc import Callable
@@ -8,36 +10,52 @@ from typing import Final
 
 from nemo_evaluator.statistics._scipy import noncentral_t_cdf, t_quantile
 
+# No plan asks for more problems than this.
 MOST_PROBLEMS: Final = 10_000_000
+# With a larger noncentrality the power is 1, and the distribution function loses its digits.
+_LARGEST_NONCENTRALITY: Final = 37
 
 
 def paired_power(effect: float, sd: float, problems: float, *, alpha: float = 0.025) -> float:
-    """Chance that a one-sided test at ``alpha`` finds a true mean difference of ``effect`` (in score units)."""
+    """Power of a one-sided paired t test.
+
+    Args:
+        effect: The true mean difference, in score units.
+        sd: Standard deviation of a problem's difference.
+        problems: Number of problems.
+        alpha: Level of the test.
+    """
     if problems < 2 or effect <= 0:
         return 0.0
     if sd <= 0:
         return 1.0
     df = problems - 1
-    shift = effect / sd * math.sqrt(problems)
-    # The distribution function loses its digits far out, where the answer is 1 anyway.
-    if shift > 37:
+    noncentrality = effect / sd * math.sqrt(problems)
+    if noncentrality > _LARGEST_NONCENTRALITY:
         return 1.0
-    return 1.0 - noncentral_t_cdf(t_quantile(1 - alpha, df), df, shift)
+    critical_value = t_quantile(1 - alpha, df)
+    return 1.0 - noncentral_t_cdf(critical_value, df, noncentrality)
 
 
 def problems_needed(
     effect: float, sd: float, *, power: float = 0.8, alpha: float = 0.025
 ) -> int | None:
-    """Fewest problems that find ``effect`` with ``power``; ``None`` beyond ten million."""
-    return first(lambda n: paired_power(effect, sd, n, alpha=alpha) >= power, 2, MOST_PROBLEMS)
+    """Fewest problems that detect ``effect`` with ``power``; None beyond ten million."""
+
+    def enough(problems: int) -> bool:
+        return paired_power(effect, sd, problems, alpha=alpha) >= power
+
+    return first(enough, 2, MOST_PROBLEMS)
 
 
 def detectable_effect(
     sd: float, problems: int, *, power: float = 0.8, alpha: float = 0.025
 ) -> float | None:
-    """The smallest difference that ``problems`` problems find with ``power``."""
-    if problems < 2 or sd <= 0:
-        return None if problems < 2 else 0.0
+    """The smallest difference that ``problems`` problems detect with ``power``; None below two problems."""
+    if problems < 2:
+        return None
+    if sd <= 0:
+        return 0.0
     low = 0.0
     high = sd
     while paired_power(high, sd, problems, alpha=alpha) < power:
@@ -52,7 +70,16 @@ def detectable_effect(
 
 
 def first(holds: Callable[[int], bool], low: int, most: int) -> int | None:
-    """The smallest number from ``low`` to ``most`` that ``holds``, as all larger ones must; None when none does."""
+    """The smallest number for which a monotone condition holds, by doubling and bisection.
+
+    Args:
+        holds: The condition; once it holds for a number, it must hold for all larger ones.
+        low: The first number to try.
+        most: The last number to try.
+
+    Returns:
+        The number; None when the condition does not hold even for ``most``.
+    """
     high = low
     while not holds(high):
         if high >= most:
@@ -70,9 +97,12 @@ def first(holds: Callable[[int], bool], low: int, most: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the noise of a paired difference is made of, per problem. ``true`` is the variance of the true per-problem
-    difference, ``noise`` the summed answer noise of both sides for one answer each: it shrinks with repeats, the other
-    does not."""
+    """The variance components of a problem's paired difference.
+
+    Attributes:
+        true: Variance of the true difference between problems; repeats do not reduce it.
+        noise: Answer noise of both sides together, for one answer each; repeats divide it.
+    """
 
     true: float
     noise: float

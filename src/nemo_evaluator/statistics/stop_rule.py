@@ -1,4 +1,7 @@
-"""The rule that ends a run as soon as its question is answered; looking after every problem costs nothing in error."""
+"""The rule that ends a run as soon as its question is answered.
+
+Looking after every problem does not raise the error rate, because the rule uses confidence sequences.
+"""
 
 import math
 from array import array
@@ -9,7 +12,7 @@ import numpy as np
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.statistics._scipy import t_quantile
-from nemo_evaluator.statistics.alpha_spending import ENDED, LOOKING
+from nemo_evaluator.statistics.alpha_spending import ENDED, LOOKING, Reading
 from nemo_evaluator.statistics.difference import mean_difference
 from nemo_evaluator.statistics.intervals import Interval, wilson
 from nemo_evaluator.statistics.power import MOST_PROBLEMS, first
@@ -18,7 +21,13 @@ from nemo_evaluator.statistics.sequential import MeanSequence
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a run is compared with while it goes on: the mean reward of each problem, by problem hash."""
+    """The run that a running evaluation is compared with.
+
+    Attributes:
+        rewards: The mean reward of each problem, by problem hash.
+        max_drop: The largest acceptable drop.
+        name: The name of the run in messages.
+    """
 
     rewards: Mapping[str, float]
     max_drop: float
@@ -26,13 +35,18 @@ class Baseline:
 
 
 class StopRule:
-    """Takes problems one by one, in the order of the plan; ``add`` returns the reason once it allows to stop.
+    """Takes problems one by one, in the order of the plan; ``add`` returns the reason once the run may stop.
 
-    An answer that failed may have been anything: it counts as the worst for whatever is to be proved, so failures can
-    delay a decision and never make one.
+    A failed answer could have had any reward. It counts as the worst case for each side, so failures can delay a
+    decision but never cause one.
 
-    ``enough`` problems make the usual interval as narrow as was asked, whatever the score. That number is known
-    beforehand, so it is a planned end, and the look that is kept for the end is taken there.
+    Attributes:
+        enough: With this many problems the usual interval is at most ``interval_width`` wide, whatever the score. The
+            number is known in advance, so it counts as a planned end, where the last look is taken. None without a
+            width.
+        reason: Why the run may stop; None while it may not.
+        note: Why the rule does not apply; None when it does.
+        last_look: Whether the run stopped at ``enough`` problems.
     """
 
     def __init__(
@@ -54,7 +68,7 @@ class StopRule:
         if interval_width is None:
             self.enough: int | None = None
         else:
-            self.enough = _enough(interval_width, confidence)
+            self.enough = _problems_for_width(interval_width, confidence)
         self.reason: str | None = None
         self.note: str | None = None
         self.last_look = False
@@ -68,12 +82,21 @@ class StopRule:
             self._unpaired = dict(baseline.rewards)
         else:
             self._unpaired = {}
-        self._answers = self._scored = 0
+        self._answers = 0
+        self._scored = 0
         self._next_look = min_problems
         self._next_width = 0
 
     def add(self, problem: str, rewards: Sequence[float | None]) -> str | None:
-        """Take all answers to one problem, None for one that failed; the reason to stop, or ``None``."""
+        """Add all answers to one problem.
+
+        Args:
+            problem: The problem's hash.
+            rewards: The rewards of its answers, None for a failed answer.
+
+        Returns:
+            The reason to stop; None to continue.
+        """
         if self.reason is not None or self.note is not None:
             return self.reason
         scored = [reward for reward in rewards if reward is not None]
@@ -83,59 +106,63 @@ class StopRule:
                 f"not applied: a reward of {outside:g} is outside [0, 1], where the rule holds"
             )
             return None
-        self._answers = self._answers + len(rewards)
-        self._scored = self._scored + len(scored)
-        self._take(problem, scored, len(rewards))
-        if (
-            self._scored < self.min_coverage * self._answers
-            or self._score.known < self.min_problems
-        ):
+        self._answers += len(rewards)
+        self._scored += len(scored)
+        self._add_problem(problem, scored, answers=len(rewards))
+        coverage_too_low = self._scored < self.min_coverage * self._answers
+        if coverage_too_low or self._score.known < self.min_problems:
             return None
         if self.enough is not None and self._score.known >= self.enough:
             self.last_look = True
             self.reason = f"{self.enough} problems make the interval at most {self.interval_width:g} wide at any score"
         elif self._score.n >= self._next_look:
-            # Looking again after 1 % more problems loses next to nothing and keeps the cost of looking flat.
+            # Waiting for 1 % more problems loses almost nothing and keeps the cost of looking flat.
             self._next_look = math.ceil(self._score.n * 1.01)
-            self.reason = self._decided() or self._narrow()
+            self.reason = self._decision() or self._narrow_enough()
         return self.reason
 
-    def _take(self, problem: str, scored: list[float], asked: int) -> None:
+    def _add_problem(self, problem: str, scored: list[float], *, answers: int) -> None:
         total = sum(scored)
-        failed = asked - len(scored)
-        low = total / asked
-        high = (total + failed) / asked
+        failed = answers - len(scored)
+        low = total / answers
+        high = (total + failed) / answers
         self._score.add_between(low, high)
-        # A problem that the dataset holds twice says nothing new the second time.
-        known = self._unpaired.pop(problem, None)
-        if known is None or self.baseline is None:
+        # A problem that the dataset holds twice is paired once.
+        baseline_reward = self._unpaired.pop(problem, None)
+        if baseline_reward is None or self.baseline is None:
             return
-        if not 0.0 <= known <= 1.0:
-            self.note = f"not applied: a baseline reward of {known:g} is outside [0, 1], where the rule holds"
+        if not 0.0 <= baseline_reward <= 1.0:
+            self.note = (
+                f"not applied: a baseline reward of {baseline_reward:g} is outside [0, 1],"
+                " where the rule holds"
+            )
             return
-        self._least.append(low - known)
-        self._most.append(high - known)
+        self._least.append(low - baseline_reward)
+        self._most.append(high - baseline_reward)
         if failed:
-            # Not even where the baseline was so low that no drop beyond the limit is possible does a failure help.
-            low = min(low, known - self.baseline.max_drop)
-        self._difference.add_between(low - known, high - known)
+            # Where the baseline is so low that a drop beyond the limit is impossible, a failure must not count as
+            # evidence for "not worse".
+            low = min(low, baseline_reward - self.baseline.max_drop)
+        self._difference.add_between(low - baseline_reward, high - baseline_reward)
 
-    def _decided(self) -> str | None:
+    def _decision(self) -> str | None:
+        """The verdict of the confidence sequence, if it has one."""
         if self.baseline is None or self._difference.known < self.min_problems:
             return None
         limit = -self.baseline.max_drop
-        found = self._difference
         # Only the side on which the mean lies can be proved.
-        better = found.mean > limit
-        return self._verdict(better and found.above(limit), not better and found.below(limit))
+        if self._difference.mean > limit:
+            return self._verdict(not_worse=self._difference.above(limit), worse=False)
+        return self._verdict(not_worse=False, worse=self._difference.below(limit))
 
-    def _verdict(self, above: bool, below: bool) -> str | None:
-        if self.baseline is None or not (above or below):
+    def _verdict(self, *, not_worse: bool, worse: bool) -> str | None:
+        if self.baseline is None or not (not_worse or worse):
             return None
-        comparison = "not worse" if above else "worse"
+        comparison = "not worse" if not_worse else "worse"
         return f"{comparison} than {self.baseline.name} by more than {self.baseline.max_drop:g}: proved"
 
-    def _narrow(self) -> str | None:
+    def _narrow_enough(self) -> str | None:
+        """The reason to stop when the interval is narrow enough."""
         n = self._score.n
         if self.interval_width is None or n < self._next_width:
             return None
@@ -144,23 +171,26 @@ class StopRule:
             return (
                 f"the interval is {width:.4f} wide, at most {self.interval_width:g} was asked for"
             )
-        # Half as wide takes at least twice as many (four times, far from 0 and 1): until then it is not worth a look.
+        # Half the width needs at least twice the problems (four times, far from 0 and 1); an earlier look is useless.
         self._next_width = math.floor(n * width / self.interval_width)
         return None
 
     def end(self, planned: int) -> int:
-        """Where a run of so many problems ends at the latest."""
+        """The last problem of a run of ``planned`` problems: ``enough``, if that comes first."""
         if self.enough is None:
             return planned
         return min(planned, self.enough)
 
     def forgo_last_look(self) -> None:
-        """The end was moved: an earlier session has taken the look that was kept for it, or could have."""
+        """Give up the last look, because the end was moved and an earlier session may have taken it."""
         self.enough = None
 
     def summary(self, *, ended: bool = False) -> JsonDict:
-        """What the bundle says about the rule: its settings, what it saw, what it decided. ``ended``: every planned
-        problem was asked, so the last look is due."""
+        """The bundle's entry about the rule: settings, data and decision.
+
+        Args:
+            ended: Whether the run reached its planned end, so that the last look is due.
+        """
         out: JsonDict = {
             "rule": {"interval_width": self.interval_width, "min_problems": self.min_problems},
             "confidence": self.confidence,
@@ -173,49 +203,57 @@ class StopRule:
         if not self.last_look:
             out["score"] = _bounds(self._score.interval())
         if self.baseline is not None:
-            out["rule"] |= {
-                "decided_against": self.baseline.name,
-                "max_drop": self.baseline.max_drop,
-            }
-            last = self.last_look or (ended and self.reason is None)
-            found, decision = self._last_look() if last else (None, self._decided())
-            if found is None:
-                interval = self._difference.interval()
+            out["rule"]["decided_against"] = self.baseline.name
+            out["rule"]["max_drop"] = self.baseline.max_drop
+            interval: Interval | None = None
+            if self.last_look or (ended and self.reason is None):
+                interval, decision = self._last_look_result()
             else:
-                interval = found
+                decision = self._decision()
+            if interval is None:
+                interval = self._difference.interval()
             out["difference"] = _bounds(interval) | {"paired": self._difference.n}
             out["decision"] = decision
-            if self._score.n and not self._difference.n:
-                self.note = (
-                    self.note
-                    or f"no problem that was asked is in {self.baseline.name}: nothing to decide"
-                )
+            if self._score.n and not self._difference.n and not self.note:
+                self.note = f"no problem of this run is in {self.baseline.name}: nothing to decide"
         if self.note:
             out["note"] = self.note
-        return out | {"last_look": True} if self.last_look else out
+        if self.last_look:
+            out["last_look"] = True
+        return out
 
-    def _last_look(self) -> tuple[Interval | None, str | None]:
-        """What all of the planned problems say, with the error that was kept for this."""
+    def _last_look_result(self) -> tuple[Interval | None, str | None]:
+        """Interval and verdict of all planned problems, with the share of the error that was reserved for them."""
         if self.baseline is None or not self._least or self.note is not None:
             return None, None
-        ends = (np.frombuffer(side, dtype=np.float64) for side in (self._least, self._most))
-        least, most = (
-            ENDED.reading(values, mean_difference(values, bounded=True)) for values in ends
-        )
+        least = _last_reading(self._least)
+        most = _last_reading(self._most)
         limit = -self.baseline.max_drop
         alpha = (1 - self.confidence) / 2
+        verdict = self._verdict(
+            not_worse=least.p_above(limit) <= alpha, worse=most.p_below(limit) <= alpha
+        )
         low = least.interval(self.confidence)
         high = most.interval(self.confidence)
-        found = Interval(self._difference.mean, low.lower, high.upper, method=low.method, n=low.n)
-        return found, self._verdict(least.p_above(limit) <= alpha, most.p_below(limit) <= alpha)
+        mean = self._difference.mean
+        interval = Interval(mean, low.lower, high.upper, method=low.method, n=low.n)
+        return interval, verdict
 
 
-def _enough(width: float, confidence: float) -> int | None:
-    """Problems that make the interval of the last look at most so wide where it is widest, at a score of one half."""
+def _last_reading(differences: "array[float]") -> Reading:
+    """The evidence of all differences at the planned end."""
+    values = np.frombuffer(differences, dtype=np.float64)
+    return ENDED.reading(values, mean_difference(values, bounded=True))
+
+
+def _problems_for_width(width: float, confidence: float) -> int | None:
+    """Problems that make the last look's interval at most ``width`` wide at a score of one half, where it is widest."""
     level = 1 - (1 - confidence) * ENDED.last
 
     def narrow(n: int) -> bool:
-        return (wilson(n / 2, n, quantile=t_quantile(0.5 + level / 2, n - 1)).width or 1.0) <= width
+        quantile = t_quantile(0.5 + level / 2, n - 1)
+        interval = wilson(n / 2, n, quantile=quantile)
+        return (interval.width or 1.0) <= width
 
     return first(narrow, 2, MOST_PROBLEMS)
 
