@@ -93,7 +93,7 @@ def test_drawn_labelled_and_corrected(folder: Path, method: str) -> None:
 def test_uncertainty_needs_a_judge_that_can_be_unsure(folder: Path) -> None:
     judged(folder)
     done = run("judge", "sample", folder, "--method", "uncertainty", code=1)
-    assert "equally sure" in str(done.exception)
+    assert "equally certain" in str(done.exception)
 
 
 def test_a_changed_judge_makes_it_stale(folder: Path, tmp_path: Path) -> None:
@@ -139,9 +139,9 @@ def test_labels_that_were_not_drawn(folder: Path) -> None:
     found = json.loads(
         run("judge", "calibrate", folder, "--labels", file, "--convenience", "--json").output
     )
-    assert found["convenience"] is True and "not drawn by chance" in found["note"]
+    assert found["convenience"] is True and "hand-picked labels" in found["note"]
     assert any(
-        "not drawn by chance" in note
+        "hand-picked labels" in note
         for note in load_bundle(next(folder.glob("eval-*.json"))).notes
     )
 

@@ -109,7 +109,7 @@ def test_labels_on_one_side_are_said_and_not_used(tmp_path: Path) -> None:
     (sides[1][0] / "labels.jsonl").unlink()
     found = compare_runs(sides[0][0], sides[1][0])
     assert found.difference.method == "flips" and any(
-        "only one side has labels" in line for line in found.warnings
+        "only one run has labels" in line for line in found.warnings
     )
 
 

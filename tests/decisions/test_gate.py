@@ -335,7 +335,7 @@ def test_a_baseline_of_zero_has_no_share_to_lose(write_run: Any, tmp_path: Path)
     report = gate_runs(tmp_path / "zero", tmp_path / "zero", rules)
     assert report.verdict is GateVerdict.GO
     assert any(
-        "max_relative_drop says nothing where the baseline scores 0" in warning
+        "max_relative_drop does not apply to a baseline score of 0" in warning
         for warning in report.warnings
     )
     toxic = policy(
@@ -392,7 +392,7 @@ def test_a_cut_file_is_invalid(write_run: Any, tmp_path: Path) -> None:
     entry = gate_runs(tmp_path / "a", tmp_path / "b").benchmarks[0]
     assert entry.status is Status.INVALID
     assert entry.reasons == [
-        "the candidate has scored 90.0% of its 500 steps, at least 95% is asked"
+        "the candidate has scored 90.0% of its 500 rows, the minimum is 95%"
     ]
 
 

@@ -138,7 +138,7 @@ def test_no_difference_at_all_needs_a_number_too(make_rows: Any) -> None:
     rules = PolicyDefaults(max_drop=0.03)
     remedy = _remedy(rows, pair(*rows), rules, ALPHA, PLANNED)
     assert remedy is not None
-    assert remedy.words.endswith("if all go on to differ alike")
+    assert remedy.words.endswith("if all further problems differ alike")
     needed = remedy.problems_needed
     assert needed is not None
     for n, holds in ((needed, True), (needed - 1, False)):

@@ -105,5 +105,5 @@ def test_a_file_that_was_cut_never_passes(write_run: Any) -> None:
     assert report.verdict == "INCONCLUSIVE"
     assert (
         report.reasons[0]
-        == "the candidate has scored 60.0% of its 500 steps, at least 95% is asked"
+        == "the candidate has scored 60.0% of its 500 rows, the minimum is 95%"
     )

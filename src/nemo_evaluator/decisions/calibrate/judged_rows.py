@@ -1,7 +1,7 @@
-"""The scored rows of a run as judges saw them, how sure they were, and which of the rows people should label."""
+"""The scored rows of a run with the grades of its judges, and the random draw of rows for labelling."""
 
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,21 +18,37 @@ from nemo_evaluator.statistics.ppi import Labelled, expected_half_width
 
 # The column of the rewards that make the headline.
 HEADLINE: Final = "headline"
-_SURE: Final = 0.05
-# Between an ensemble and one of its judges.
+# The uncertainty of the most certain grade.
+_LEAST_UNCERTAINTY: Final = 0.05
+# Separates the name of an ensemble from that of its member.
 _MEMBER: Final = "/"
 Method: TypeAlias = Literal["uniform", "stratified", "uncertainty"]
-# A usual judge, for saying beforehand how narrow an interval will be: how often it sees a right and a wrong answer.
+# Sensitivity and specificity of a typical judge, for planning.
 USUAL_JUDGE = (0.9, 0.85)
+# Sensitivity and specificity of a judge that guesses.
+_USELESS_JUDGE = (0.5, 0.5)
+# Number of reward levels of a stratified draw.
 _LEVELS = 5
+# The part of the labels that an uncertainty draw spreads evenly.
 _EVEN = 0.5
-# Keeps the draw apart from whatever else was drawn with the same seed.
+# Separates this random stream from other uses of the same seed.
 _STREAM = 0x1ABE1
 
 
 @dataclass(slots=True)
 class JudgedRows:
-    """Columns over the scored rows of a run; a judge that said nothing of a row is NaN there."""
+    """Columns over the scored rows of a run.
+
+    Attributes:
+        keys: Problem and repeat of each row.
+        content: The hash of its problem.
+        answers: The hash of its answer.
+        length: The length of its answer.
+        rewards: The rewards of each judge; NaN where a judge gave none.
+        unsure: How uncertain the judge was, from 0 to 1.
+        position: The judge's bias for the first position, where it compared both orders; else NaN.
+        scale: The grades that mean a reward of 0 and of 1, as far as the rows show it.
+    """
 
     keys: list[tuple[int, int]] = field(default_factory=list)
     content: list[str] = field(default_factory=list)
@@ -40,132 +56,161 @@ class JudgedRows:
     length: list[int] = field(default_factory=list)
     rewards: dict[str, list[float]] = field(default_factory=dict)
     unsure: list[float] = field(default_factory=list)
-    # What the first place is worth to the judge, where it was asked in both orders.
     position: list[float] = field(default_factory=list)
-    # The lowest and the highest grade, as far as the rows tell.
     scale: tuple[float, float] = (0.0, 1.0)
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def column(self, judge: str) -> Floats:
+        """The rewards of one judge."""
         return np.array(self.rewards[judge], dtype=np.float64)
 
     def labelled(
         self, labels: dict[tuple[int, int], Label], draw: LabelDraw | None, judge: str = HEADLINE
     ) -> Labelled:
-        """The rows with their labels. Without a draw, labels count as if any row could have been labelled."""
+        """The grades of one judge with the labels.
+
+        Args:
+            labels: The labels by row.
+            draw: The drawn rows with their probabilities; None treats the labels as a simple random sample.
+            judge: The judge.
+        """
+        chances: dict[tuple[int, int], float] = {}
         if draw is not None:
-            chances: dict[tuple[int, int], float] = {row.key: row.chance for row in draw.rows}
-        else:
-            chances = {}
-        known: dict[tuple[int, int], float | None] = {}
+            chances = {row.key: row.chance for row in draw.rows}
+        label_values: dict[tuple[int, int], float | None] = {}
         for key, label in labels.items():
             if draw is None or key in chances:
-                known[key] = label.value
-        human = np.array([known.get(key, np.nan) for key in self.keys], dtype=np.float64)
-        said = self.column(judge)
-        kept = ~np.isnan(said)
+                label_values[key] = label.value
+        human = np.array([label_values.get(key, np.nan) for key in self.keys], dtype=np.float64)
+        grades = self.column(judge)
+        graded = ~np.isnan(grades)
+        chance: Floats | None = None
         if draw is not None:
-            chance: np.ndarray[tuple[Any, ...], np.dtype[Any]] | None = np.array(
-                [chances.get(key, np.nan) for key in self.keys]
-            )[kept]
-        else:
-            chance = None
-        if chance is not None:
-            drawn = chance[~np.isnan(chance)]
-            chance = np.nan_to_num(chance, nan=float(drawn.mean()) if len(drawn) else 1.0)
-        problem = np.array([problem for problem, _ in self.keys], dtype=np.int64)[kept]
-        clusters = problem if len(np.unique(problem)) < len(problem) else None
-        return Labelled(said[kept], human[kept], chance, clusters=clusters)
+            chance = np.array([chances.get(key, np.nan) for key in self.keys], dtype=np.float64)
+            chance = _mean_for_missing(chance[graded])
+        problem = np.array([problem for problem, _ in self.keys], dtype=np.int64)[graded]
+        repeated = len(np.unique(problem)) < len(problem)
+        clusters = problem if repeated else None
+        return Labelled(grades[graded], human[graded], chance, clusters=clusters)
+
+
+def _mean_for_missing(chance: Floats) -> Floats:
+    """Replace the unknown probabilities of rows that were not drawn by the mean of the drawn ones."""
+    drawn = chance[~np.isnan(chance)]
+    mean = float(drawn.mean()) if len(drawn) else 1.0
+    return np.nan_to_num(chance, nan=mean)
 
 
 def read_judged(run: Bundle) -> JudgedRows:
-    """Every scored row of a run. Raises UsageError when there is none."""
-    found = JudgedRows(rewards={HEADLINE: []})
-    grades = {}
+    """Read every scored row of a run.
+
+    Raises:
+        UsageError: The run has no scored rows.
+    """
+    rows = JudgedRows(rewards={HEADLINE: []})
+    grade_of_reward: dict[float, float] = {}
     for row in run.rows():
         if row.reward is None:
             continue
-        details: dict[str, dict[str, Any]] = {}
-        for name, one in row.scoring_details.items():
+        scorer_details: dict[str, JsonDict] = {}
+        for name, scorer_detail in row.scoring_details.items():
             if name.startswith("scorer:"):
-                details[name] = as_dict(one)
-        said = {HEADLINE: row.reward} | _judges(row, details)
-        for name in {*said, *found.rewards}:
-            column = found.rewards.setdefault(name, [float("nan")] * len(found))
-            column.append(said.get(name, float("nan")))
-        found.keys.append(row.key)
-        found.content.append(row.problem_hash or str(row.problem_idx))
-        # What tells whether a label still is about the same answer.
-        found.answers.append(digest_parts(row.response)[:16])
-        found.length.append(len(row.response))
-        own = details.get(f"scorer:{run.config.get('reward_from')}", row.scoring_details)
-        found.unsure.append(_unsure(row.reward, own))
-        score = as_number(own.get("score"))
-        other = as_number(own.get("swap_score"))
-        found.position.append(
-            score - other if score is not None and other is not None else float("nan")
-        )
-        if score is not None and other is None:
-            grades[row.reward] = score
-    if not len(found):
+                scorer_details[name] = as_dict(scorer_detail)
+        rewards = {HEADLINE: row.reward} | _judge_rewards(row, scorer_details)
+        for name in {*rewards, *rows.rewards}:
+            column = rows.rewards.setdefault(name, [float("nan")] * len(rows))
+            column.append(rewards.get(name, float("nan")))
+        rows.keys.append(row.key)
+        rows.content.append(row.problem_hash or str(row.problem_idx))
+        # The hash shows whether a label is still about the same answer.
+        rows.answers.append(digest_parts(row.response)[:16])
+        rows.length.append(len(row.response))
+        reward_scorer = f"scorer:{run.config.get('reward_from')}"
+        details = scorer_details.get(reward_scorer, row.scoring_details)
+        rows.unsure.append(_uncertainty(row.reward, details))
+        score = as_number(details.get("score"))
+        swap_score = as_number(details.get("swap_score"))
+        if score is not None and swap_score is not None:
+            rows.position.append(score - swap_score)
+        else:
+            rows.position.append(float("nan"))
+        if score is not None and swap_score is None:
+            grade_of_reward[row.reward] = score
+    if not len(rows):
         raise UsageError(f"{run.results} has no scored rows", hint=f"nel check {run.path.parent}")
-    found.scale = low, high = _scale(grades) or (0.0, 1.0)
-    for name, column in found.rewards.items():
+    rows.scale = _scale(grade_of_reward) or (0.0, 1.0)
+    low, high = rows.scale
+    # The members of an ensemble give grades; all other columns are rewards already.
+    for name, column in rows.rewards.items():
         if _MEMBER in name:
-            found.rewards[name] = [
+            rows.rewards[name] = [
                 min(max((grade - low) / (high - low), 0.0), 1.0) for grade in column
             ]
-    return found
+    return rows
 
 
-def _judges(row: Row, details: dict[str, JsonDict]) -> dict[str, float]:
-    """The rewards of further judges, and of the members of an ensemble."""
-    said = {name: as_number(value) for name, value in row.scorer_rewards.items()}
-    for name, one in details.items():
-        if "judge_model" in one:
-            said.setdefault(name.removeprefix("scorer:"), as_number(one.get("reward")))
-        for member, told in as_dict(one.get("judges")).items():
-            said[f"{name.removeprefix('scorer:')}{_MEMBER}{member}"] = as_number(
-                as_dict(told).get("score")
-            )
-    return {name: value for name, value in said.items() if value is not None}
+def _judge_rewards(row: Row, scorer_details: dict[str, JsonDict]) -> dict[str, float]:
+    """The rewards of additional judges, and the grades of the members of an ensemble."""
+    rewards = {name: as_number(value) for name, value in row.scorer_rewards.items()}
+    for name, details in scorer_details.items():
+        scorer = name.removeprefix("scorer:")
+        if "judge_model" in details:
+            rewards.setdefault(scorer, as_number(details.get("reward")))
+        for member, member_details in as_dict(details.get("judges")).items():
+            grade = as_number(as_dict(member_details).get("score"))
+            rewards[f"{scorer}{_MEMBER}{member}"] = grade
+    return {name: reward for name, reward in rewards.items() if reward is not None}
 
 
-def _unsure(reward: float, details: JsonDict) -> float:
-    """From 0 to 1: a grade in the middle, judges that differ, an order that mattered."""
-    grades: list[float | None] = []
-    for one in as_dict(details.get("judges")).values():
-        grades.append(as_number(as_dict(one).get("score")))
-    known = [grade for grade in grades if grade is not None]
-    if known:
-        apart = float(np.ptp(known)) / max(max(known), 1.0)
-    else:
-        apart = 0.0
-    if as_number(details.get("position_bias")) or details.get("consistent") is False:
-        swapped = 1.0
-    else:
-        swapped = 0.0
-    return max(4 * reward * (1 - reward) if 0 < reward < 1 else 0.0, apart, swapped, _SURE)
+def _uncertainty(reward: float, details: JsonDict) -> float:
+    """How uncertain a grade is, from 0 to 1.
+
+    It is the largest of three signs: a grade in the middle, members that disagree, an order that changes the verdict.
+    """
+    middle = 4 * reward * (1 - reward) if 0 < reward < 1 else 0.0
+    grades: list[float] = []
+    for member_details in as_dict(details.get("judges")).values():
+        grade = as_number(as_dict(member_details).get("score"))
+        if grade is not None:
+            grades.append(grade)
+    disagreement = 0.0
+    if grades:
+        disagreement = float(np.ptp(grades)) / max(max(grades), 1.0)
+    order_matters = details.get("consistent") is False or as_number(details.get("position_bias"))
+    swapped = 1.0 if order_matters else 0.0
+    return max(middle, disagreement, swapped, _LEAST_UNCERTAINTY)
 
 
-def _scale(grades: dict[float, float]) -> tuple[float, float] | None:
-    """The grades that stand for a reward of 0 and of 1."""
-    if len(grades) < 2:
+def _scale(grade_of_reward: dict[float, float]) -> tuple[float, float] | None:
+    """The grades that mean a reward of 0 and of 1, extrapolated from the lowest and the highest reward."""
+    if len(grade_of_reward) < 2:
         return None
-    (low, first), (high, last) = min(grades.items()), max(grades.items())
-    step = (last - first) / (high - low)
-    bottom = first - low * step
-    if step > 0:
-        return (round(bottom, 6), round(bottom + step, 6))
-    return None
+    low = min(grade_of_reward)
+    high = max(grade_of_reward)
+    slope = (grade_of_reward[high] - grade_of_reward[low]) / (high - low)
+    if slope <= 0:
+        return None
+    grade_of_zero = grade_of_reward[low] - low * slope
+    return round(grade_of_zero, 6), round(grade_of_zero + slope, 6)
 
 
 def draw_rows(
     rows: JudgedRows, labels: int, method: Method = "uniform", seed: int = 0
 ) -> LabelDraw:
-    """Draw rows of a run. Raises UsageError when the run cannot be drawn from like that."""
+    """Draw rows for labelling.
+
+    Args:
+        rows: The rows of the run.
+        labels: Number of rows to draw; an uncertainty draw gets about so many.
+        method: "uniform" gives every row the same probability, "stratified" gives rare rewards more, "uncertainty"
+            gives more to rows that the judge was uncertain about.
+        seed: Seed of the random numbers.
+
+    Raises:
+        UsageError: An uncertainty draw of rows that are all equally uncertain.
+    """
     rng = np.random.default_rng([seed, _STREAM])
     total = len(rows)
     labels = min(labels, total)
@@ -174,63 +219,87 @@ def draw_rows(
         chance = np.full(total, labels / total)
         chosen = np.asarray(rng.choice(total, labels, replace=False), np.int64)
     elif method == "stratified":
-        chance, chosen = _by_level(rng, rows.column(HEADLINE), labels)
+        chance, chosen = _stratified_draw(rng, rows.column(HEADLINE), labels)
     else:
         unsure = np.array(rows.unsure)
         if float(np.ptp(unsure)) == 0.0:
             raise UsageError(
-                "this judge is equally sure of every row: it gives no grades in between, and no second opinion",
-                hint="use --method uniform or stratified; a graded rubric, swap_check or an ensemble_judge tells more",
+                "this judge is equally certain of every row: it gives no grades in between and no second opinion",
+                hint="use --method uniform or stratified; or judge with a graded rubric, swap_check or ensemble_judge",
             )
-        # Even the surest rows keep half of an equal chance, so that no label stands for very many rows.
-        chance = np.clip(labels * ((1 - _EVEN) * unsure / unsure.sum() + _EVEN / total), 0.0, 1.0)
+        # Even the most certain rows keep half of an equal probability, so that no label represents very many rows.
+        share = (1 - _EVEN) * unsure / unsure.sum() + _EVEN / total
+        chance = np.clip(labels * share, 0.0, 1.0)
         chosen = np.flatnonzero(rng.random(total) < chance)
     order = rng.permutation(chosen).tolist()
-    drawn = [_row(rows, at, float(chance[at])) for at in order]
+    drawn = [_drawn_row(rows, position, float(chance[position])) for position in order]
     return LabelDraw(method, seed, tuple(drawn))
 
 
 def draw_like(rows: JudgedRows, other: JudgedRows, drawn: LabelDraw) -> LabelDraw:
-    """The same problems as another run drew, with the same chances, so that the two can be compared in pairs."""
-    place = {
-        (content, key[1]): at
-        for at, (content, key) in enumerate(zip(rows.content, rows.keys, strict=True))
-    }
-    content = dict(zip(other.keys, other.content, strict=True))
-    found = [(place.get((content.get(row.key, ""), row.repeat)), row.chance) for row in drawn.rows]
-    same = tuple(_row(rows, at, chance) for at, chance in found if at is not None)
-    if not same:
+    """Draw the same problems as another run, with the same probabilities, so that the labels pair.
+
+    Args:
+        rows: The rows of this run.
+        other: The rows of the other run.
+        drawn: The other run's draw.
+
+    Raises:
+        UsageError: This run has none of the drawn problems.
+    """
+    position_of: dict[tuple[str, int], int] = {}
+    for position, (content, (_, repeat)) in enumerate(zip(rows.content, rows.keys, strict=True)):
+        position_of[content, repeat] = position
+    other_content = dict(zip(other.keys, other.content, strict=True))
+    shared: list[DrawnRow] = []
+    for row in drawn.rows:
+        content = other_content.get(row.key, "")
+        shared_position = position_of.get((content, row.repeat))
+        if shared_position is not None:
+            shared.append(_drawn_row(rows, shared_position, row.chance))
+    if not shared:
         raise UsageError(
-            "the two runs share no problem that was drawn",
-            hint="leave --like out, or give another run",
+            "the two runs share none of the drawn problems",
+            hint="leave --like out, or name another run",
         )
-    return LabelDraw(drawn.method, drawn.seed, same)
+    return LabelDraw(drawn.method, drawn.seed, tuple(shared))
 
 
-def _row(rows: JudgedRows, at: int, chance: float) -> DrawnRow:
-    problem, repeat = rows.keys[at]
-    return DrawnRow(problem, repeat, round(chance, 9), answer=rows.answers[at])
+def _drawn_row(rows: JudgedRows, position: int, chance: float) -> DrawnRow:
+    problem, repeat = rows.keys[position]
+    return DrawnRow(problem, repeat, round(chance, 9), answer=rows.answers[position])
 
 
-def _by_level(rng: np.random.Generator, rewards: Floats, labels: int) -> tuple[Floats, Ints]:
-    """Rare verdicts get more than their share: labels by the root of how many rows a level of rewards has."""
-    level = np.minimum((rewards * _LEVELS).astype(np.int64), _LEVELS - 1)
-    present, sizes = np.unique(level, return_counts=True)
-    wanted = np.minimum(
-        np.maximum(np.rint(labels * np.sqrt(sizes) / np.sqrt(sizes).sum()), 2), sizes
-    ).astype(int)
+def _stratified_draw(rng: np.random.Generator, rewards: Floats, labels: int) -> tuple[Floats, Ints]:
+    """Draw by reward level, with labels in proportion to the square root of a level's size: rare levels get more.
+
+    Returns:
+        The probability of each row, and the positions of the drawn rows.
+    """
+    level_of_row = np.minimum((rewards * _LEVELS).astype(np.int64), _LEVELS - 1)
+    levels, sizes = np.unique(level_of_row, return_counts=True)
+    root_sizes = np.sqrt(sizes)
+    proportional = np.rint(labels * root_sizes / root_sizes.sum())
+    quotas = np.minimum(np.maximum(proportional, 2), sizes).astype(int)
     chance = np.zeros(len(rewards))
-    chosen = []
-    for one, size, many in zip(present.tolist(), sizes.tolist(), wanted.tolist(), strict=True):
-        chance[level == one] = many / size
-        chosen.append(rng.choice(np.flatnonzero(level == one), many, replace=False))
+    chosen: list[Ints] = []
+    for level, size, quota in zip(levels.tolist(), sizes.tolist(), quotas.tolist(), strict=True):
+        in_level = level_of_row == level
+        chance[in_level] = quota / size
+        chosen.append(rng.choice(np.flatnonzero(in_level), quota, replace=False))
     return chance, np.concatenate(chosen)
 
 
 def expected_widths(rows: JudgedRows, labels: int) -> tuple[float, float]:
-    """How far from its bounds the corrected score will be, with a usual judge; and by the labels alone."""
+    """The expected half width of the corrected interval with a typical judge, and with the labels alone."""
     mean = min(max(float(np.nanmean(rows.column(HEADLINE))), 0.05), 0.95)
-    usual, none = (
-        expected_half_width(labels, len(rows), mean, *rates) for rates in (USUAL_JUDGE, (0.5, 0.5))
+    total = len(rows)
+    usual_sensitivity, usual_specificity = USUAL_JUDGE
+    sensitivity, specificity = _USELESS_JUDGE
+    with_judge = expected_half_width(
+        labels, total, mean, sensitivity=usual_sensitivity, specificity=usual_specificity
     )
-    return usual, none
+    labels_alone = expected_half_width(
+        labels, total, mean, sensitivity=sensitivity, specificity=specificity
+    )
+    return with_judge, labels_alone

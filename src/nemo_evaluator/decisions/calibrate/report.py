@@ -1,7 +1,7 @@
-"""``nel judge calibrate``: what labels say of each judge of a run, and the score that they correct."""
+"""``nel judge calibrate``: the agreement of each judge with human labels, and the score corrected by them."""
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from nemo_evaluator.runs.bundle import Bundle, calibrated
 from nemo_evaluator.runs.calibration import LabelDraw, measured_by, read_draw
 from nemo_evaluator.runs.labels import Label, read_labels
 from nemo_evaluator.statistics import Difference, Interval, Spending, score, unpaired_difference
-from nemo_evaluator.statistics.groups import Floats
-from nemo_evaluator.statistics.judge_agreement import Agreement, agreement
+from nemo_evaluator.statistics.groups import Floats, is_binary
+from nemo_evaluator.statistics.judge_agreement import PASS, Agreement, agreement
 from nemo_evaluator.statistics.ppi import (
     Corrected,
     Labelled,
@@ -26,13 +26,21 @@ from nemo_evaluator.statistics.ppi import (
 )
 from nemo_evaluator.store.sums import update_sums
 
+# The fewest labels that a calibration needs.
 LEAST = 10
 _ASSUMPTION = "it assumes that the judge errs on this run as often as it did there"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeReport:
-    """One judge against the labels."""
+    """One judge compared with the labels.
+
+    Attributes:
+        judge: Its name.
+        raw: Its mean reward.
+        corrected: The mean corrected by the labels.
+        agreement: Its agreement with the labels.
+    """
 
     judge: str
     raw: float
@@ -40,22 +48,37 @@ class JudgeReport:
     agreement: Agreement
 
     def to_dict(self) -> JsonDict:
-        rates: dict[str, dict[str, Any]] = {}
-        for name in ("sensitivity", "specificity"):
-            rates[name] = score(getattr(self.agreement, name))
+        """The JSON of the report."""
+        agreement_json = asdict(self.agreement)
+        agreement_json["sensitivity"] = score(self.agreement.sensitivity)
+        agreement_json["specificity"] = score(self.agreement.specificity)
         return {
             "judge": self.judge,
             "raw": self.raw,
             "corrected": score(self.corrected.interval),
             "labels_alone": score(self.corrected.alone),
             "trust": round(self.corrected.trust, 6),
-            "agreement": asdict(self.agreement) | rates,
+            "agreement": agreement_json,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """The calibration of one run. ``carried`` names the run whose labels were used instead of its own."""
+    """The calibration of one run.
+
+    Attributes:
+        run: The run.
+        rows: Number of judged rows.
+        labels: Number of labels.
+        corrected: The corrected score.
+        judges: The headline's judge first, then the others.
+        method: How the labelled rows were drawn.
+        convenience: The labelled rows were not drawn at random.
+        carried: The run whose labels were used instead of its own; empty for its own.
+        length_bias: How much more the judge favours long answers than people do.
+        position_bias: The judge's bias for the first position.
+        notes: Further notes.
+    """
 
     run: Bundle
     rows: int
@@ -71,17 +94,18 @@ class CalibrationReport:
 
     @property
     def note(self) -> str:
-        """The sentence that stands wherever the corrected score is shown."""
+        """The sentence shown with the corrected score."""
         if self.carried:
             return f"the corrected score is carried from the labels of {self.carried} (Rogan-Gladen): {_ASSUMPTION}"
         basis = (
             f"the corrected score rests on {counted(self.labels, 'label')} of {self.rows:,} rows"
         )
-        doubt = "; the labelled rows were not drawn by chance, so its interval proves nothing"
-        return basis + (doubt if self.convenience else "")
+        if self.convenience:
+            return f"{basis}; hand-picked labels bias the score, so its interval proves nothing"
+        return basis
 
     def to_dict(self) -> JsonDict:
-        """What the bundle keeps of it."""
+        """The entry in the bundle."""
         return {
             "version": 1,
             "benchmark": self.run.name,
@@ -101,7 +125,9 @@ class CalibrationReport:
         }
 
     def save(self) -> None:
-        write_json(self.run.path, calibrated(self.run, self.to_dict()).document)
+        """Write the calibration into the run's bundle."""
+        bundle = calibrated(self.run, self.to_dict())
+        write_json(self.run.path, bundle.document)
         update_sums(self.run.path.parent, [self.run.path])
 
 
@@ -112,64 +138,84 @@ def calibrate(
     *,
     convenience: bool = False,
 ) -> CalibrationReport:
-    """Set the judges of a run against its labels. Raises UsageError when the labels do not allow it."""
+    """Compare the judges of a run with its labels.
+
+    Args:
+        run: The run.
+        labels: The labels by row.
+        draw: The drawn rows; None when nothing was drawn.
+        convenience: Accept labels of rows that were not drawn, and mark the result.
+
+    Raises:
+        UsageError: The labels are too few, or are not about drawn rows or the present answers.
+    """
     rows = read_judged(run)
-    given = labels
-    used = None if convenience else draw
-    labels = drawn_only(labels, used)
-    check_draw(rows, labels, draw, convenience=convenience)
-    data = rows.labelled(labels, used)
+    used_draw = None if convenience else draw
+    used_labels = drawn_only(labels, used_draw)
+    check_draw(rows, used_labels, draw, convenience=convenience)
+    data = rows.labelled(used_labels, used_draw)
     if data.labels < LEAST:
         few = f"{run.name}: {counted(data.labels, 'label')} on scored rows, at least {LEAST} are needed"
-        raise UsageError(few, hint="nel judge label RUN goes on with the drawn rows")
-    mine = rows.column(HEADLINE)
-    judges = []
-    # The headline, and every judge whose rewards are not the same.
-    others: list[str] = []
-    for n in rows.rewards:
-        if n != HEADLINE and not np.array_equal(rows.column(n), mine, equal_nan=True):
-            others.append(n)
-    for name in [HEADLINE, *sorted(others)]:
-        said = rows.labelled(labels, used, name)
-        judges.append(
-            JudgeReport(
-                name, float(said.judge.mean()), corrected_mean(said), agreement=agreement(said)
+        raise UsageError(few, hint="continue labelling: nel judge label RUN")
+    judges: list[JudgeReport] = []
+    for name in _distinct_judges(rows):
+        judged = rows.labelled(used_labels, used_draw, name)
+        judge_report = JudgeReport(
+            judge=name,
+            raw=float(judged.judge.mean()),
+            corrected=corrected_mean(judged),
+            agreement=agreement(judged),
+        )
+        judges.append(judge_report)
+    notes: list[str] = []
+    if used_draw is not None:
+        unlabelled = sum(row.key not in used_labels for row in used_draw.rows)
+        if unlabelled:
+            notes.append(
+                f"{counted(unlabelled, 'drawn row')} without a label: if those are the hard ones, the score is biased"
             )
-        )
-    position = np.array(rows.position)
-    notes = []
-    if used is not None and (left := sum(row.key not in labels for row in used.rows)):
-        notes.append(
-            f"{counted(left, 'drawn row')} without a label: if those are the hard ones, the score is biased"
-        )
-    stray = len(given) - len(labels)
+    stray = len(labels) - len(used_labels)
     if stray:
         notes.append(f"{counted(stray, 'label')} on rows that were not drawn, left out")
-    unsure = sum(label.value is None for label in labels.values())
+    unsure = sum(label.value is None for label in used_labels.values())
     if unsure:
         notes.append(f"{counted(unsure, 'label')} unsure, left out")
+    lengths = np.array(rows.length)[~np.isnan(rows.column(HEADLINE))]
+    position = np.array(rows.position)
+    any_position = not np.isnan(position).all()
     return CalibrationReport(
         run=run,
         rows=len(data.judge),
         labels=data.labels,
         corrected=judges[0].corrected.interval,
         judges=judges,
-        method=used.method if used is not None else "none",
+        method=used_draw.method if used_draw is not None else "none",
         convenience=convenience,
-        length_bias=_length_bias(data, np.array(rows.length)[~np.isnan(mine)]),
-        position_bias=float(np.nanmean(position)) if not np.isnan(position).all() else None,
+        length_bias=_length_bias(data, lengths),
+        position_bias=float(np.nanmean(position)) if any_position else None,
         notes=notes,
     )
+
+
+def _distinct_judges(rows: JudgedRows) -> list[str]:
+    """The headline, and every judge whose rewards differ from it."""
+    headline = rows.column(HEADLINE)
+    others: list[str] = []
+    for name in rows.rewards:
+        if name == HEADLINE:
+            continue
+        if not np.array_equal(rows.column(name), headline, equal_nan=True):
+            others.append(name)
+    return [HEADLINE, *sorted(others)]
 
 
 def drawn_only(
     labels: dict[tuple[int, int], Label], draw: LabelDraw | None
 ) -> dict[tuple[int, int], Label]:
-    """The labels that count: those of drawn rows, where rows were drawn. A look at further rows does no harm."""
-    if draw is not None:
-        drawn: set[tuple[int, int]] = {row.key for row in draw.rows}
-    else:
-        drawn = set(labels)
+    """The labels that count: those of drawn rows, or all of them without a draw."""
+    if draw is None:
+        return dict(labels)
+    drawn = {row.key for row in draw.rows}
     return {key: label for key, label in labels.items() if key in drawn}
 
 
@@ -180,22 +226,34 @@ def check_draw(
     *,
     convenience: bool,
 ) -> None:
-    """Refuse labels that were not drawn, and a draw from other answers. Raises UsageError."""
+    """Refuse labels of rows that were not drawn, and labels of answers that have changed.
+
+    Args:
+        rows: The rows of the run.
+        labels: The labels by row.
+        draw: The drawn rows.
+        convenience: Accept labels of rows that were not drawn.
+
+    Raises:
+        UsageError: A label is refused.
+    """
+    drawn_answers: dict[tuple[int, int], str] = {}
     if draw is not None:
-        drawn: dict[tuple[int, int], str] = {row.key: row.answer for row in draw.rows}
-    else:
-        drawn = {}
-    stray = [key for key in labels if key not in drawn]
+        drawn_answers = {row.key: row.answer for row in draw.rows}
+    stray = [key for key in labels if key not in drawn_answers]
     if stray and not convenience:
+        first_problem, _ = stray[0]
         raise UsageError(
-            f"{counted(len(stray), 'label')} on rows that were not drawn, such as problem {stray[0][0]}: people who "
-            "choose what they label choose the score",
+            f"{counted(len(stray), 'label')} on rows that were not drawn, such as problem {first_problem}: "
+            "hand-picked labels bias the score",
             hint="draw rows with `nel judge sample RUN`, or accept the bias with --convenience, which marks the result",
         )
     answers = dict(zip(rows.keys, rows.answers, strict=True))
     changed: list[tuple[int, int]] = []
     for key in labels:
-        if key in drawn and key in answers and answers[key] != drawn[key]:
+        if key not in drawn_answers or key not in answers:
+            continue
+        if answers[key] != drawn_answers[key]:
             changed.append(key)
     if changed:
         stale = f"the calibration is stale: {counted(len(changed), 'answer')} changed since the rows were drawn"
@@ -203,131 +261,185 @@ def check_draw(
 
 
 def carry(run: Bundle, source: Bundle) -> CalibrationReport:
-    """Correct a run by another run's calibration. Raises UsageError when that is missing, stale or of another judge."""
-    found = source.calibration
-    if found is None or found.stale:
-        why = f"stale: {found.stale}" if found is not None else "missing"
+    """Correct a run by another run's calibration (Rogan and Gladen).
+
+    Args:
+        run: The run to correct.
+        source: The calibrated run.
+
+    Raises:
+        UsageError: The calibration is missing, stale, of another judge, or of a judge that only guesses.
+    """
+    calibration = source.calibration
+    if calibration is None or calibration.stale:
+        problem = "missing" if calibration is None else f"stale: {calibration.stale}"
         raise UsageError(
-            f"the calibration of {source.path.parent} is {why}",
+            f"the calibration of {source.path.parent} is {problem}",
             hint="nel judge calibrate on that run",
         )
-    mine, theirs = (as_dict(one.config.get("fingerprints")).get("scorer") for one in (run, source))
-    if mine != theirs or found.document.get("carried_from"):
+    own_scorer = as_dict(run.config.get("fingerprints")).get("scorer")
+    source_scorer = as_dict(source.config.get("fingerprints")).get("scorer")
+    if own_scorer != source_scorer or calibration.document.get("carried_from"):
         other = "a calibration holds for the judge, prompt, rubric and extraction that it measured, and these differ"
         raise UsageError(other, hint="label rows of this run: nel judge sample RUN")
-    told = as_dict(as_dict(found.document["judges"][0]).get("agreement"))
-    rates = [as_dict(told.get(name)) for name in ("sensitivity", "specificity")]
-    values = [(as_number(rate.get("value")), as_whole(rate.get("n")) or 0) for rate in rates]
+    headline_judge = as_dict(calibration.document["judges"][0])
+    agreement_json = as_dict(headline_judge.get("agreement"))
+    sensitivity_json = as_dict(agreement_json.get("sensitivity"))
+    specificity_json = as_dict(agreement_json.get("specificity"))
+    sensitivity = as_number(sensitivity_json.get("value"))
+    specificity = as_number(specificity_json.get("value"))
     rewards = read_judged(run).column(HEADLINE)
-    raw = float((rewards >= 0.5).mean())
-    (sensitivity, right), (specificity, wrong) = values
     if sensitivity is None or specificity is None or sensitivity + specificity <= 1:
         raise UsageError(
-            "that judge did no better than chance there: nothing can be carried",
-            hint="label this run",
+            "the judge of that run did no better than chance, so its calibration cannot be used",
+            hint="label this run: nel judge sample RUN",
         )
     interval = rogan_gladen(
-        raw, len(rewards), sensitivity, positives=right, specificity=specificity, negatives=wrong
-    )
-    labels = as_whole(found.document.get("labels")) or 0
-    if set(np.unique(rewards)) <= {0.0, 1.0}:
-        graded: list[str] = []
-    else:
-        graded = ["grades count as right from 0.5 on"]
-    return CalibrationReport(
-        run,
+        float((rewards >= PASS).mean()),
         len(rewards),
-        labels,
+        sensitivity=sensitivity,
+        positives=as_whole(sensitivity_json.get("n")) or 0,
+        specificity=specificity,
+        negatives=as_whole(specificity_json.get("n")) or 0,
+    )
+    notes: list[str] = []
+    if not is_binary(rewards):
+        notes.append(f"grades count as right from {PASS:g} on")
+    return CalibrationReport(
+        run=run,
+        rows=len(rewards),
+        labels=as_whole(calibration.document.get("labels")) or 0,
         corrected=interval,
         judges=[],
         method="carried",
         carried=str(source.path.parent),
-        notes=graded,
+        notes=notes,
     )
 
 
 def _length_bias(data: Labelled, length: Floats) -> Interval | None:
-    """How much more the judge adds to long answers than to short ones, beyond what people give them."""
-    known = data.known > 0
-    error = (data.judge - data.human)[known]
-    length = length[known]
-    long = length > np.median(length)
-    if 2 <= long.sum() <= len(long) - 2:
-        return unpaired_difference(error[~long], error[long])
-    return None
+    """The judge's mean error on long answers minus that on short ones; None with too few of either."""
+    labelled = data.known > 0
+    error = (data.judge - data.human)[labelled]
+    labelled_length = length[labelled]
+    long = labelled_length > np.median(labelled_length)
+    enough_of_both = 2 <= long.sum() <= len(long) - 2
+    if not enough_of_both:
+        return None
+    return unpaired_difference(error[~long], error[long])
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """Baseline and candidate on the problems that they share."""
+    """Baseline and candidate with their labels, on the problems that they share."""
 
     baseline: Labelled
     candidate: Labelled
 
     def difference(self, better: float = 1.0, share: float = 1.0) -> Difference:
-        """What the candidate gained over ``share`` of the baseline; with ``better`` below 0, what it lost."""
+        """The corrected gain of the candidate.
+
+        Args:
+            better: 1 for candidate - share x baseline; -1 for share x baseline - candidate.
+            share: The factor of the baseline.
+        """
         if better > 0:
             return corrected_difference(self.baseline, self.candidate, share=share)
-        found = corrected_difference(self.candidate, self.baseline, share=1 / share)
-        return replace(found, value=found.value * share, scale=found.scale * share)
+        loss = corrected_difference(self.candidate, self.baseline, share=1 / share)
+        return replace(loss, value=loss.value * share, scale=loss.scale * share)
 
 
 def labelled_pair(
     left: Bundle, right: Bundle, spending: Spending, *, by_index: bool = False
 ) -> tuple[LabelledPair | None, list[str]]:
-    """Both runs with their labels where both have them, and what a reader must know of it."""
-    runs = left, right
-    given = [read_labels(run.path.parent) if run.path.is_file() else {} for run in runs]
-    if not any(given):
+    """Both runs with their labels, if both have labels that can be used.
+
+    Args:
+        left: The baseline.
+        right: The candidate.
+        spending: How the error is divided.
+        by_index: Pair problems by index instead of content.
+
+    Returns:
+        The pair, None when the labels cannot be used; and notes for the reader.
+    """
+    baseline_labels = _labels_of(left)
+    candidate_labels = _labels_of(right)
+    if not baseline_labels and not candidate_labels:
         return None, []
-    if not all(given):
-        return None, ["only one side has labels, so the comparison is of what the judge says"]
+    if not baseline_labels or not candidate_labels:
+        return None, ["only one run has labels; comparing uncorrected judge scores"]
     if spending.looking:
         return None, [
             "labels are left out: no corrected interval allows for the looks of a stop rule"
         ]
-    sides: list[tuple[JudgedRows, Labelled]] = []
-    stray = 0
-    for run, labels in zip(runs, given, strict=True):
-        rows = read_judged(run)
-        draw = read_draw(run.path.parent)
-        used = drawn_only(labels, draw)
-        stray += len(labels) - len(used)
+    sides: list[_LabelledSide] = []
+    for run, labels in ((left, baseline_labels), (right, candidate_labels)):
         try:
-            check_draw(rows, used, draw, convenience=False)
+            sides.append(_labelled_side(run, labels, by_index=by_index))
         except UsageError as error:
             return None, [f"labels are left out: {error.message}"]
-        sides.append((rows, rows.labelled(used, draw)))
-    named = [[str(key[0]) for key in rows.keys] if by_index else rows.content for rows, _ in sides]
-    codes = {name: code for code, name in enumerate(sorted({*named[0]} & {*named[1]}))}
-    base, other = (
-        _shared(data, names, codes) for (_, data), names in zip(sides, named, strict=True)
-    )
-    assert base.clusters is not None and other.clusters is not None
-    if min(base.labels, other.labels) < LEAST:
+    shared_problems = set(sides[0].problems) & set(sides[1].problems)
+    codes = {problem: code for code, problem in enumerate(sorted(shared_problems))}
+    baseline = _restricted(sides[0], codes)
+    candidate = _restricted(sides[1], codes)
+    fewest_labels = min(baseline.labels, candidate.labels)
+    if fewest_labels < LEAST:
         return None, [
             f"labels are left out: fewer than {LEAST} of a side are on problems that both runs have"
         ]
-    note = (
-        f"the difference is corrected by labels ({base.labels:,} of the baseline, {other.labels:,} of the candidate): "
-        "it is what people would find, not what the judge says"
-    )
-    both = len(
-        set(base.clusters[base.known > 0].tolist()) & set(other.clusters[other.known > 0].tolist())
-    )
-    hints = [
-        note,
-        *([f"{counted(stray, 'label')} on rows that were not drawn, left out"] if stray else []),
+    notes = [
+        f"the difference is corrected by labels ({baseline.labels:,} of the baseline, {candidate.labels:,} of the "
+        "candidate): it estimates what people would find, not the judge's scores"
     ]
-    if both < min(base.labels, other.labels) / 2:
-        hints.append(
-            f"people labelled {counted(both, 'problem')} on both sides: `nel judge sample --like` tells more"
+    stray = sides[0].stray + sides[1].stray
+    if stray:
+        notes.append(f"{counted(stray, 'label')} on rows that were not drawn, left out")
+    labelled_in_both = _labelled_problems(baseline) & _labelled_problems(candidate)
+    if len(labelled_in_both) < fewest_labels / 2:
+        notes.append(
+            f"people labelled {counted(len(labelled_in_both), 'problem')} on both sides: "
+            "draw the same problems with `nel judge sample --like` for a narrower interval"
         )
-    return LabelledPair(base, other), hints
+    return LabelledPair(baseline, candidate), notes
 
 
-def _shared(data: Labelled, names: list[str], codes: dict[str, int]) -> Labelled:
-    at = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
-    keep = at >= 0
-    chance = None if data.chance is None else data.chance[keep]
-    return Labelled(data.judge[keep], data.human[keep], chance, clusters=at[keep])
+class _LabelledSide(NamedTuple):
+    """One run of a labelled pair."""
+
+    data: Labelled
+    # The problem of each row, by content or index.
+    problems: list[str]
+    # Labels of rows that were not drawn.
+    stray: int
+
+
+def _labels_of(run: Bundle) -> dict[tuple[int, int], Label]:
+    if not run.path.is_file():
+        return {}
+    return read_labels(run.path.parent)
+
+
+def _labelled_side(
+    run: Bundle, labels: dict[tuple[int, int], Label], *, by_index: bool
+) -> _LabelledSide:
+    rows = read_judged(run)
+    draw = read_draw(run.path.parent)
+    used_labels = drawn_only(labels, draw)
+    check_draw(rows, used_labels, draw, convenience=False)
+    problems = [str(problem) for problem, _ in rows.keys] if by_index else rows.content
+    stray = len(labels) - len(used_labels)
+    return _LabelledSide(rows.labelled(used_labels, draw), problems, stray)
+
+
+def _restricted(side: _LabelledSide, codes: dict[str, int]) -> Labelled:
+    """The rows of the problems in ``codes``, with the codes as clusters."""
+    clusters = np.array([codes.get(problem, -1) for problem in side.problems], dtype=np.int64)
+    shared = clusters >= 0
+    data = side.data
+    chance = None if data.chance is None else data.chance[shared]
+    return Labelled(data.judge[shared], data.human[shared], chance, clusters=clusters[shared])
+
+
+def _labelled_problems(data: Labelled) -> set[int]:
+    return set(data.problems[data.known > 0].tolist())

@@ -1,4 +1,4 @@
-"""From an interval and a limit to a word: what a comparison allows to say."""
+"""The rules that turn an interval and a limit into a verdict."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,12 +20,17 @@ class Verdict(StrEnum):
     @property
     def exit_code(self) -> int:
         """The exit code under ``--strict``."""
-        return {Verdict.PASS: 0, Verdict.BLOCK: 1}.get(self, 2)
+        if self is Verdict.PASS:
+            return 0
+        if self is Verdict.BLOCK:
+            return 1
+        return 2
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of several; nothing to judge is INCONCLUSIVE."""
-    return max(verdicts, key=list(Verdict).index, default=Verdict.INCONCLUSIVE)
+    """The worst of several verdicts; INCONCLUSIVE when there are none."""
+    from_best_to_worst = list(Verdict)
+    return max(verdicts, key=from_best_to_worst.index, default=Verdict.INCONCLUSIVE)
 
 
 class Relation(StrEnum):
@@ -50,18 +55,32 @@ VERDICTS: Final = {
 
 
 def relation_of(interval: Interval, max_drop: float) -> Relation:
-    """Superior: surely above. Equivalent: surely within the limit both ways. Non-inferior: surely not below it."""
+    """Where the interval of a gain lies, compared with 0 and the limit.
+
+    - Worse than allowed: all of it is below ``-max_drop``.
+    - Superior: all of it is above 0.
+    - Equivalent: all of it is within ``max_drop`` of 0.
+    - Non-inferior: all of it is at or above ``-max_drop``.
+    - Inferior: all of it is below 0, and it contains ``-max_drop``.
+    - Undecided: anything else.
+
+    Args:
+        interval: The interval of candidate minus baseline; positive is better.
+        max_drop: The limit.
+    """
     if interval.lower is None or interval.upper is None:
         return Relation.UNKNOWN
     if interval.upper < -max_drop:
         return Relation.WORSE
     if interval.lower > 0:
         return Relation.SUPERIOR
+    if interval.lower >= -max_drop and interval.upper <= max_drop:
+        return Relation.EQUIVALENT
     if interval.lower >= -max_drop:
-        if interval.upper <= max_drop:
-            return Relation.EQUIVALENT
         return Relation.NON_INFERIOR
-    return Relation.INFERIOR if interval.upper < 0 else Relation.UNKNOWN
+    if interval.upper < 0:
+        return Relation.INFERIOR
+    return Relation.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +93,12 @@ class Judgement:
 
 
 def settling(needed: int, available: int | None) -> str:
-    """How many problems would settle a comparison, and what if the benchmark does not have them."""
+    """The sentence on how many problems would settle a comparison.
+
+    Args:
+        needed: The number of problems.
+        available: The number that the benchmark has; None when unknown.
+    """
     words = f"about {needed:,} problems would settle it"
     if available is None or needed <= available:
         return words
@@ -89,53 +113,58 @@ def judge(
     available: int | None = None,
     better: float = 1.0,
 ) -> Judgement:
-    """The verdict on a mean difference; ``needed`` is how many problems would settle it, of ``available`` ones that the
-    benchmark has; ``better`` is the good sign. The rule is the gate's, limit by limit: PASS where the whole interval
-    keeps the limit, BLOCK where all of it is beyond. Anything between is not proved: WARN when a drop is certain,
-    INCONCLUSIVE when not even that."""
+    """The verdict on a mean difference.
+
+    The rule is that of the gate, for one limit: PASS when the whole interval keeps the limit, BLOCK when all of it is
+    beyond the limit. Between the two, WARN when a drop is certain, and INCONCLUSIVE when it is not.
+
+    Args:
+        interval: Candidate minus baseline.
+        max_drop: The limit.
+        needed: How many problems would settle an open comparison.
+        available: How many problems the benchmark has.
+        better: 1 when a higher reward is better, else -1.
+    """
     if interval.n == 0:
-        return Judgement(
-            Verdict.INCONCLUSIVE, Relation.UNKNOWN, ("nothing was paired, so nothing can be said",)
-        )
+        reason = "nothing was paired: the runs share no scored problem"
+        return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, (reason,))
     if interval.lower is None or interval.upper is None:
         why = "no interval holds for rewards beyond [0, 1] that a stop rule looked at"
-        return Judgement(
-            Verdict.INCONCLUSIVE, Relation.UNKNOWN, (f"{interval.value:+.4f}, but {why}",)
-        )
-    if better > 0:
-        gain = interval
-    else:
-        gain = mirrored(interval)
+        reason = f"{interval.value:+.4f}, but {why}"
+        return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, (reason,))
+    gain = interval if better > 0 else mirrored(interval)
     relation = relation_of(gain, max_drop)
     drop = "drop" if better > 0 else "rise"
     limit = f"the limit of {max_drop:g}"
     bounds = f"[{interval.lower:+.4f}, {interval.upper:+.4f}]"
-    found = f"{interval.value:+.4f} {bounds} over {counted(interval.n, 'problem')}"
+    difference = f"{interval.value:+.4f} {bounds} over {counted(interval.n, 'problem')}"
     if needed:
-        more = f"; {settling(needed, available)}"
+        open_difference = f"{difference}; {settling(needed, available)}"
     else:
-        more = ""
+        open_difference = difference
+    certain = ""
     if gain.upper is not None and gain.upper < 0:
-        small = f" (a small {drop} is certain)"
-    else:
-        small = ""
-    words = {
-        Relation.WORSE: f"the {drop} is more than {limit}: {found}",
-        Relation.INFERIOR: f"a {drop} is certain, but not that it exceeds {limit}: {found}{more}",
-        Relation.UNKNOWN: f"a {drop} beyond {limit} cannot be ruled out: {found}{more}",
-        Relation.SUPERIOR: f"the candidate is better: {found}",
-        Relation.EQUIVALENT: f"the difference is within {limit} both ways{small}: {found}",
-        Relation.NON_INFERIOR: f"a {drop} beyond {limit} is excluded{small}: {found}",
-    }[relation]
-    return Judgement(VERDICTS[relation], relation, (words,))
+        certain = f" (a small {drop} is certain)"
+    reasons = {
+        Relation.WORSE: f"the {drop} is more than {limit}: {difference}",
+        Relation.INFERIOR: f"a {drop} is certain, but not that it exceeds {limit}: {open_difference}",
+        Relation.UNKNOWN: f"a {drop} beyond {limit} cannot be ruled out: {open_difference}",
+        Relation.SUPERIOR: f"the candidate is better: {difference}",
+        Relation.EQUIVALENT: f"the difference is within {limit} both ways{certain}: {difference}",
+        Relation.NON_INFERIOR: f"a {drop} beyond {limit} is excluded{certain}: {difference}",
+    }
+    return Judgement(VERDICTS[relation], relation, (reasons[relation],))
 
 
 def mirrored(interval: Interval) -> Interval:
     """The interval of the opposite difference."""
-    lower, upper = (None if end is None else -end for end in (interval.upper, interval.lower))
+    lower = None if interval.upper is None else -interval.upper
+    upper = None if interval.lower is None else -interval.lower
     return replace(interval, value=-interval.value, lower=lower, upper=upper)
 
 
 def shifted(interval: Interval, by: float) -> Interval:
-    lower, upper = (None if end is None else end + by for end in (interval.lower, interval.upper))
+    """The interval with ``by`` added to its value and its bounds."""
+    lower = None if interval.lower is None else interval.lower + by
+    upper = None if interval.upper is None else interval.upper + by
     return replace(interval, value=interval.value + by, lower=lower, upper=upper)

@@ -1,4 +1,4 @@
-"""How much more data would settle an open question, if the difference seen so far is about the true one."""
+"""How much more data would settle an open benchmark, assuming that the observed difference is the true one."""
 
 import math
 from dataclasses import replace
@@ -15,9 +15,10 @@ from nemo_evaluator.statistics.power import first
 from nemo_evaluator.statistics.sequential import LOG_WEIGHTS, SHARES
 
 _POWER: Final = 0.8
-# The normal quantile of that chance.
-_SPARE: Final = 0.8416
+# The normal quantile of that power.
+_Z_POWER: Final = 0.8416
 _MOST_REPEATS: Final = 1024
+# Equal differences are tried up to this number of problems.
 _MOST_EQUAL: Final = 1_000_000
 
 
@@ -30,70 +31,103 @@ def remedy_for(
     breach_alpha: float,
     available: int | None = None,
 ) -> Remedy:
-    """Problems at the present repeats, or repeats at the present problems, that settle a benchmark. A pass needs all
-    ``limits`` to be kept, so the hardest counts; a breach needs one, so the easiest. ``breach_alpha`` is what the
-    correction for many benchmarks leaves for a breach, ``available`` how many problems there are."""
-    exceeded = [limit for limit in limits if limit.margin.value < 0]
+    """Problems at the present repeats, or repeats of the present problems, that would settle a benchmark.
+
+    A pass needs every limit to be kept, so the hardest one decides; a breach needs one limit, so the easiest decides.
+
+    Args:
+        pairing: The paired problems.
+        rows: The rows of both runs.
+        limits: The limits that are not proved to be kept.
+        alpha: The level of a pass.
+        breach_alpha: The level that the correction for many benchmarks leaves for a breach.
+        available: Number of problems that the benchmark has; None when unknown.
+    """
     if not pairing.bounded and not limits[0].ruler.spending.last:
-        return Remedy(
-            None,
-            None,
-            "no amount of data: rewards beyond [0, 1] cannot be judged while they are looked at",
-        )
+        never = "no amount of data: rewards beyond [0, 1] cannot be judged under repeated looking"
+        return Remedy(None, None, never)
     if any(limit.margin.value == 0 for limit in limits):
-        return Remedy(
-            None, None, "the estimate lies on a limit: no amount of data is sure to settle it"
-        )
-    level = breach_alpha if exceeded else alpha
-    choose = min if exceeded else max
-    deciding, problems = choose(
-        ((limit, _problems_needed(limit, level)) for limit in exceeded or limits),
-        key=lambda one: one[1] or math.inf,
-    )
-    n = len(pairing)
+        on_limit = "the estimate lies on a limit: no amount of data is certain to settle it"
+        return Remedy(None, None, on_limit)
+    exceeded = [limit for limit in limits if limit.margin.value < 0]
+    if exceeded:
+        level = breach_alpha
+        deciding, problems = _easiest(exceeded, level)
+    else:
+        level = alpha
+        deciding, problems = _hardest(limits, level)
     if problems is not None:
-        problems = max(problems, n + 1)
+        problems = max(problems, len(pairing) + 1)
     repeats = _repeats_needed(pairing, rows, deciding, alpha=level)
-    now = float(pairing.baseline.answers.mean())
-    short = problems is not None and available is not None and problems > available
-    now_n = f"now {n:,}" + (f", and the benchmark has only {available:,}" if short else "")
-    if problems is None:
-        parts: list[str] = []
-    else:
-        parts = [f"about {problems:,} paired problems ({now_n})"]
-    if repeats is not None:
-        parts.append(f"about {repeats:,} repeats of the same problems (now {now:.0f})")
-    side = "exceeded" if exceeded else "kept"
-    if parts:
-        words = " or ".join(parts)
-    else:
-        words = "more data than is practical"
+    data = _data_words(pairing, problems, repeats, available=available)
+    outcome = "exceeded" if exceeded else "kept"
     if pairing.alike(deciding.ruler.gain):
-        how = "if all go on to differ alike"
+        condition = "if all further problems differ alike"
     else:
-        how = f"with {_POWER:.0%} chance"
-    return Remedy(problems, repeats, f"{words} would show that {deciding.name} is {side}, {how}")
+        condition = f"with {_POWER:.0%} power"
+    words = f"{data} would show that {deciding.name} is {outcome}, {condition}"
+    return Remedy(problems, repeats, words)
+
+
+def _easiest(limits: list[Limit], alpha: float) -> tuple[Limit, int | None]:
+    """The limit that needs the fewest problems, and their number; None is more than any number."""
+    needs = [(limit, _problems_needed(limit, alpha)) for limit in limits]
+    return min(needs, key=_problems_or_infinity)
+
+
+def _hardest(limits: list[Limit], alpha: float) -> tuple[Limit, int | None]:
+    """The limit that needs the most problems, and their number; None is more than any number."""
+    needs = [(limit, _problems_needed(limit, alpha)) for limit in limits]
+    return max(needs, key=_problems_or_infinity)
+
+
+def _problems_or_infinity(need: tuple[Limit, int | None]) -> float:
+    _, problems = need
+    return problems or math.inf
+
+
+def _data_words(
+    pairing: Pairing, problems: int | None, repeats: int | None, *, available: int | None
+) -> str:
+    """The problems or repeats that are needed, beside what there is now."""
+    ways: list[str] = []
+    if problems is not None:
+        present = f"now {len(pairing):,}"
+        if available is not None and problems > available:
+            present += f", and the benchmark has only {available:,}"
+        ways.append(f"about {problems:,} paired problems ({present})")
+    if repeats is not None:
+        present_repeats = float(pairing.baseline.answers.mean())
+        ways.append(f"about {repeats:,} repeats of the same problems (now {present_repeats:.0f})")
+    if not ways:
+        return "more data than is practical"
+    return " or ".join(ways)
 
 
 def _problems_needed(limit: Limit, alpha: float) -> int | None:
+    """Problems that settle one limit at the level ``alpha``; None when no practical number does."""
     ruler = limit.ruler
-    spending = limit.ruler.spending
-
-    def equal_prove(n: int) -> bool:
-        found = replace(ruler, gain=np.full(n, float(ruler.gain[0])), contrast=None).limit()
-        return min(found.p_pass, found.p_breach) <= alpha
-
+    spending = ruler.spending
     if ruler.pairing.alike(ruler.gain):
-        return first(equal_prove, len(ruler.gain) + 1, _MOST_EQUAL)
+        common_gain = float(ruler.gain[0])
+
+        def settled_by(problems: int) -> bool:
+            equal_gains = np.full(problems, common_gain)
+            outcome = replace(ruler, gain=equal_gains, contrast=None).limit()
+            return min(outcome.p_pass, outcome.p_breach) <= alpha
+
+        return first(settled_by, len(ruler.gain) + 1, _MOST_EQUAL)
     if not spending.last:
         return _betting_needed(limit, alpha * spending.looking)
-    return problems_needed(
-        abs(limit.margin.value), ruler.sd, power=_POWER, alpha=alpha * spending.last
-    )
+    distance = abs(limit.margin.value)
+    return problems_needed(distance, ruler.sd, power=_POWER, alpha=alpha * spending.last)
 
 
 def _betting_needed(limit: Limit, alpha: float) -> int | None:
-    """Problems until a bet is won: its log wealth grows by ``rate`` a problem and must reach log(1 / alpha)."""
+    """Problems until a bet of ``MeanSequence`` wins.
+
+    The log capital of a stake grows by ``rate`` per problem on average and must reach log(1 / alpha).
+    """
     reach = limit.ruler.reach
     values = (limit.ruler.gain + reach) / (2 * reach)
     bound = (reach - limit.ruler.allowed) / (2 * reach)
@@ -102,50 +136,58 @@ def _betting_needed(limit: Limit, alpha: float) -> int | None:
         bound = 1 - bound
     if bound <= 0:
         return None
-    growth: list[Floats] = [np.log1p(share * (values / bound - 1)) for share in SHARES]
-    best = math.inf
-    for steps, weight in zip(growth, LOG_WEIGHTS.tolist(), strict=True):
-        rate = float(steps.mean())
-        spread = float(steps.std(ddof=1))
-        if rate > 0:
-            # rate x n - _SPARE x spread x sqrt(n) = log(1 / alpha) - weight, solved for sqrt(n).
-            half = _SPARE * spread / (2 * rate)
-            best = min(
-                best, (half + math.sqrt(half * half + (math.log(1 / alpha) - weight) / rate)) ** 2
-            )
-    if math.isfinite(best):
-        return math.ceil(best)
-    return None
+    fewest = math.inf
+    for stake, log_weight in zip(SHARES, LOG_WEIGHTS.tolist(), strict=True):
+        growth: Floats = np.log1p(stake * (values / bound - 1))
+        rate = float(growth.mean())
+        if rate <= 0:
+            continue
+        # rate n - _Z_POWER sd sqrt(n) = log(1 / alpha) - log_weight, solved for sqrt(n).
+        half = _Z_POWER * float(growth.std(ddof=1)) / (2 * rate)
+        goal = (math.log(1 / alpha) - log_weight) / rate
+        root = half + math.sqrt(half * half + goal)
+        fewest = min(fewest, root**2)
+    return math.ceil(fewest) if math.isfinite(fewest) else None
 
 
 def _repeats_needed(
     pairing: Pairing, rows: tuple[RowTable, RowTable], limit: Limit, alpha: float
 ) -> int | None:
-    gain = limit.ruler.gain
+    """Repeats of the present problems that settle a limit; None when repeats cannot."""
     last = limit.ruler.spending.last
-    if not last or len(gain) < 2:
+    if not last or len(limit.ruler.gain) < 2:
         return None
     spread = observed_spread(pairing, rows, limit.ruler.sd)
     if spread is None or spread.noise <= 0:
         return None
-    n = len(pairing)
-    margin = abs(limit.margin.value)
+    distance = abs(limit.margin.value)
     repeats = math.floor(float(pairing.baseline.answers.mean())) + 1
     while repeats <= _MOST_REPEATS:
-        if paired_power(margin, spread.sd(repeats), n, alpha=alpha * last) >= _POWER:
+        power = paired_power(distance, spread.sd(repeats), len(pairing), alpha=alpha * last)
+        if power >= _POWER:
             return repeats
         repeats = math.ceil(repeats * 1.2)
     return None
 
 
 def observed_spread(pairing: Pairing, rows: tuple[RowTable, RowTable], sd: float) -> Spread | None:
-    """The spread of differences split into what repeats can shrink and what they cannot; needs repeats to tell."""
-    noise = seen = 0.0
+    """Split the variance of the differences into the part that repeats reduce and the part that they do not.
+
+    Args:
+        pairing: The paired problems.
+        rows: The rows of both runs.
+        sd: Standard deviation of a problem's difference.
+
+    Returns:
+        The components; None for runs without repeats.
+    """
+    noise = 0.0
+    noise_of_means = 0.0
     for side, paired in zip(rows, pairing.sides, strict=True):
-        parts = variance_components(side.problem[side.scored], side.reward[side.scored])
-        if math.isnan(parts.within):
+        components = variance_components(side.problem[side.scored], side.reward[side.scored])
+        if math.isnan(components.within):
             return None
-        noise += parts.within
-        # The sides may have been asked a different number of times.
-        seen += parts.within / float(paired.answers.mean())
-    return Spread(true=max(sd * sd - seen, 0.0), noise=noise)
+        noise += components.within
+        # The sides may have different numbers of repeats.
+        noise_of_means += components.within / float(paired.answers.mean())
+    return Spread(true=max(sd * sd - noise_of_means, 0.0), noise=noise)

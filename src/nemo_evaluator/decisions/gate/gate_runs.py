@@ -1,8 +1,8 @@
-"""GO, NO-GO or INCONCLUSIVE for a candidate, by a policy, on intervals alone.
+"""The gate: GO, NO-GO or INCONCLUSIVE for a candidate under a policy.
 
-A GO needs proof on *every* required benchmark, so it needs no correction for their number: one bad benchmark is let
-through with at most the chance that its own test errs. A NO-GO needs proof on *any*, so there the number counts
-and the policy's correction applies, within each tier: a critical benchmark is not diluted by supporting ones.
+A GO needs proof on *every* required benchmark, so it needs no correction for their number: a bad benchmark passes with
+at most the error probability of its own test. A NO-GO needs proof on *any* benchmark, so there the number counts: the
+policy's correction applies within each tier, so that supporting benchmarks do not dilute a critical one.
 """
 
 from pathlib import Path
@@ -50,7 +50,20 @@ def gate_runs(
     *,
     details: bool = True,
 ) -> GateReport:
-    """Decide on a candidate. ``details`` attaches the full comparison of each benchmark."""
+    """Decide on a candidate.
+
+    Args:
+        baseline: The baseline's folder or one of its bundles.
+        candidate: The candidate's folder or one of its bundles.
+        policy: The policy or its file; None for the default policy.
+        details: Attach the full comparison of each benchmark.
+
+    Returns:
+        The decision with the evidence of each benchmark.
+
+    Raises:
+        UsageError: A folder has no results, or the policy gates a metric that cannot be gated.
+    """
     if isinstance(policy, GatePolicy):
         rules = policy
     elif policy:
@@ -61,6 +74,8 @@ def gate_runs(
 
 
 class _Gate:
+    """One decision: the steps of ``report``, from top to bottom, are the rules."""
+
     def __init__(self, baseline: Path, candidate: Path, policy: GatePolicy, details: bool) -> None:
         self._paths = (baseline, candidate)
         self._policy = policy
@@ -68,126 +83,151 @@ class _Gate:
         self._alpha = (1 - policy.confidence) / 2
         # A bundle file stands for its folder.
         folders = [path.parent if path.is_file() else path for path in self._paths]
-        self._baseline, self._candidate = map(discover_bundles, folders)
+        self._baseline = discover_bundles(folders[0])
+        self._candidate = discover_bundles(folders[1])
         self._matched = match_bundles(self._baseline, self._candidate, by_name=True)
-        self._warnings = [f"{name} is only in the baseline" for name in self._matched.only_baseline]
-        self._warnings += [
-            f"{name} is only in the candidate" for name in self._matched.only_candidate
-        ]
-        for word, folder in zip(WORDS, folders, strict=True):
-            self._warnings += [
-                f"{word}: {one.name} did not finish: {one.reason}"
-                for one in find_unfinished(folder)
-            ]
+        self._warnings: list[str] = []
+        for name in self._matched.only_baseline:
+            self._warnings.append(f"{name} is only in the baseline")
+        for name in self._matched.only_candidate:
+            self._warnings.append(f"{name} is only in the candidate")
+        for side_name, folder in zip(WORDS, folders, strict=True):
+            for unfinished in find_unfinished(folder):
+                self._warnings.append(
+                    f"{side_name}: {unfinished.name} did not finish: {unfinished.reason}"
+                )
 
     def report(self) -> GateReport:
+        """Measure every benchmark, give each a status, and combine them into the decision."""
         policy = self._policy
-        entries = [self._entry(name) for name in self._matched.pairs]
-        sides = zip(entries, self._matched.pairs.values(), strict=True)
-        measured: list[Measurement] = []
-        for entry, both in sides:
-            found = self._measure(entry, *both)
-            if found is not None:
-                measured.append(found)
-        settle(measured, correction=policy.correction, alpha=self._alpha)
-        for one in measured:
-            self._remedy(one, [other for other in measured if other.entry.tier == one.entry.tier])
+        entries: list[BenchmarkGate] = []
+        measurements: list[Measurement] = []
+        for name in self._matched.pairs:
+            entries.append(self._entry(name))
+        for entry in entries:
+            baseline, candidate = self._matched.pairs[entry.benchmark]
+            measurement = self._measure(entry, baseline, candidate)
+            if measurement is not None:
+                measurements.append(measurement)
+        settle(measurements, correction=policy.correction, alpha=self._alpha)
+        for measurement in measurements:
+            tier = measurement.entry.tier
+            tests = sum(other.entry.tier == tier for other in measurements)
+            self._add_remedy(measurement, tests)
         missing = [name for name in policy.required() if name not in self._matched.pairs]
-        entries += [self._missing(name) for name in missing]
+        for name in missing:
+            entries.append(self._missing_entry(name))
         verdict, reasons = aggregate(entries)
-        baseline, candidate = map(str, self._paths)
-        terms = policy.confidence, policy.correction, policy.sequential
         return GateReport(
-            verdict, reasons, entries, missing, self._warnings, baseline, candidate, *terms
+            verdict=verdict,
+            reasons=reasons,
+            benchmarks=entries,
+            missing=missing,
+            warnings=self._warnings,
+            baseline=str(self._paths[0]),
+            candidate=str(self._paths[1]),
+            confidence=policy.confidence,
+            correction=policy.correction,
+            sequential=policy.sequential,
         )
 
-    def _remedy(self, one: Measurement, family: list[Measurement]) -> None:
-        unproved = one.unproved(self._alpha)
-        if one.entry.status is not Status.INSUFFICIENT or not unproved or one.rows is None:
+    def _add_remedy(self, measurement: Measurement, tests: int) -> None:
+        """Add what would settle an open benchmark; ``tests`` is the number of benchmarks in its tier."""
+        entry = measurement.entry
+        unproved = measurement.unproved(self._alpha)
+        if entry.status is not Status.INSUFFICIENT or not unproved or measurement.rows is None:
             return
-        if one.labelled:
-            one.entry.remedy = Remedy(
-                None, None, "more labels on both runs: nel judge sample RUN --replace"
-            )
+        if measurement.labelled:
+            more_labels = "more labels on both runs: nel judge sample RUN --replace"
+            entry.remedy = Remedy(None, None, more_labels)
             return
-        # The level that is left for the first breach to be shown among all limits of the tier.
+        # Holm's level for the first breach among all limits of the tier.
         if self._policy.correction == "none":
             tests = 1
-        else:
-            tests = len(family)
-        breach_alpha = self._alpha / (tests * len(one.measured.limits))
-        left, _ = self._matched.pairs[one.entry.benchmark]
-        one.entry.remedy = remedy_for(
-            one.pairing,
-            one.rows,
+        breach_alpha = self._alpha / (tests * len(measurement.measured.limits))
+        baseline, _ = self._matched.pairs[entry.benchmark]
+        entry.remedy = remedy_for(
+            measurement.pairing,
+            measurement.rows,
             unproved,
             alpha=self._alpha,
             breach_alpha=breach_alpha,
-            available=left.dataset_size,
+            available=baseline.dataset_size,
         )
 
-    def _missing(self, name: str) -> BenchmarkGate:
+    def _missing_entry(self, name: str) -> BenchmarkGate:
+        """The entry of a benchmark that the policy requires and a side does not have."""
         entry = self._entry(name)
         entry.status = Status.MISSING
         sides = ("baseline", self._baseline), ("candidate", self._candidate)
-        lacking = [word for word, runs in sides if name not in runs]
+        missing_in = [side_name for side_name, runs in sides if name not in runs]
         entry.reasons.append(
-            f"required by the policy, but not in the {' nor in the '.join(lacking)}"
+            f"required by the policy, but not in the {' nor in the '.join(missing_in)}"
         )
-        close = nearest(
-            name, sorted({*self._baseline, *self._candidate} - {*self._policy.benchmarks})
-        )
+        other_names = {*self._baseline, *self._candidate} - {*self._policy.benchmarks}
+        close = nearest(name, sorted(other_names))
         if close:
             entry.reasons.append(f"did the policy mean {close!r}?")
         return entry
 
     def _entry(self, name: str) -> BenchmarkGate:
         limits = self._policy.resolve(name)
-        if limits.tier != "advisory" and limits.metric not in (None, *GATED_METRICS):
+        gateable = limits.metric in (None, *GATED_METRICS)
+        if limits.tier != "advisory" and not gateable:
             hint = f"use {' or '.join(GATED_METRICS)}, or make the tier advisory"
             raise UsageError(f"{name}: metric {limits.metric!r} cannot be gated", hint=hint)
-        terms = limits.metric, limits.direction, limits.max_drop, limits.max_relative_drop
-        return BenchmarkGate(name, limits.tier, Status.INSUFFICIENT, *terms)
+        return BenchmarkGate(
+            benchmark=name,
+            tier=limits.tier,
+            status=Status.INSUFFICIENT,
+            metric=limits.metric,
+            direction=limits.direction,
+            max_drop_threshold=limits.max_drop,
+            max_relative_drop_threshold=limits.max_relative_drop,
+        )
 
     def _measure(self, entry: BenchmarkGate, left: Bundle, right: Bundle) -> Measurement | None:
-        """The evidence on one benchmark; None where it decides nothing, and the entry says why."""
-        limits = self._policy.resolve(entry.benchmark)
+        """The evidence on one benchmark; None when it cannot decide, and the entry says why."""
         policy = self._policy
-        terms = CompareOptions(
+        limits = policy.resolve(entry.benchmark)
+        options = CompareOptions(
             limits.max_drop,
             confidence=policy.confidence,
             seed=policy.seed,
             direction=limits.direction,
         )
-        if limits.metric not in (None, *GATED_METRICS):
-            scorer: str | None = limits.metric
-        else:
-            scorer = None
-        rows = [rows_of_run(run, scorer=scorer, better=terms.better) for run in (left, right)]
-        for side in rows if limits.metric == "pass@1" else ():
-            side.reward = np.where(side.scored, side.reward > 0, np.nan)
-        if scorer is not None and not any(side.scored.any() for side in rows):
+        # Any other metric is the name of an additional scorer.
+        scorer = None if limits.metric in (None, *GATED_METRICS) else limits.metric
+        left_rows = rows_of_run(left, scorer=scorer, better=options.better)
+        right_rows = rows_of_run(right, scorer=scorer, better=options.better)
+        if limits.metric == "pass@1":
+            for side in (left_rows, right_rows):
+                side.reward = np.where(side.scored, side.reward > 0, np.nan)
+        any_scored = left_rows.scored.any() or right_rows.scored.any()
+        if scorer is not None and not any_scored:
             entry.reasons.append(f"no row has a reward of {scorer!r}")
             return None
-        compared = Comparison(left, right, rows[0], right=rows[1], options=terms)
+        compared = Comparison(left, right, left_rows, right=right_rows, options=options)
         pairing = compared.pairing
-        self._warn(
-            entry, caveats(compared.runs, compared.rows, pairing, differences=compared.differences)
-        )
-        self._warn(entry, hidden_loss(compared.missing, limits.max_drop, terms.better))
+        warnings = caveats(compared.runs, compared.rows, pairing, differences=compared.differences)
+        self._warn(entry, warnings)
+        self._warn(entry, hidden_loss(compared.missing, limits.max_drop, options.better))
         if self._details and scorer is None:
             entry.regression = compared.report()
-        entry.metric = limits.metric or ("pass@1" if pairing.lattice else "mean_reward")
+        default_metric = "pass@1" if pairing.lattice else "mean_reward"
+        entry.metric = limits.metric or default_metric
         entry.n_paired = len(pairing)
-        invalid = _unfit(compared, limits)
+        invalid = _invalid_reasons(compared, limits)
         if invalid:
             entry.status = Status.INVALID
             entry.reasons = invalid
         if len(pairing) < limits.min_paired:
-            _too_few(entry, limits)
+            _note_too_few(entry, limits)
             return None
-        found = self._evidence(entry, compared, limits, better=terms.better, by_rows=scorer is None)
-        return None if invalid else found
+        measurement = self._evidence(
+            entry, compared, limits, better=options.better, by_rows=scorer is None
+        )
+        return None if invalid else measurement
 
     def _evidence(
         self,
@@ -198,112 +238,135 @@ class _Gate:
         *,
         by_rows: bool,
     ) -> Measurement:
-        """The margins, what keeps them from being proof, and what rows that failed could hide."""
+        """The margins, the doubts about them, and the margins with failed rows counted either way.
+
+        ``by_rows`` is False for an additional scorer, whose missing rewards are no failures.
+        """
         pairing = compared.pairing
         confidence = self._policy.confidence
         spending = ANYTIME if self._policy.sequential else compared.spending
         labelled = None
         if by_rows and (limits.metric != "pass@1" or pairing.lattice):
-            labelled, said = compared.labelled(spending)
-            self._warn(entry, said)
+            labelled, label_notes = compared.labelled(spending)
+            self._warn(entry, label_notes)
 
-        def read(pairs: Pairing) -> Measured:
-            found = measure(pairs, limits, confidence=confidence, spending=spending)
+        def measured_on(pairs: Pairing) -> Measured:
+            measured = measure(pairs, limits, confidence=confidence, spending=spending)
             if labelled is None:
-                return found
+                return measured
             moved = float(pairs.differences.mean() - pairing.differences.mean())
-            return corrected(found, labelled, better, confidence=confidence, moved=moved)
+            return corrected(measured, labelled, better, confidence=confidence, moved=moved)
 
-        found = Measurement(
-            entry, read(pairing), pairing, rows=compared.rows, labelled=labelled is not None
+        measurement = Measurement(
+            entry,
+            measured_on(pairing),
+            pairing,
+            doubts=_doubts(compared, limits),
+            rows=compared.rows,
+            labelled=labelled is not None,
         )
-        self._warn(entry, found.measured.notes)
-        _fill(entry, found.measured, pairing)
-        found.doubts = [str(item) for item in compared.differences if item.kind == "scorer"]
-        for word, side in zip(WORDS, compared.rows, strict=True):
-            if side.unanswered_share > limits.max_unanswered:
-                found.doubts.append(unanswered_words(word, side))
-        found.doubts += pairing.scarce
-        for word, run, side in zip(WORDS, compared.runs, compared.rows, strict=True):
-            found.doubts += [f"{word} {reason}" for reason in tampered_too_much(run, side)]
+        self._warn(entry, measurement.measured.notes)
+        _fill_scores(entry, measurement.measured, pairing)
         lost = missing_rows(compared.runs, compared.rows)
-        if by_rows and any(lost) and not pairing.bounded:
+        if not by_rows or not any(lost):
+            return measurement
+        if not pairing.bounded:
             unbounded = "rewards beyond [0, 1] set no bound to what they hide"
-            found.doubts.append(f"{counted(sum(lost), 'row')} failed, and {unbounded}")
-        elif by_rows and any(lost):
-            found.worst = read(imagined(compared.runs, compared.rows, pairing, better=better))
-            found.best = read(imagined(compared.runs, compared.rows, pairing, better=-better))
-            found.note_missing(lost, self._alpha)
-        return found
+            measurement.doubts.append(f"{counted(sum(lost), 'row')} failed, and {unbounded}")
+            return measurement
+        against = imagined(compared.runs, compared.rows, pairing, better=better)
+        in_favour = imagined(compared.runs, compared.rows, pairing, better=-better)
+        measurement.worst = measured_on(against)
+        measurement.best = measured_on(in_favour)
+        measurement.note_missing(lost, self._alpha)
+        return measurement
 
     def _warn(self, entry: BenchmarkGate, notes: list[str]) -> None:
         self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
 
 
-def _too_few(entry: BenchmarkGate, limits: PolicyDefaults) -> None:
-    n = entry.n_paired
+def _doubts(compared: Comparison, limits: PolicyDefaults) -> list[str]:
+    """Reasons that keep a good result from being proof."""
+    doubts = [str(setting) for setting in compared.differences if setting.kind == "scorer"]
+    for side_name, rows in zip(WORDS, compared.rows, strict=True):
+        if rows.unanswered_share > limits.max_unanswered:
+            doubts.append(unanswered_words(side_name, rows))
+    doubts += compared.pairing.scarce
+    for side_name, run, rows in zip(WORDS, compared.runs, compared.rows, strict=True):
+        for reason in tampered_too_much(run, rows):
+            doubts.append(f"{side_name} {reason}")
+    return doubts
+
+
+def _note_too_few(entry: BenchmarkGate, limits: PolicyDefaults) -> None:
+    paired = entry.n_paired
     least = limits.min_paired
-    if not n:
+    if not paired:
         entry.reasons.append("no problem pairs")
         return
-    entry.reasons.append(f"only {counted(n, 'problem')} paired, the policy asks for {least:,}")
-    entry.remedy = Remedy(
-        least, None, f"at least {least:,} paired problems (now {n:,}) are what the policy asks for"
-    )
+    entry.reasons.append(f"only {counted(paired, 'problem')} paired, the policy asks for {least:,}")
+    words = f"at least {least:,} paired problems (now {paired:,}), as the policy requires"
+    entry.remedy = Remedy(least, None, words)
 
 
 def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:
-    """The decision over all benchmarks that have a say. NO-GO: a breach, or a missing benchmark. INCONCLUSIVE: anything
-    unproved, an invalid run, or nothing to decide on. GO: every required benchmark is proved to keep its limits."""
+    """Combine the benchmarks into the decision. Advisory benchmarks do not count.
+
+    - NO-GO: a benchmark is a BREACH or MISSING.
+    - INCONCLUSIVE: a benchmark is unproved or INVALID, or there is none.
+    - GO: every benchmark is proved to keep its limits.
+
+    Returns:
+        The decision and its reasons.
+    """
     required = [entry for entry in entries if entry.tier != "advisory"]
-    stopped = [entry for entry in required if entry.status in (Status.BREACH, Status.MISSING)]
-    if stopped:
-        return GateVerdict.NO_GO, [_reason(entry) for entry in stopped]
+    stopping = [entry for entry in required if entry.status in (Status.BREACH, Status.MISSING)]
+    if stopping:
+        return GateVerdict.NO_GO, [_reason(entry) for entry in stopping]
     unproved = [entry for entry in required if entry.status is not Status.PASS]
     if unproved:
         return GateVerdict.INCONCLUSIVE, [_reason(entry) for entry in unproved]
     if not required:
         return GateVerdict.INCONCLUSIVE, ["no benchmark was evaluated, so nothing can be approved"]
-    count = len(required)
-    if count == 1:
-        kept = "the benchmark keeps its limits"
-    else:
-        kept = f"all {count} benchmarks keep their limits"
-    return GateVerdict.GO, [kept]
+    if len(required) == 1:
+        return GateVerdict.GO, ["the benchmark keeps its limits"]
+    return GateVerdict.GO, [f"all {len(required)} benchmarks keep their limits"]
 
 
 def _reason(entry: BenchmarkGate) -> str:
-    return f"{entry.benchmark} ({entry.tier}): {entry.word}" + (
-        f": {entry.reasons[0]}" if entry.reasons else ""
-    )
+    """The benchmark, its verdict and its first reason."""
+    verdict = f"{entry.benchmark} ({entry.tier}): {entry.word}"
+    if not entry.reasons:
+        return verdict
+    return f"{verdict}: {entry.reasons[0]}"
 
 
-def _fill(entry: BenchmarkGate, measured: Measured, pairing: Pairing) -> None:
+def _fill_scores(entry: BenchmarkGate, measured: Measured, pairing: Pairing) -> None:
+    """Write the scores and their difference into the entry."""
     delta = measured.delta
-    before = float(pairing.baseline.rewards.mean())
+    baseline = float(pairing.baseline.rewards.mean())
+    candidate = float(pairing.candidate.rewards.mean())
     entry.in_points = pairing.bounded
-    entry.baseline_score = round(before, 6)
-    entry.candidate_score = round(float(pairing.candidate.rewards.mean()), 6)
+    entry.baseline_score = round(baseline, 6)
+    entry.candidate_score = round(candidate, 6)
     entry.delta = round(delta.value, 6)
-    if before:
-        entry.relative_drop_pct = round(100 * delta.value / before, 4)
-    else:
-        entry.relative_drop_pct = None
+    entry.relative_drop_pct = round(100 * delta.value / baseline, 4) if baseline else None
     entry.delta_ci_lower = delta.lower
     entry.delta_ci_upper = delta.upper
     entry.ci_method = delta.method
 
 
-def _unfit(compared: Comparison, limits: PolicyDefaults) -> list[str]:
+def _invalid_reasons(compared: Comparison, limits: PolicyDefaults) -> list[str]:
     """Why the numbers of a benchmark must not be used, whatever they are."""
-    rows = compared.rows
     reasons: list[str] = []
-    for word, run, side in zip(WORDS, compared.runs, rows, strict=True):
-        for reason in unfit(run, side, min_coverage=limits.min_coverage):
-            reasons.append(f"{word} {reason}")
-    answers = rows[1].truncated[rows[1].scored]
-    if limits.max_truncated is not None and len(answers) and answers.mean() > limits.max_truncated:
-        share = f"{answers.mean():.1%}"
-        most = f"{limits.max_truncated:.0%}"
-        reasons.append(f"{share} of the candidate's answers are cut off, at most {most} may be")
+    for side_name, run, rows in zip(WORDS, compared.runs, compared.rows, strict=True):
+        for reason in unfit(run, rows, min_coverage=limits.min_coverage):
+            reasons.append(f"{side_name} {reason}")
+    candidate = compared.rows[1]
+    truncated = candidate.truncated[candidate.scored]
+    limit = limits.max_truncated
+    if limit is not None and len(truncated) and truncated.mean() > limit:
+        reasons.append(
+            f"{truncated.mean():.1%} of the candidate's answers are cut off, at most {limit:.0%} may be"
+        )
     return reasons

@@ -1,6 +1,6 @@
-"""What a gate decided, and on what grounds."""
+"""The report of a gate: the decision and the evidence behind it."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from nemo_evaluator.core.types import JsonDict, ReportMapping
@@ -18,11 +18,12 @@ class GateVerdict(StrEnum):
     @property
     def exit_code(self) -> int:
         """The exit code under ``--strict``."""
-        return {GateVerdict.GO: 0, GateVerdict.NO_GO: 1, GateVerdict.INCONCLUSIVE: 2}[self]
+        exit_codes = {GateVerdict.GO: 0, GateVerdict.NO_GO: 1, GateVerdict.INCONCLUSIVE: 2}
+        return exit_codes[self]
 
 
 class Status(StrEnum):
-    """What is known of one benchmark."""
+    """The outcome of one benchmark."""
 
     PASS = "PASS"
     BREACH = "BREACH"
@@ -33,7 +34,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would settle an open benchmark, as far as the data so far can tell."""
+    """What would settle an open benchmark, estimated from the data so far."""
 
     problems_needed: int | None
     repeats_needed: int | None
@@ -61,7 +62,7 @@ class BenchmarkGate:
     # The difference with every failed row counted against the candidate, and in its favour; None when none failed.
     delta_worst_case: float | None = None
     delta_best_case: float | None = None
-    # Whether rewards lie in [0, 1], so that a hundredth is a percentage point.
+    # Whether all rewards are in [0, 1], so that a hundredth is a percentage point.
     in_points: bool = True
     n_paired: int = 0
     p_pass: float | None = None
@@ -75,7 +76,7 @@ class BenchmarkGate:
 
     @property
     def word(self) -> str:
-        """The status in the words of `nel compare`, as people read it; files keep the status itself."""
+        """The status as the verdict that `nel compare` would print; files keep the status itself."""
         if self.status is Status.BREACH:
             return str(Verdict.BLOCK)
         if self.status is not Status.INSUFFICIENT:
@@ -84,25 +85,21 @@ class BenchmarkGate:
         return str(Verdict.WARN if warned else Verdict.INCONCLUSIVE)
 
     def to_dict(self) -> JsonDict:
+        """The JSON of the entry."""
         out: JsonDict = {}
         for name in self.__slots__:
             if name not in ("regression", "remedy"):
                 out[name] = getattr(self, name)
+        regression = self.regression
         out["status"] = str(self.status)
-        if self.remedy is None:
-            out["remedy"] = None
-        else:
-            out["remedy"] = asdict(self.remedy)
-        if self.regression is None:
-            out["regression_report"] = None
-        else:
-            out["regression_report"] = self.regression.to_dict()
+        out["remedy"] = None if self.remedy is None else asdict(self.remedy)
+        out["regression_report"] = None if regression is None else regression.to_dict()
         return out
 
 
 @dataclass(slots=True)
 class GateReport(ReportMapping):
-    """The decision with everything it rests on."""
+    """The decision and its evidence."""
 
     verdict: GateVerdict
     reasons: list[str]
@@ -116,9 +113,17 @@ class GateReport(ReportMapping):
     sequential: bool
 
     def to_dict(self) -> JsonDict:
-        out: JsonDict = {"report_version": REPORT_VERSION, "verdict_reasons": self.reasons}
-        out |= {one.name: getattr(self, one.name) for one in fields(self) if one.name != "reasons"}
-        return out | {
+        """The JSON of the report."""
+        return {
+            "report_version": REPORT_VERSION,
+            "verdict_reasons": self.reasons,
             "verdict": str(self.verdict),
             "benchmarks": [entry.to_dict() for entry in self.benchmarks],
+            "missing": self.missing,
+            "warnings": self.warnings,
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+            "confidence": self.confidence,
+            "correction": self.correction,
+            "sequential": self.sequential,
         }

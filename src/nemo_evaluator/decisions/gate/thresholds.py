@@ -1,4 +1,8 @@
-"""One benchmark against its limits: its margins, the two p-values a decision rests on, and the status they give."""
+"""One benchmark against its limits: the margins, the two p-values behind the decision, and the resulting status.
+
+A limit is kept when p_pass <= alpha, exceeded when p_breach <= alpha (after the correction for many benchmarks), and
+inconclusive otherwise.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +31,28 @@ from nemo_evaluator.statistics import (
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit: the paired margin to it (above 0 is good), its interval, and the evidence either way."""
+    """One limit and the evidence about it.
+
+    Attributes:
+        name: The setting of the policy: ``max_drop`` or ``max_relative_drop``.
+        margin: How far the mean gain lies above the limit; positive is good.
+        p_pass: One-sided p-value of "the limit is not kept".
+        p_breach: One-sided p-value of "the limit is not exceeded".
+        ruler: How the margin was measured.
+        relative: The share of the baseline that a relative limit allows to be lost.
+    """
 
     name: str
     margin: Interval
     p_pass: float
     p_breach: float
     ruler: Ruler
-    # The share of the baseline that a relative limit allows to be lost.
     relative: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The difference of one benchmark, the margins to its limits, and what there is to say about them."""
+    """The difference of one benchmark, the margins to its limits, and notes about them."""
 
     delta: Interval
     limits: list[Limit]
@@ -49,9 +61,18 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Ruler:
-    """How the margin of per-problem gains over ``-allowed`` is measured. ``share`` of the baseline's own rewards is
-    part of a gain where the limit is a relative one; or they stand beside it: ``contrast`` is each gain with what may
-    be lost of its own problem, whose spread counts as well."""
+    """How the margin to a limit is measured: the mean of ``gain`` against ``-allowed``.
+
+    Attributes:
+        name: The setting of the policy.
+        gain: The gain of each problem; negative when the candidate is worse.
+        allowed: The allowed mean loss.
+        pairing: The paired problems.
+        confidence: Confidence level of the margin's interval.
+        spending: How the error is divided.
+        share: The share of the baseline's rewards that is part of ``gain``, for a relative limit.
+        contrast: Each gain plus the allowed loss of its own problem, for a relative limit; its spread counts as well.
+    """
 
     name: str
     gain: Floats
@@ -64,229 +85,279 @@ class Ruler:
 
     @property
     def sd(self) -> float:
-        """The spread of one problem's margin."""
+        """Standard deviation of one problem's margin."""
+        gain_sd = float(self.gain.std(ddof=1))
         if self.contrast is None:
-            seen = [self.gain]
-        else:
-            seen = [self.gain, self.contrast]
-        return max(float(values.std(ddof=1)) for values in seen)
+            return gain_sd
+        return max(gain_sd, float(self.contrast.std(ddof=1)))
 
     @property
     def reach(self) -> float:
-        """How far a single gain may lie from zero."""
+        """The largest possible size of a single gain."""
         return (1 + self.share) * self.pairing.scale
 
     def limit(self) -> Limit:
-        """The margin with the evidence that it is kept, and that it is exceeded."""
-        found: Reading = self.pairing.mean_difference(self.gain)
+        """The margin, with the evidence that the limit is kept and that it is exceeded."""
+        fixed: Reading = self.pairing.mean_difference(self.gain)
         if self.contrast is not None:
-            found = _Weaker(
-                found, mean_difference(self.contrast, scale=2 * self.reach), self.allowed
-            )
-        found = self.spending.reading(
-            self.gain, found, reach=self.reach if self.pairing.bounded else math.inf
-        )
-        interval = replace(
-            found.interval(self.confidence), value=float(self.gain.mean()), n=len(self.gain)
-        )
-        margin = shifted(interval, self.allowed)
+            contrast = mean_difference(self.contrast, scale=2 * self.reach)
+            fixed = _WeakerReading(fixed, contrast, self.allowed)
+        reach = self.reach if self.pairing.bounded else math.inf
+        evidence = self.spending.reading(self.gain, fixed, reach=reach)
+        interval = evidence.interval(self.confidence)
+        gain = replace(interval, value=float(self.gain.mean()), n=len(self.gain))
         return Limit(
-            self.name,
-            margin,
-            found.p_above(-self.allowed),
-            p_breach=found.p_below(-self.allowed),
+            name=self.name,
+            margin=shifted(gain, self.allowed),
+            p_pass=evidence.p_above(-self.allowed),
+            p_breach=evidence.p_below(-self.allowed),
             ruler=self,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Weaker:
-    """Two readings of one mean, the other moved up by ``shift``: nothing is sure that is not sure to both."""
+class _WeakerReading:
+    """The weaker evidence of two readings of one mean; values of ``other`` are larger by ``shift``."""
 
-    one: Reading
+    first: Reading
     other: Reading
     shift: float
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """What either of them leaves open."""
-        found = self.one.interval(confidence)
-        beside = shifted(self.other.interval(confidence), -self.shift)
-        ends = found.lower, beside.lower, found.upper, beside.upper
-        if ends[0] is None or ends[1] is None or ends[2] is None or ends[3] is None:
-            return replace(found, lower=None, upper=None)
-        return replace(found, lower=min(ends[0], ends[1]), upper=max(ends[2], ends[3]))
+        """The union of both intervals."""
+        first = self.first.interval(confidence)
+        other = shifted(self.other.interval(confidence), -self.shift)
+        if first.lower is None or first.upper is None or other.lower is None or other.upper is None:
+            return replace(first, lower=None, upper=None)
+        lower = min(first.lower, other.lower)
+        upper = max(first.upper, other.upper)
+        return replace(first, lower=lower, upper=upper)
 
     def p_above(self, bound: float) -> float:
-        return max(self.one.p_above(bound), self.other.p_above(bound + self.shift))
+        """The larger of the two p-values."""
+        return max(self.first.p_above(bound), self.other.p_above(bound + self.shift))
 
     def p_below(self, bound: float) -> float:
-        return max(self.one.p_below(bound), self.other.p_below(bound + self.shift))
+        """The larger of the two p-values."""
+        return max(self.first.p_below(bound), self.other.p_below(bound + self.shift))
 
 
 def measure(
     pairing: Pairing, limits: PolicyDefaults, *, confidence: float, spending: Spending = PLANNED
 ) -> Measured:
-    """The difference and the margins; ``spending`` tells bounds that allow for looking from those that do not."""
+    """Measure the difference and its margins to the limits of the policy.
+
+    Args:
+        pairing: The paired problems.
+        limits: The benchmark's limits.
+        confidence: Confidence level.
+        spending: How the error is divided between looks and the planned end.
+    """
     before = pairing.baseline.rewards
     after = pairing.candidate.rewards
     better = 1.0 if limits.direction == "higher_is_better" else -1.0
-    gain = better * (after - before)
-    ruler = Ruler(
-        "max_drop", gain, limits.max_drop, pairing=pairing, confidence=confidence, spending=spending
+    absolute = Ruler(
+        name="max_drop",
+        gain=better * (after - before),
+        allowed=limits.max_drop,
+        pairing=pairing,
+        confidence=confidence,
+        spending=spending,
     )
-    margins = [ruler.limit()]
-    notes = []
+    margins = [absolute.limit()]
+    notes: list[str] = []
     if spending.looking and not pairing.bounded:
         notes.append("rewards beyond [0, 1]: no interval holds under repeated looking")
     relative = limits.max_relative_drop
     guard = limits.relative_guard_below
     baseline = float(before.mean())
-    if relative is not None and (guard is None or baseline < guard):
+    relative_applies = relative is not None and (guard is None or baseline < guard)
+    if relative is not None and relative_applies:
         if baseline == 0.0 and better > 0:
             notes.append(
-                "max_relative_drop says nothing where the baseline scores 0; max_drop alone decides"
+                "max_relative_drop does not apply to a baseline score of 0; only max_drop decides"
             )
         else:
-            limit = _relative(
-                ruler, relative * np.copysign(1.0, baseline) * before, relative
-            ).limit()
+            allowed_losses = relative * np.copysign(1.0, baseline) * before
+            limit = _relative_ruler(absolute, allowed_losses, relative).limit()
             margins.append(replace(limit, relative=relative))
-    return Measured(
-        pairing.reading(pairing.differences, spending).interval(confidence), margins, notes
-    )
+    delta = pairing.reading(pairing.differences, spending).interval(confidence)
+    return Measured(delta, margins, notes)
 
 
-def _relative(ruler: Ruler, allowed: Floats, share: float) -> Ruler:
-    """A drop of at most a share of the baseline: gain + ``allowed`` is not negative on average. No division, so nothing
-    breaks when the baseline is near zero."""
-    ruler, contrast = replace(ruler, name="max_relative_drop"), ruler.gain + allowed
+def _relative_ruler(absolute: Ruler, allowed_losses: Floats, share: float) -> Ruler:
+    """The ruler of a relative limit: the mean of gain + allowed loss must not be negative.
+
+    Nothing is divided by the baseline, so a baseline near zero is no problem.
+    """
+    ruler = replace(absolute, name="max_relative_drop")
+    contrast = ruler.gain + allowed_losses
     if not ruler.pairing.bounded:
         return replace(ruler, gain=contrast, allowed=0.0, share=share)
-    # Flips are few, and the next one moves the margin by a whole point however small the others are. A confidence
-    # sequence knows that of the sum. The usual interval does not: it judges flips against the mean of what is allowed,
-    # and, where the baseline's own spread makes the margin less sure than the flips are, the sum.
+    # Flips are few, and the next one moves the margin by a whole point however small the allowed losses are. A
+    # confidence sequence of the sums allows for that. The usual interval does not: it tests the flips against the mean
+    # allowed loss and also, where the baseline's own spread makes the margin less certain than the flips do, the sums.
     if ruler.spending.looking:
-        looking = replace(ruler.spending, last=0.0)
-        return replace(ruler, gain=contrast, allowed=0.0, share=share, spending=looking)
-    return replace(ruler, allowed=float(allowed.mean()), contrast=contrast)
+        looking_only = replace(ruler.spending, last=0.0)
+        return replace(ruler, gain=contrast, allowed=0.0, share=share, spending=looking_only)
+    return replace(ruler, allowed=float(allowed_losses.mean()), contrast=contrast)
 
 
 def corrected(
     measured: Measured, labelled: LabelledPair, better: float, confidence: float, moved: float
 ) -> Measured:
-    """The same limits on what people would find; ``moved`` is what imagined rows add to the difference."""
-    limits = []
+    """Measure the same limits on the scores that human labels correct.
+
+    Args:
+        measured: The uncorrected measurement.
+        labelled: Both runs with their labels.
+        better: 1 when a higher reward is better, else -1.
+        confidence: Confidence level.
+        moved: How much the imagined missing rows change the difference.
+    """
+    limits: list[Limit] = []
     for limit in measured.limits:
-        ruler = limit.ruler
-        relative = limit.name == "max_relative_drop"
-        before = float(ruler.pairing.baseline.rewards.mean())
-        if relative:
-            share = 1 - better * limit.relative * math.copysign(1.0, before)
+        baseline = float(limit.ruler.pairing.baseline.rewards.mean())
+        if limit.name == "max_relative_drop":
+            share = 1 - better * limit.relative * math.copysign(1.0, baseline)
+            allowed = 0.0
         else:
             share = 1.0
-        allowed = 0.0 if relative else ruler.allowed
-        found = labelled.difference(better, share)
-        gone = allowed + better * moved
-        margin = shifted(replace(found.interval(confidence), n=limit.margin.n), gone)
-        limits.append(
-            replace(
-                limit, margin=margin, p_pass=found.p_above(-gone), p_breach=found.p_below(-gone)
-            )
+            allowed = limit.ruler.allowed
+        difference = labelled.difference(better, share)
+        shift = allowed + better * moved
+        gain = replace(difference.interval(confidence), n=limit.margin.n)
+        corrected_limit = replace(
+            limit,
+            margin=shifted(gain, shift),
+            p_pass=difference.p_above(-shift),
+            p_breach=difference.p_below(-shift),
         )
+        limits.append(corrected_limit)
     delta = shifted(labelled.difference().interval(confidence), moved)
     return replace(measured, delta=delta, limits=limits)
 
 
 @dataclass(slots=True)
 class Measurement:
-    """A benchmark that was measured and waits for its status."""
+    """A measured benchmark that has no status yet.
+
+    Attributes:
+        entry: Its entry in the report.
+        measured: The difference and its margins.
+        pairing: The paired problems.
+        doubts: Reasons that keep a good result from being proof.
+        rows: The rows of both runs.
+        labelled: Whether human labels correct the difference.
+        worst: The measurement with every missing row counted against the candidate.
+        best: The measurement with every missing row counted in the candidate's favour.
+    """
 
     entry: BenchmarkGate
     measured: Measured
     pairing: Pairing
-    # What keeps a good result from being proof.
     doubts: list[str] = field(default_factory=list)
     rows: tuple[RowTable, RowTable] | None = None
-    # Whether people's labels, not the judge alone, say how far the sides are apart.
     labelled: bool = False
-    # The same with every missing row counted against the candidate, and in its favour.
     worst: Measured | None = None
     best: Measured | None = None
 
     @property
     def p_pass(self) -> float:
-        """The evidence that every limit is kept, however the missing rows would have scored."""
-        return max(
-            limit.p_pass for one in (self.measured, self.worst) if one for limit in one.limits
-        )
+        """The p-value of "some limit is not kept", however the missing rows would have scored."""
+        limits = list(self.measured.limits)
+        if self.worst is not None:
+            limits += self.worst.limits
+        return max(limit.p_pass for limit in limits)
 
     def p_breach(self, limit: Limit) -> float:
-        """The evidence that a limit is exceeded, however the missing rows would have scored."""
-        if self.best:
-            same: list[Limit] = [other for other in self.best.limits if other.name == limit.name]
-        else:
-            same = []
-        return max(other.p_breach for other in (limit, *same))
+        """The p-value of "``limit`` is not exceeded", however the missing rows would have scored."""
+        p_values = [limit.p_breach]
+        if self.best is not None:
+            p_values += [other.p_breach for other in self.best.limits if other.name == limit.name]
+        return max(p_values)
+
+    @property
+    def smallest_p_breach(self) -> float:
+        """The smallest ``p_breach`` of its limits."""
+        return min(self.p_breach(limit) for limit in self.measured.limits)
 
     def unproved(self, alpha: float) -> list[Limit]:
+        """The limits that are not proved to be kept."""
         return [limit for limit in self.measured.limits if limit.p_pass > alpha]
 
     def note_missing(self, lost: tuple[int, int], alpha: float) -> None:
-        """What rows that failed could hide: a limit that is kept, or exceeded, only if they are left out."""
+        """Add a doubt if a limit is kept, or exceeded, only as long as failed rows are left out.
+
+        Args:
+            lost: Number of failed rows of baseline and candidate.
+            alpha: The level of each test.
+        """
         assert self.worst is not None and self.best is not None
-        entry = self.entry
-        entry.delta_worst_case, entry.delta_best_case = (
-            round(x.delta.value, 6) for x in (self.worst, self.best)
+        worst_delta = self.worst.delta.value
+        best_delta = self.best.delta.value
+        self.entry.delta_worst_case = round(worst_delta, 6)
+        self.entry.delta_best_case = round(best_delta, 6)
+        failed_rows = (
+            f"rows that failed ({lost[0]:,} in the baseline, {lost[1]:,} in the candidate)"
         )
-        where = f"rows that failed ({lost[0]:,} in the baseline, {lost[1]:,} in the candidate)"
         score = "score them: `nel eval run --resume`"
-        if not self.unproved(alpha) and self.p_pass > alpha:
-            worst = (
-                f"counted against the candidate, the difference is {self.worst.delta.value:+.4f}"
-            )
-            self.doubts.insert(0, f"{where} could hide more than the limit: {worst}; {score}")
-            entry.remedy = Remedy(None, None, f"no failed rows: {score}")
-        elif any(limit.p_breach <= alpha < self.p_breach(limit) for limit in self.measured.limits):
-            best = (
-                f"counted in the candidate's favour, the difference is {self.best.delta.value:+.4f}"
-            )
-            self.doubts.insert(0, f"{where} could make up for the drop: {best}; {score}")
+        kept_without_failed = not self.unproved(alpha)
+        exceeded_only_without_failed = any(
+            limit.p_breach <= alpha < self.p_breach(limit) for limit in self.measured.limits
+        )
+        if kept_without_failed and self.p_pass > alpha:
+            worst = f"counted against the candidate, the difference is {worst_delta:+.4f}"
+            doubt = f"{failed_rows} could hide more than the limit: {worst}; {score}"
+            self.doubts.insert(0, doubt)
+            self.entry.remedy = Remedy(None, None, f"no failed rows: {score}")
+        elif exceeded_only_without_failed:
+            best = f"counted in the candidate's favour, the difference is {best_delta:+.4f}"
+            self.doubts.insert(0, f"{failed_rows} could make up for the drop: {best}; {score}")
 
 
-def settle(found: Sequence[Measurement], *, correction: Correction, alpha: float) -> None:
-    """Give every measured benchmark its status; the correction for their number works within each tier."""
+def settle(measurements: Sequence[Measurement], *, correction: Correction, alpha: float) -> None:
+    """Give every measured benchmark its status.
+
+    Args:
+        measurements: The measured benchmarks.
+        correction: The correction for their number, applied within each tier.
+        alpha: The level of each test.
+    """
     for tier in ("critical", "supporting", "advisory"):
-        family = [one for one in found if one.entry.tier == tier]
-        # Two limits on one benchmark are two chances to breach.
+        family = [benchmark for benchmark in measurements if benchmark.entry.tier == tier]
         p_values: list[float] = []
-        for one in family:
-            p_values.append(
-                min(1.0, min(map(one.p_breach, one.measured.limits)) * len(one.measured.limits))
-            )
-        for one, adjusted in zip(family, adjust(p_values, correction), strict=True):
-            _status(one, adjusted, alpha)
+        for benchmark in family:
+            # Two limits on one benchmark are two chances to breach (Bonferroni).
+            limits = len(benchmark.measured.limits)
+            p_values.append(min(1.0, benchmark.smallest_p_breach * limits))
+        adjusted_p_values = adjust(p_values, correction)
+        for benchmark, p_breach in zip(family, adjusted_p_values, strict=True):
+            _set_status(benchmark, p_breach, alpha)
 
 
-def _status(one: Measurement, p_breach: float, alpha: float) -> None:
-    entry = one.entry
-    limits = one.measured.limits
-    entry.p_pass = one.p_pass
-    entry.p_breach = min(map(one.p_breach, limits))
+def _set_status(benchmark: Measurement, p_breach: float, alpha: float) -> None:
+    """BREACH when a limit is proved to be exceeded, PASS when all are proved to be kept and nothing raises a doubt."""
+    entry = benchmark.entry
+    entry.p_pass = benchmark.p_pass
+    entry.p_breach = benchmark.smallest_p_breach
     entry.p_breach_adjusted = p_breach
     if p_breach <= alpha:
         entry.status = Status.BREACH
-        broken = [limit for limit in limits if one.p_breach(limit) <= alpha]
-        entry.absolute_breached = any(limit.name == "max_drop" for limit in broken)
-        entry.relative_breached = any(limit.name == "max_relative_drop" for limit in broken)
-        entry.reasons += [
-            f"{limit.name} is exceeded beyond doubt, by {-limit.margin.value:.4f}"
-            for limit in broken
-        ]
+        for limit in benchmark.measured.limits:
+            if benchmark.p_breach(limit) > alpha:
+                continue
+            if limit.name == "max_drop":
+                entry.absolute_breached = True
+            else:
+                entry.relative_breached = True
+            entry.reasons.append(f"{limit.name} is exceeded by {-limit.margin.value:.4f}")
         return
-    open_limits = one.unproved(alpha)
-    entry.reasons += [f"{limit.name} is inconclusive at this confidence" for limit in open_limits]
-    entry.reasons += one.doubts
-    if open_limits or one.doubts:
+    unproved = benchmark.unproved(alpha)
+    for limit in unproved:
+        entry.reasons.append(f"{limit.name} is inconclusive at this confidence")
+    entry.reasons += benchmark.doubts
+    if unproved or benchmark.doubts:
         entry.status = Status.INSUFFICIENT
     else:
         entry.status = Status.PASS
