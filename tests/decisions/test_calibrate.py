@@ -141,8 +141,7 @@ def test_labels_that_were_not_drawn(folder: Path) -> None:
     )
     assert found["convenience"] is True and "hand-picked labels" in found["note"]
     assert any(
-        "hand-picked labels" in note
-        for note in load_bundle(next(folder.glob("eval-*.json"))).notes
+        "hand-picked labels" in note for note in load_bundle(next(folder.glob("eval-*.json"))).notes
     )
 
 

@@ -391,9 +391,7 @@ def test_a_cut_file_is_invalid(write_run: Any, tmp_path: Path) -> None:
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:450]))
     entry = gate_runs(tmp_path / "a", tmp_path / "b").benchmarks[0]
     assert entry.status is Status.INVALID
-    assert entry.reasons == [
-        "the candidate has scored 90.0% of its 500 rows, the minimum is 95%"
-    ]
+    assert entry.reasons == ["the candidate has scored 90.0% of its 500 rows, the minimum is 95%"]
 
 
 def test_the_gate_names_what_failed_rows_could_hide(write_run: Any, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_unequal_repeats_are_said_and_do_no_harm(make_rows: Any) -> None:
     rng = np.random.default_rng(0)
     base = rng.integers(0, 2, (200, 4)).astype(float)
     report = compare_results(make_rows(list(base)), make_rows(list(base[:, 0])))
-    assert "answers a problem: 4 in the baseline, 1 in the candidate" in report.warnings
+    assert "answers per problem: 4 in the baseline, 1 in the candidate" in report.warnings
     assert report.difference.value == pytest.approx(base[:, 0].mean() - base.mean())
     assert report.difference.n == 200
 

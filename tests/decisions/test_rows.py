@@ -103,7 +103,4 @@ def test_a_file_that_was_cut_never_passes(write_run: Any) -> None:
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:300]))
     report = compare_runs(base, cut)
     assert report.verdict == "INCONCLUSIVE"
-    assert (
-        report.reasons[0]
-        == "the candidate has scored 60.0% of its 500 rows, the minimum is 95%"
-    )
+    assert report.reasons[0] == "the candidate has scored 60.0% of its 500 rows, the minimum is 95%"

@@ -1,4 +1,4 @@
-"""Whether two runs asked the same thing in the same way, and what else a reader of a comparison must know."""
+"""Whether two runs are comparable: settings that differ, and warnings for the reader of a comparison."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _FINGERPRINTS: Final[dict[str, Kind]] = {
     "template": "prompt",
     "solver": "solver",
 }
-# What a key is about, by the first name on its way down that says so; all others are settings.
+# The kind of a configuration key, by the first name on its path that is listed; all others are settings.
 _KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("repeats", "max_problems", "only", "shuffle_seed"), "size"),
     **dict.fromkeys(("params", "dataset", "split", "revision"), "dataset"),
@@ -37,23 +37,24 @@ _KINDS: Final[dict[str, Kind]] = {
     "generation": "generation",
     "solver": "solver",
 }
-# Which model answered, and where, is what a comparison is about; the rest says nothing about what was asked.
+# The model and its address are meant to differ; the keys in _ASIDE do not change the prompts.
 _MODEL: Final = frozenset({"service", "model", "model_id", "base_url", "model_url", "url"})
 _ASIDE: Final = frozenset(
     {"benchmark", "fingerprints", "resumed", "min_coverage", "shuffle", "shard"}
 )
-# Settings without which two runs cannot be told to be alike.
-_TELLING: Final = ("generation", "solver", "fingerprints")
+# Settings that both bundles must state to show that the runs are alike.
+_ESSENTIAL: Final = ("generation", "solver", "fingerprints")
 WORDS: Final = ("the baseline", "the candidate")
 _MANY_UNANSWERED: Final = 0.05
-# From which difference on of the shares of failed rows a reader must know of it, and how many causes are named.
+# A difference of the shares of failed rows that deserves a warning, and how many causes the warning names.
 _UNEVEN: Final = 0.005
 _MOST_CAUSES: Final = 3
+_SHOWN_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class SettingDifference:
-    """One setting that is not the same on both sides."""
+    """One setting that differs between the runs."""
 
     kind: Kind
     what: str
@@ -63,87 +64,120 @@ class SettingDifference:
     def __str__(self) -> str:
         if self.baseline is None and self.candidate is None:
             return f"{self.kind} differs: {self.what}"
-        shown = [
-            text if len(text) <= 60 else text[:59] + "…"
-            for text in (repr(self.baseline), repr(self.candidate))
-        ]
-        return f"{self.kind} differs: {self.what} is {shown[0]} and {shown[1]}"
+        baseline = _shortened(repr(self.baseline))
+        candidate = _shortened(repr(self.candidate))
+        return f"{self.kind} differs: {self.what} is {baseline} and {candidate}"
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _SHOWN_CHARACTERS:
+        return text
+    return text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
 def differences(baseline: Bundle, candidate: Bundle) -> list[SettingDifference]:
-    """What the two bundles say differently; the model and its address may differ, that is the point. A key that one of
-    them does not have is not a difference but a gap: see ``unstated``."""
-    found: list[SettingDifference] = []
+    """The settings that differ between two runs, apart from the model and its address.
+
+    A key that only one bundle has is a gap, not a difference; see ``unstated``.
+    """
+    differing: list[SettingDifference] = []
     if baseline.name != candidate.name:
-        found.append(
+        differing.append(
             SettingDifference("dataset", "benchmark", baseline.name, candidate=candidate.name)
         )
     left = baseline.config
     right = candidate.config
-    for key in sorted((left.keys() & right.keys()) - _ASIDE):
-        found += _nested("setting", key, key, left=left[key], right=right[key])
-    found += _sizes(left, right)
-    found += _fingerprints(left, right, found)
-    versions = baseline.sdk_version, candidate.sdk_version
-    if all(versions) and versions[0] != versions[1]:
-        found.append(SettingDifference("version", "nel", *versions))
-    return found
+    shared_keys = left.keys() & right.keys()
+    for key in sorted(shared_keys - _ASIDE):
+        differing += _nested("setting", key, key, left=left[key], right=right[key])
+    differing += _sizes(left, right)
+    differing += _fingerprints(left, right, differing)
+    left_version = baseline.sdk_version
+    right_version = candidate.sdk_version
+    if left_version and right_version and left_version != right_version:
+        differing.append(SettingDifference("version", "nel", left_version, candidate=right_version))
+    return differing
 
 
 def unstated(baseline: Bundle, candidate: Bundle) -> list[str]:
-    """Which of the settings that matter only one of the bundles states."""
-    gaps = ", ".join(
-        key for key in _TELLING if (key in baseline.config) != (key in candidate.config)
-    )
-    if gaps:
-        return [f"whether {gaps} are the same is not known: only one of the bundles states them"]
-    return []
+    """The warning about essential settings that only one of the bundles states."""
+    gaps: list[str] = []
+    for key in _ESSENTIAL:
+        if (key in baseline.config) != (key in candidate.config):
+            gaps.append(key)
+    if not gaps:
+        return []
+    return [
+        f"whether {', '.join(gaps)} are the same is not known: only one of the bundles states them"
+    ]
 
 
 def _nested(kind: Kind, key: str, path: str, left: Any, right: Any) -> Iterator[SettingDifference]:
-    outer = kind in ("setting", "solver")
-    if key.startswith("_") or (outer and key in _MODEL):
+    """The differences of one configuration value and the values inside it.
+
+    Args:
+        kind: The kind of the enclosing value.
+        key: The last name of the path.
+        path: The path in the configuration, with dots.
+        left: The baseline's value.
+        right: The candidate's value.
+    """
+    kind_is_open = kind in ("setting", "solver")
+    if key.startswith("_") or (kind_is_open and key in _MODEL):
         return
-    # A prompt within a solver is about prompts; a name below a dataset's parameters is about the dataset.
-    if outer:
-        inner = _KINDS.get(key, kind)
-    else:
-        inner = kind
+    # A prompt within a solver is of the kind "prompt"; any name within a dataset's parameters is of the kind "dataset".
+    own_kind = _KINDS.get(key, kind) if kind_is_open else kind
     if isinstance(left, dict) and isinstance(right, dict):
         for name in sorted(left.keys() | right.keys()):
             yield from _nested(
-                inner, name, f"{path}.{name}", left=left.get(name), right=right.get(name)
+                own_kind, name, f"{path}.{name}", left=left.get(name), right=right.get(name)
             )
-    elif left != right and not all(
-        value is None or value in ("", [], {}) for value in (left, right)
-    ):
-        yield SettingDifference(inner, path, left, candidate=right)
+        return
+    both_empty = _is_empty(left) and _is_empty(right)
+    if left != right and not both_empty:
+        yield SettingDifference(own_kind, path, left, candidate=right)
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ("", [], {})
 
 
 def _sizes(left: JsonDict, right: JsonDict) -> Iterator[SettingDifference]:
-    shards = [as_dict(config.get("shard")) for config in (left, right)]
-    parts = [f"{shard.get('idx')} of {shard.get('total')}" if shard else None for shard in shards]
-    if parts[0] != parts[1]:
-        yield SettingDifference("size", "shard", *parts)
-    rows = [(config.get("shuffle") or {}).get("ds_full_size") for config in (left, right)]
-    if all(rows) and rows[0] != rows[1]:
-        yield SettingDifference("dataset", "number of problems", *rows)
+    """Differences of the shard and of the dataset's size."""
+    left_shard = _shard_words(left)
+    right_shard = _shard_words(right)
+    if left_shard != right_shard:
+        yield SettingDifference("size", "shard", left_shard, candidate=right_shard)
+    left_size = (left.get("shuffle") or {}).get("ds_full_size")
+    right_size = (right.get("shuffle") or {}).get("ds_full_size")
+    if left_size and right_size and left_size != right_size:
+        yield SettingDifference("dataset", "number of problems", left_size, candidate=right_size)
+
+
+def _shard_words(config: JsonDict) -> str | None:
+    shard = as_dict(config.get("shard"))
+    if not shard:
+        return None
+    return f"{shard.get('idx')} of {shard.get('total')}"
 
 
 def _fingerprints(
-    left: JsonDict, right: JsonDict, known: list[SettingDifference]
+    left: JsonDict, right: JsonDict, named: list[SettingDifference]
 ) -> Iterator[SettingDifference]:
-    one = left.get("fingerprints") or {}
-    two = right.get("fingerprints") or {}
+    """Fingerprints that differ without a setting in ``named`` that explains it."""
+    left_fingerprints = left.get("fingerprints") or {}
+    right_fingerprints = right.get("fingerprints") or {}
     for key, kind in _FINGERPRINTS.items():
-        # What is already named needs no second line.
-        if any(
-            difference.kind == kind or difference.what.startswith(f"{key}.") for difference in known
-        ):
+        explained = any(
+            difference.kind == kind or difference.what.startswith(f"{key}.") for difference in named
+        )
+        if explained:
             continue
-        if one.get(key) and two.get(key) and one[key] != two[key]:
+        left_hash = left_fingerprints.get(key)
+        right_hash = right_fingerprints.get(key)
+        if left_hash and right_hash and left_hash != right_hash:
             yield SettingDifference(
-                kind, f"{key} fingerprint", str(one[key])[:8], candidate=str(two[key])[:8]
+                kind, f"{key} fingerprint", str(left_hash)[:8], candidate=str(right_hash)[:8]
             )
 
 
@@ -153,67 +187,84 @@ def caveats(
     pairing: Pairing,
     differences: Sequence[SettingDifference],
 ) -> list[str]:
-    """Warnings on the runs, on what did not pair, and on what was not the same on both sides."""
-    found: list[str] = []
-    for word, run, side in zip(WORDS, runs, rows, strict=True):
-        for line in _of_side(word, run, side):
-            found.append(line)
+    """Warnings about the runs, the problems that did not pair, and the settings that differ.
+
+    Args:
+        runs: Baseline and candidate.
+        rows: Their rows.
+        pairing: Their paired problems.
+        differences: The settings that differ.
+    """
+    warnings: list[str] = []
+    for side_name, run, side_rows in zip(WORDS, runs, rows, strict=True):
+        warnings += _run_warnings(side_name, run, side_rows)
     seeds = [run.config.get("shuffle_seed") for run in runs]
-    if all(spending_of(run.stopped) == STOPPED for run in runs) and seeds[0] != seeds[1]:
-        found.append(
+    both_stopped = all(spending_of(run.stopped) == STOPPED for run in runs)
+    if both_stopped and seeds[0] != seeds[1]:
+        warnings.append(
             f"rules stopped both runs, in different orders (shuffle_seed {seeds[0]}, {seeds[1]}): which problems they "
             "share depends on both, and no interval quite allows for that"
         )
-    found += [*pairing.warnings, *_left_out(pairing), *_uneven_failures(runs, rows)]
+    warnings += pairing.warnings
+    warnings += _left_out(pairing)
+    warnings += _uneven_failures(runs, rows)
     if len(pairing):
-        found += _asked_differently(*rows, pairing)
+        warnings += _asked_differently(*rows, pairing)
         left, right = (float(side.answers.mean()) for side in pairing.sides)
-        told = any(difference.what == "repeats" for difference in differences)
-        if abs(left - right) > 0.1 * min(left, right) and not told:
-            found.append(
-                f"answers a problem: {left:.3g} in the baseline, {right:.3g} in the candidate"
+        repeats_named = any(difference.what == "repeats" for difference in differences)
+        if abs(left - right) > 0.1 * min(left, right) and not repeats_named:
+            warnings.append(
+                f"answers per problem: {left:.3g} in the baseline, {right:.3g} in the candidate"
             )
-    return [*found, *map(str, differences), *unstated(*runs)]
+    warnings += [str(difference) for difference in differences]
+    warnings += unstated(*runs)
+    return warnings
 
 
-def _of_side(word: str, run: Bundle, rows: RowTable) -> Iterator[str]:
+def _run_warnings(side_name: str, run: Bundle, rows: RowTable) -> Iterator[str]:
     if not len(rows):
-        yield f"{word} has no rows: {run.results}"
-    words = rule_words(run.stopped)
-    if words:
-        yield f"{word} had a stop rule ({words}); the interval allows for its looks, the tests beside it do not"
+        yield f"{side_name} has no rows: {run.results}"
+    stop_rule = rule_words(run.stopped)
+    if stop_rule:
+        yield f"{side_name} had a stop rule ({stop_rule}); the interval allows for its looks, the tests do not"
     elif run.stop_reason:
-        yield f"{word} did not run to its end: {run.stop_reason}"
-    yield from (f"{word}: {note}" for note in run.notes)
-    yield from _noise(word, run)
+        yield f"{side_name} did not run to its end: {run.stop_reason}"
+    for note in run.notes:
+        yield f"{side_name}: {note}"
+    yield from _noise(side_name, run)
     tampering = tampering_of(rows)
     if tampering is not None:
         if (rows.reward[tampered(rows)] == 0).all():
-            yield f"{word}: {counted(tampering.tampered, 'row')} that reached for the judge (tamper), counted as 0"
-        yield f"{word}: {tampering.words}"
+            yield f"{side_name}: {counted(tampering.tampered, 'row')} that reached for the judge (tamper), counted as 0"
+        yield f"{side_name}: {tampering.words}"
     if rows.unanswered_share > _MANY_UNANSWERED:
-        yield unanswered_words(word, rows)
+        yield unanswered_words(side_name, rows)
     if rows.malformed:
-        yield f"{word}: {counted(rows.malformed, 'malformed line')}, left out"
+        yield f"{side_name}: {counted(rows.malformed, 'malformed line')}, left out"
 
 
-def _noise(word: str, run: Bundle) -> Iterator[str]:
+def _noise(side_name: str, run: Bundle) -> Iterator[str]:
+    """The warning about the run's noise floor, if it was measured."""
     if run.noise and run.noise.get("measured_by") != tie(as_dict(run.config.get("fingerprints"))):
-        yield f"{word}: its noise floor was measured on other settings and is left out; run `nel noise` again"
+        yield f"{side_name}: its noise floor was measured on other settings and is left out; run `nel noise` again"
         return
-    changes = [as_dict(run.noise.get(name)) for name in ("again", "other_level")]
-    worst = max(changes, key=lambda change: as_number(change.get("score")) or 0.0)
-    verdicts = as_number(worst.get("verdicts"))
+    changes = [as_dict(run.noise.get("again")), as_dict(run.noise.get("other_level"))]
+    largest = max(changes, key=_score_change)
+    verdicts = as_number(largest.get("verdicts"))
     if verdicts:
         yield (
-            f"{word} differs from itself by {100 * (as_number(worst.get('score')) or 0.0):.1f} points when it is asked "
-            f"again ({verdicts:.1%} of verdicts change): a difference of that size tells nothing of the models"
+            f"{side_name} differs from itself by {100 * _score_change(largest):.1f} points between two runs "
+            f"({verdicts:.1%} of verdicts change): a difference of that size does not distinguish the models"
         )
 
 
-def unanswered_words(word: str, rows: RowTable) -> str:
-    """How many answers of a side say nothing, or were filtered."""
-    return f"{word}: {rows.unanswered_share:.1%} of the answers are empty or content-filtered"
+def _score_change(change: JsonDict) -> float:
+    return as_number(change.get("score")) or 0.0
+
+
+def unanswered_words(side_name: str, rows: RowTable) -> str:
+    """The share of answers that are empty or filtered."""
+    return f"{side_name}: {rows.unanswered_share:.1%} of the answers are empty or content-filtered"
 
 
 def _left_out(pairing: Pairing) -> Iterator[str]:
@@ -227,45 +278,46 @@ def _left_out(pairing: Pairing) -> Iterator[str]:
 
 
 def _uneven_failures(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> Iterator[str]:
-    """That many more rows failed on one side than on the other: what failed is not in the scores."""
-    planned = [planned_rows(run, side) for run, side in zip(runs, rows, strict=True)]
+    """The warning that many more rows failed on one side than on the other; failed rows are not in the scores."""
+    planned = [max(planned_rows(run, side), 1) for run, side in zip(runs, rows, strict=True)]
     lost = missing_rows(runs, rows)
-    more = abs(lost[0] / max(planned[0], 1) - lost[1] / max(planned[1], 1))
-    if more <= _UNEVEN:
+    if abs(lost[0] / planned[0] - lost[1] / planned[1]) <= _UNEVEN:
         return
-    sides: list[str] = []
-    for word, count, side in zip(WORDS, lost, rows, strict=True):
-        sides.append(f"{counted(count, 'row')} failed in {word}{_causes(side)}")
+    failures: list[str] = []
     scores: list[float] = []
-    for side, count in zip(rows, planned, strict=True):
-        scores.append(float(side.reward[side.scored].sum()) / max(count, 1))
-    yield f"{', '.join(sides)}: with failed rows as 0 the scores are {scores[0]:.4f} and {scores[1]:.4f}"
+    for side_name, side, failed, plan in zip(WORDS, rows, lost, planned, strict=True):
+        failures.append(f"{counted(failed, 'row')} failed in {side_name}{_causes(side)}")
+        scores.append(float(side.reward[side.scored].sum()) / plan)
+    yield f"{', '.join(failures)}: with failed rows as 0 the scores are {scores[0]:.4f} and {scores[1]:.4f}"
 
 
 def _causes(rows: RowTable) -> str:
     """The most frequent causes of failed rows, in brackets."""
     codes, counts = np.unique(rows.cause[~rows.scored], return_counts=True)
     ranked = sorted(zip(counts.tolist(), codes.tolist(), strict=True), reverse=True)
-    words = [f"{count:,} {rows.causes[code] or 'unknown'}" for count, code in ranked[:_MOST_CAUSES]]
-    if words:
-        return f" ({', '.join(words)})"
-    return ""
+    causes = [
+        f"{count:,} {rows.causes[code] or 'unknown'}" for count, code in ranked[:_MOST_CAUSES]
+    ]
+    return f" ({', '.join(causes)})" if causes else ""
 
 
 def _asked_differently(baseline: RowTable, candidate: RowTable, pairing: Pairing) -> Iterator[str]:
-    at_left = pairing.baseline.first
-    at_right = pairing.candidate.first
-    for what, left, right in (
-        ("prompts differ", baseline.prompt, candidate.prompt),
-        (
-            "dataset differs: expected answers are not the same",
-            baseline.expected,
-            candidate.expected,
-        ),
-    ):
-        one = left[at_left]
-        two = right[at_right]
-        # 0 stands for a row that does not say.
-        count = int(np.count_nonzero((one != two) & (one != 0) & (two != 0)))
-        if count:
-            yield f"{what} on {count:,} of {len(pairing):,} paired problems"
+    """Warnings about prompts and expected answers that differ on paired problems, by their hashes."""
+    baseline_rows = pairing.baseline.first
+    candidate_rows = pairing.candidate.first
+    paired = len(pairing)
+    prompts = _differing(baseline.prompt[baseline_rows], candidate.prompt[candidate_rows])
+    if prompts:
+        yield f"prompts differ on {prompts:,} of {paired:,} paired problems"
+    expected = _differing(baseline.expected[baseline_rows], candidate.expected[candidate_rows])
+    if expected:
+        yield (
+            f"dataset differs: expected answers are not the same on {expected:,} of {paired:,} "
+            "paired problems"
+        )
+
+
+def _differing(left: np.ndarray, right: np.ndarray) -> int:
+    """How many hashes differ; 0 stands for a row without one."""
+    both_known = (left != 0) & (right != 0)
+    return int(np.count_nonzero((left != right) & both_known))

@@ -1,4 +1,4 @@
-"""Candidate against baseline on one benchmark: the verdict on the paired mean difference, and what lies behind it."""
+"""Candidate against baseline on one benchmark: the verdict on the paired mean difference, and its evidence."""
 
 from __future__ import annotations
 
@@ -66,15 +66,25 @@ TestName: TypeAlias = Literal["auto", "mcnemar", "sign", "permutation"]
 DEFAULT_MAX_DROP: Final = 0.05
 # More categories than this are labels of problems, not groups.
 _MOST_CATEGORIES: Final = 1000
-# Equal differences are looked at up to this number.
+# Equal differences are tried up to this number of problems.
 _MOST_EQUAL: Final = 1_000_000
-# A sure gain of more than this share of the scale calls for a second look.
+# A certain gain of more than this share of the scale deserves a warning.
 _SUSPICIOUS_GAIN: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """How to compare."""
+    """How to compare.
+
+    Attributes:
+        max_drop: The largest acceptable drop.
+        correct_above: A problem is right when its mean reward is above this; for flips and McNemar's test.
+        test: The additional significance test.
+        confidence: Confidence level of the interval.
+        pair_by: Pair problems by content or by index.
+        seed: Seed of the permutation test.
+        direction: Whether a higher reward is better.
+    """
 
     max_drop: float = DEFAULT_MAX_DROP
     correct_above: float = 0.0
@@ -86,17 +96,18 @@ class CompareOptions:
 
     @property
     def alpha(self) -> float:
+        """The one-sided level."""
         return (1 - self.confidence) / 2
 
     @property
     def better(self) -> float:
-        """The sign of a difference that is good."""
+        """The sign of a good difference: 1 when a higher reward is better, else -1."""
         return 1.0 if self.direction == "higher_is_better" else -1.0
 
 
 @dataclass(frozen=True, slots=True)
 class PairedRecords:
-    """Two runs as columns, with the problems they share; unpacked, two mappings from (problem, repeat) to rows."""
+    """Two runs as columns with their paired problems; iterating gives two mappings from (problem, repeat) to rows."""
 
     baseline: RowTable
     candidate: RowTable
@@ -104,27 +115,32 @@ class PairedRecords:
 
     def __iter__(self) -> Iterator[dict[tuple[int, int], JsonDict]]:
         for rows in (self.baseline, self.candidate):
-            steps = zip(rows.problem.tolist(), rows.repeat.tolist(), strict=True)
-            yield {step: rows.full(at) for at, step in enumerate(steps)}
+            keys = zip(rows.problem.tolist(), rows.repeat.tolist(), strict=True)
+            yield {key: rows.full(position) for position, key in enumerate(keys)}
 
 
 def load_paired_records(
     baseline: Path | str, candidate: Path | str, *, pair_by: PairBy = "auto"
 ) -> PairedRecords:
     """Read two runs and pair their problems."""
-    left, right = (read_table(one_run(path).results) for path in (baseline, candidate))
+    left = read_table(one_run(baseline).results)
+    right = read_table(one_run(candidate).results)
     return PairedRecords(left, right, pair(left, right, pair_by))
 
 
 def one_run(path: Path | str) -> Bundle:
-    """The only run under a path."""
-    found = find_runs(Path(path))
-    if len(found) != 1:
-        names = ", ".join(sorted(run.name for run in found)) or "none"
+    """The only run under a path.
+
+    Raises:
+        UsageError: The path holds no run, or several.
+    """
+    runs = find_runs(Path(path))
+    if len(runs) != 1:
+        names = ", ".join(sorted(run.name for run in runs)) or "none"
         raise UsageError(
-            f"{path} holds {len(found)} benchmarks ({names})", hint="give the folder of one of them"
+            f"{path} holds {len(runs)} benchmarks ({names})", hint="give the folder of one of them"
         )
-    return found[0]
+    return runs[0]
 
 
 def compare_runs(
@@ -133,14 +149,23 @@ def compare_runs(
     options: CompareOptions | None = None,
     **changes: Any,
 ) -> RegressionReport:
-    """Compare two finished runs of one benchmark. ``changes`` are fields of ``CompareOptions``: ``compare_runs(a, b,
-    max_drop=0.02)``."""
+    """Compare two finished runs of one benchmark.
+
+    Args:
+        baseline: The baseline, or its folder.
+        candidate: The candidate, or its folder.
+        options: How to compare.
+        **changes: Fields of ``CompareOptions``, instead of ``options``: ``compare_runs(a, b, max_drop=0.02)``.
+
+    Raises:
+        UsageError: A path holds no run or several, or the problems cannot be paired as asked.
+    """
     options = options or CompareOptions(**changes)
-    left, right = (
-        run if isinstance(run, Bundle) else one_run(run) for run in (baseline, candidate)
-    )
-    rows = [rows_of_run(run, better=options.better) for run in (left, right)]
-    return Comparison(left, right, rows[0], right=rows[1], options=options).report()
+    left = baseline if isinstance(baseline, Bundle) else one_run(baseline)
+    right = candidate if isinstance(candidate, Bundle) else one_run(candidate)
+    left_rows = rows_of_run(left, better=options.better)
+    right_rows = rows_of_run(right, better=options.better)
+    return Comparison(left, right, left_rows, right=right_rows, options=options).report()
 
 
 def compare_results(
@@ -151,20 +176,30 @@ def compare_results(
     candidate_bundle: JsonDict | None = None,
     **changes: Any,
 ) -> RegressionReport:
-    """Compare rows held in memory."""
+    """Compare result rows in memory; ``changes`` are fields of ``CompareOptions``."""
     left = Bundle(Path("baseline"), baseline_bundle or {"run_id": "baseline"})
     right = Bundle(Path("candidate"), candidate_bundle or {"run_id": "candidate"})
-    return Comparison(
+    comparison = Comparison(
         left,
         right,
         table_of(baseline),
         right=table_of(candidate),
         options=CompareOptions(**changes),
-    ).report()
+    )
+    return comparison.report()
 
 
 class Comparison:
-    """The steps of one comparison, on columns that are read once."""
+    """The steps of one comparison.
+
+    Attributes:
+        runs: Baseline and candidate.
+        rows: Their rows.
+        pairing: Their paired problems.
+        differences: The settings that differ.
+        spending: How the error is divided between looks and the planned end.
+        missing: The range of the scores with failed rows counted either way.
+    """
 
     def __init__(
         self,
@@ -183,41 +218,54 @@ class Comparison:
             spending_of(baseline.stopped), spending_of(candidate.stopped)
         )
         self.missing = missing_range(self.runs, self.rows)
-        self._unfit = [
-            [*unfit(run, rows), *tampered_too_much(run, rows)]
-            for run, rows in zip(self.runs, self.rows, strict=True)
-        ]
+        # For each side, why its scores must not be used.
+        self._unfit: list[list[str]] = []
+        for run, rows in zip(self.runs, self.rows, strict=True):
+            self._unfit.append([*unfit(run, rows), *tampered_too_much(run, rows)])
         self._labelled, self._label_notes = self.labelled(self.spending)
 
     def labelled(self, spending: Spending) -> tuple[LabelledPair | None, list[str]]:
-        """Both runs with their labels where both have them, and what a reader must know of it."""
-        return labelled_pair(*self.runs, spending, by_index=self.pairing.by == "index")
+        """Both runs with their labels, if both have labels that can be used, and notes for the reader."""
+        baseline, candidate = self.runs
+        by_index = self.pairing.by == "index"
+        return labelled_pair(baseline, candidate, spending, by_index=by_index)
 
     def report(self) -> RegressionReport:
-        """The verdict, with all that it rests on."""
-        pairing, options, (left, right) = self.pairing, self._options, self.runs
+        """The verdict and its evidence."""
+        pairing = self.pairing
+        options = self._options
+        left, right = self.runs
+        left_rows, right_rows = self.rows
         interval = self._interval(pairing)
         differences = pairing.differences
-        available = left.dataset_size
-        if len(pairing) < 2 or pairing.alike(differences):
-            sd: float | None = None
-        else:
-            sd = float(differences.std(ddof=1))
-        if self._labelled is None:
-            needed = self._needed(interval, sd)
-        else:
-            needed = None
-        found = judge(
-            interval, options.max_drop, needed=needed, available=available, better=options.better
-        )
-        judgement = self._guard(found)
-        moved, (test, why) = shifts(*self.rows), _test(pairing, options)
         gain = options.better * differences
-        right_above: Any = {
-            "correct_above": options.correct_above,
-            "lower_is_better": options.better < 0,
-        }
-        flips = build_flip_report(*self.rows, pairing, **right_above) if len(pairing) else None
+        available = left.dataset_size
+        sd: float | None = None
+        if len(pairing) >= 2 and not pairing.alike(differences):
+            sd = float(differences.std(ddof=1))
+        # With labels, more labels help, not more problems.
+        needed = self._needed(interval, sd) if self._labelled is None else None
+        judgement = self._guard(
+            judge(
+                interval,
+                options.max_drop,
+                needed=needed,
+                available=available,
+                better=options.better,
+            )
+        )
+        is_open = judgement.verdict in (Verdict.INCONCLUSIVE, Verdict.WARN)
+        moved = shifts(left_rows, right_rows)
+        test, test_reason = _test(pairing, options)
+        flips = None
+        if len(pairing):
+            flips = build_flip_report(
+                left_rows,
+                right_rows,
+                pairing,
+                correct_above=options.correct_above,
+                lower_is_better=options.better < 0,
+            )
         return RegressionReport(
             benchmark=left.name,
             baseline=self._side(0),
@@ -230,10 +278,10 @@ class Comparison:
             difference=interval,
             pairing=Paired.of(pairing),
             test=test,
-            test_reason=why,
+            test_reason=test_reason,
             sd=sd,
             detectable=detectable_effect(sd, len(pairing), alpha=options.alpha) if sd else None,
-            needed=needed if judgement.verdict in (Verdict.INCONCLUSIVE, Verdict.WARN) else None,
+            needed=needed if is_open else None,
             available=available,
             score_deltas=score_deltas(left, right),
             runtime_deltas=runtime_deltas(left, right),
@@ -249,88 +297,93 @@ class Comparison:
         )
 
     def _needed(self, interval: Interval, sd: float | None) -> int | None:
-        """How many problems would settle it, if the difference seen so far is about the true one."""
+        """How many problems would settle the comparison, assuming that the observed difference is the true one."""
         options = self._options
-        pairing = self.pairing
-        if interval.n:
-            distance = abs(options.better * interval.value + options.max_drop)
-        else:
-            distance = 0.0
+        if not interval.n:
+            return None
+        distance = abs(options.better * interval.value + options.max_drop)
         if distance == 0.0:
             return None
         if sd:
             return problems_needed(distance, sd, alpha=options.alpha)
 
-        def settles(n: int) -> bool:
-            found = pairing.reading(np.full(n, interval.value), self.spending).interval(
-                options.confidence
-            )
-            return (
-                judge(found, options.max_drop, better=options.better).verdict
-                is not Verdict.INCONCLUSIVE
-            )
+        def settled_by(problems: int) -> bool:
+            equal_differences = np.full(problems, interval.value)
+            reading = self.pairing.reading(equal_differences, self.spending)
+            verdict = self._verdict_on(reading.interval(options.confidence))
+            return verdict is not Verdict.INCONCLUSIVE
 
-        return first(settles, len(pairing) + 1, _MOST_EQUAL)
+        return first(settled_by, len(self.pairing) + 1, _MOST_EQUAL)
+
+    def _verdict_on(self, interval: Interval) -> Verdict:
+        options = self._options
+        return judge(interval, options.max_drop, better=options.better).verdict
 
     def _guard(self, judgement: Judgement) -> Judgement:
-        """What no interval can make good: invalid runs, hardly any pairs, another scorer."""
-        reasons: list[str] = []
-        for word, run in zip(WORDS, self._unfit, strict=True):
-            for reason in run:
-                reasons.append(f"{word} {reason}")
-        reasons += self.pairing.scarce
+        """Weaken a judgement for reasons that an interval does not show.
+
+        In this order: an invalid run, few pairs or unbounded failed rows make everything but a BLOCK inconclusive;
+        failed rows that could change the verdict weaken it; a different scorer turns a PASS into a WARN.
+        """
+        invalid: list[str] = []
+        for side_name, side_reasons in zip(WORDS, self._unfit, strict=True):
+            for reason in side_reasons:
+                invalid.append(f"{side_name} {reason}")
+        invalid += self.pairing.scarce
         lost = sum(missing_rows(self.runs, self.rows))
         if lost and not self.pairing.bounded:
-            reasons.append(
+            invalid.append(
                 f"{counted(lost, 'row')} failed, and rewards beyond [0, 1] set no bound to what they hide"
             )
-        if reasons and judgement.verdict is not Verdict.BLOCK:
-            return Judgement(
-                Verdict.INCONCLUSIVE, judgement.relation, (*reasons, *judgement.reasons)
-            )
-        if self.missing and not self._holds(judgement.verdict):
-            if judgement.verdict is Verdict.PASS:
-                calmer = Verdict.INCONCLUSIVE
-            else:
-                calmer = Verdict.WARN
-            why = (
+        verdict = judgement.verdict
+        relation = judgement.relation
+        if invalid and verdict is not Verdict.BLOCK:
+            return Judgement(Verdict.INCONCLUSIVE, relation, (*invalid, *judgement.reasons))
+        if self.missing and not self._holds_with_failed_rows(verdict):
+            weaker = Verdict.INCONCLUSIVE if verdict is Verdict.PASS else Verdict.WARN
+            failed = (
                 "rows that failed leave this open: it does not hold however they would have scored"
             )
-            return Judgement(calmer, judgement.relation, (why, *judgement.reasons, *reasons))
-        scorer = [str(item) for item in self.differences if item.kind == "scorer"]
-        if scorer and judgement.verdict is Verdict.PASS:
-            return Judgement(Verdict.WARN, judgement.relation, (*scorer, *judgement.reasons))
-        return Judgement(judgement.verdict, judgement.relation, (*judgement.reasons, *reasons))
+            return Judgement(weaker, relation, (failed, *judgement.reasons, *invalid))
+        scorer = [str(setting) for setting in self.differences if setting.kind == "scorer"]
+        if scorer and verdict is Verdict.PASS:
+            return Judgement(Verdict.WARN, relation, (*scorer, *judgement.reasons))
+        return Judgement(verdict, relation, (*judgement.reasons, *invalid))
 
-    def _holds(self, verdict: Verdict) -> bool:
+    def _holds_with_failed_rows(self, verdict: Verdict) -> bool:
         """Whether PASS stays PASS with every failed row counted against it, and BLOCK stays BLOCK."""
-        if verdict not in (Verdict.PASS, Verdict.BLOCK):
+        if verdict is Verdict.PASS:
+            against = self._options.better
+        elif verdict is Verdict.BLOCK:
+            against = -self._options.better
+        else:
             return True
-        options = self._options
-        against = options.better if verdict is Verdict.PASS else -options.better
         pairing = imagined(self.runs, self.rows, self.pairing, better=against)
-        found = self._interval(pairing)
-        return judge(found, options.max_drop, better=options.better).verdict is verdict
+        return self._verdict_on(self._interval(pairing)) is verdict
 
     def _interval(self, pairing: Pairing) -> Interval:
-        """The difference, corrected where both sides have labels; imagined rows move it as far as they move the raw."""
-        reading = pairing.reading(pairing.differences, self.spending)
-        if self._labelled is None:
-            return reading.interval(self._options.confidence)
-        moved = float(pairing.differences.mean() - self.pairing.differences.mean())
-        return shifted(self._labelled.difference().interval(self._options.confidence), moved)
+        """The interval of the difference, corrected if both sides have labels.
 
-    def _side(self, at: int) -> RunSide:
-        run = self.runs[at]
-        rows = self.rows[at]
-        side = self.pairing.sides[at]
+        Imagined rows shift the corrected difference as much as the uncorrected one.
+        """
+        confidence = self._options.confidence
+        if self._labelled is None:
+            return pairing.reading(pairing.differences, self.spending).interval(confidence)
+        moved = float(pairing.differences.mean() - self.pairing.differences.mean())
+        return shifted(self._labelled.difference().interval(confidence), moved)
+
+    def _side(self, index: int) -> RunSide:
+        """The report's entry of one side; 0 is the baseline."""
+        run = self.runs[index]
+        rows = self.rows[index]
+        side = self.pairing.sides[index]
         score = Interval(math.nan, None, None, method="none", n=0)
-        failed = int((~rows.scored).sum())
         if len(side.rewards):
-            answers = int(side.answers.sum())
-            level = self._options.confidence
             score = self.spending.mean_interval(
-                side.rewards, answers=answers, binary=side.binary, confidence=level
+                side.rewards,
+                answers=int(side.answers.sum()),
+                binary=side.binary,
+                confidence=self._options.confidence,
             )
         return RunSide(
             run.run_id,
@@ -339,11 +392,12 @@ class Comparison:
             score=score,
             problems=side.problems,
             rows=len(rows),
-            failed_rows=failed,
-            invalid=self._unfit[at],
+            failed_rows=int((~rows.scored).sum()),
+            invalid=self._unfit[index],
         )
 
     def _categories(self) -> dict[str, JsonDict]:
+        """The difference within each category of the baseline's problems."""
         left = self.rows[0]
         pairing = self.pairing
         if not left.has_categories or not len(pairing) or len(left.categories) > _MOST_CATEGORIES:
@@ -351,14 +405,13 @@ class Comparison:
         codes = left.category[pairing.baseline.first]
         order = np.argsort(codes, kind="stable")
         present, starts = np.unique(codes[order], return_index=True)
-        out = {}
-        for code, at in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
-            before = pairing.baseline.rewards[at]
-            after = pairing.candidate.rewards[at]
-            interval = pairing.reading(after - before, self.spending).interval(
-                self._options.confidence
-            )
-            out[left.categories[code]] = {
+        entries: dict[str, JsonDict] = {}
+        for code, problems in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+            before = pairing.baseline.rewards[problems]
+            after = pairing.candidate.rewards[problems]
+            reading = pairing.reading(after - before, self.spending)
+            interval = reading.interval(self._options.confidence)
+            entries[left.categories[code]] = {
                 "baseline": round(float(before.mean()), 6),
                 "candidate": round(float(after.mean()), 6),
                 "delta": round(interval.value, 6),
@@ -366,52 +419,48 @@ class Comparison:
                 "ci_upper": interval.upper,
                 "n": interval.n,
             }
-        return out
+        return entries
 
     def _warnings(self, difference: Interval, moved: list[Shift]) -> list[str]:
         options = self._options
+        warnings = list(self._label_notes)
+        warnings += caveats(self.runs, self.rows, self.pairing, differences=self.differences)
         categories = len(self.rows[0].categories)
-        found = [
-            *self._label_notes,
-            *caveats(self.runs, self.rows, self.pairing, differences=self.differences),
-        ]
         if categories > _MOST_CATEGORIES:
-            found.append(f"{categories:,} categories are too many to be compared one by one")
-        found += [
-            *shift_warnings(moved),
-            *hidden_loss(self.missing, options.max_drop, options.better),
-        ]
-        if options.better > 0:
-            gain = difference
-        else:
-            gain = mirrored(difference)
+            warnings.append(f"{categories:,} categories are too many to be compared one by one")
+        warnings += shift_warnings(moved)
+        warnings += hidden_loss(self.missing, options.max_drop, options.better)
+        gain = difference if options.better > 0 else mirrored(difference)
         # A gain that no small change brings is more often a fault of the set-up.
         if gain.lower is not None and gain.lower > _SUSPICIOUS_GAIN * self.pairing.scale:
-            found.append(
+            warnings.append(
                 "the candidate is better by an unusual amount: make sure that both runs are what they seem"
             )
-        return found
+        return warnings
 
 
 def _test(pairing: Pairing, options: CompareOptions) -> tuple[PairedTest, str]:
-    """The test that was asked for, or the one that fits; its effect is what was gained, negative when it got worse."""
+    """The requested test, or the one that fits the data.
+
+    Returns:
+        The test, whose effect is negative when the candidate is worse; and why it was chosen.
+    """
     gain = options.better * pairing.differences
-    asked = options.test
+    requested = options.test
     single = is_binary(pairing.baseline.rewards) and is_binary(pairing.candidate.rewards)
-    if asked == "sign":
+    if requested == "sign":
         return sign_test(gain), "asked for"
-    if asked == "mcnemar" or (asked == "auto" and single):
-        before, after = (side.rewards > options.correct_above for side in pairing.sides)
-        lost = int((before & ~after).sum())
-        won = int((~before & after).sum())
-        worse, better = (lost, won) if options.better > 0 else (won, lost)
-        if asked == "mcnemar":
-            why = "asked for"
+    if requested == "mcnemar" or (requested == "auto" and single):
+        before = pairing.baseline.rewards > options.correct_above
+        after = pairing.candidate.rewards > options.correct_above
+        fell = int((before & ~after).sum())
+        rose = int((~before & after).sum())
+        if options.better > 0:
+            test = mcnemar_test(worse=fell, better=rose, n=len(pairing))
         else:
-            why = "every problem is right or wrong on both sides"
-        return mcnemar_test(worse, better, len(pairing)), why
-    if asked == "permutation":
-        why = "asked for"
-    else:
-        why = "rewards are means or fractions"
-    return permutation_test(gain, n_permutations=N_PERMUTATIONS, seed=options.seed), why
+            test = mcnemar_test(worse=rose, better=fell, n=len(pairing))
+        fits = "every problem is right or wrong on both sides"
+        return test, "asked for" if requested == "mcnemar" else fits
+    test = permutation_test(gain, n_permutations=N_PERMUTATIONS, seed=options.seed)
+    fits = "rewards are means or fractions"
+    return test, "asked for" if requested == "permutation" else fits
