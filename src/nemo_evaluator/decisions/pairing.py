@@ -1,4 +1,4 @@
-"""Which problems of two runs are the same, what each side scored on them, and what failed rows could hide."""
+"""Pairing: the problems that two runs share, their scores on each side, and the bounds for failed rows."""
 
 import math
 from collections.abc import Iterator
@@ -35,7 +35,20 @@ _LEAST_SHARE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side by problem: sorted keys, mean rewards, number of answers, and the first row of each."""
+    """The scored rows of one run, grouped by problem.
+
+    Attributes:
+        keys: The key of each problem, sorted.
+        rewards: Its mean reward.
+        answers: Its number of answers.
+        first: The position of its first row.
+        binary: Whether all rewards are 0 or 1.
+        problems: Number of problems, scored or not.
+        unscored: Number of problems without a scored answer.
+        doubled: Number of problems with several indices; their answers count as repeats of one.
+        low: The smallest single reward.
+        high: The largest single reward.
+    """
 
     keys: NDArray[Any]
     rewards: Floats
@@ -44,25 +57,24 @@ class Side:
     binary: bool
     problems: int
     unscored: int
-    # Problems that were asked under several indices; their answers count as repeats of one.
     doubled: int = 0
-    # The range of single rewards.
     low: float = 0.0
     high: float = 1.0
 
-    def take(self, at: Ints) -> Self:
+    def take(self, positions: Ints) -> Self:
+        """The side with only the problems at these positions."""
         return replace(
             self,
-            keys=self.keys[at],
-            rewards=self.rewards[at],
-            answers=self.answers[at],
-            first=self.first[at],
+            keys=self.keys[positions],
+            rewards=self.rewards[positions],
+            answers=self.answers[positions],
+            first=self.first[positions],
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Two sides on the problems they share, in one order."""
+    """Two sides on the problems that they share, in one order."""
 
     by: PairedBy
     baseline: Side
@@ -76,6 +88,7 @@ class Pairing:
 
     @property
     def sides(self) -> tuple[Side, Side]:
+        """Baseline and candidate."""
         return self.baseline, self.candidate
 
     @property
@@ -90,11 +103,10 @@ class Pairing:
 
     @property
     def bounded(self) -> bool:
-        """Whether all rewards of both sides lie in [0, 1]; beyond, nothing is known about how far they may go."""
-        return (
-            min(self.baseline.low, self.candidate.low) >= 0
-            and max(self.baseline.high, self.candidate.high) <= 1
-        )
+        """Whether all rewards of both sides are in [0, 1]; otherwise their true limits are unknown."""
+        low = min(self.baseline.low, self.candidate.low)
+        high = max(self.baseline.high, self.candidate.high)
+        return low >= 0 and high <= 1
 
     @property
     def scale(self) -> float:
@@ -104,23 +116,24 @@ class Pairing:
         return max(1.0, high, high - low)
 
     def alike(self, values: Floats) -> bool:
-        """Whether per-problem values are all equal but for rounding, which is not a spread."""
+        """Whether per-problem values are all equal, apart from rounding errors."""
         return not len(values) or float(np.ptp(values)) <= _ROUNDING * self.scale
 
     def mean_difference(self, values: Floats) -> Difference:
         """The mean of per-problem ``values`` with the evidence about it."""
         scale = self.scale
         if self.alike(values):
-            values = np.full(len(values), values.mean() if len(values) else 0.0)
+            mean = values.mean() if len(values) else 0.0
+            values = np.full(len(values), mean)
         elif not self.bounded:
-            # What was seen is no limit to what may come: nothing may be clipped to it.
+            # The observed range does not limit future rewards, so nothing may be clipped to it.
             scale *= 1e6
-        # Partial credit comes in flips as well, of less than a whole point: where they are rare, Student's t takes the
-        # losses it has not seen for losses that cannot be.
+        # Partial credit flips as well, by less than a whole point. Where flips are rare, Student's t would treat losses
+        # that have not occurred yet as impossible.
         return mean_difference(values, bounded=self.bounded, scale=scale)
 
     def reading(self, values: Floats, spending: Spending) -> Reading:
-        """The same with the error spent as the runs ask for."""
+        """The evidence about the mean of ``values``, with the error divided as ``spending`` says."""
         reach = self.scale if self.bounded else math.inf
         return spending.reading(values, self.mean_difference(values), reach=reach)
 
@@ -128,13 +141,11 @@ class Pairing:
     def share(self) -> float:
         """Paired problems as a share of the smaller side."""
         smaller = min(self.baseline.problems, self.candidate.problems)
-        if smaller:
-            return len(self) / smaller
-        return 0.0
+        return len(self) / smaller if smaller else 0.0
 
     @property
     def scarce(self) -> list[str]:
-        """The doubt where problems pair, and too few of them."""
+        """The doubt that too few problems pair; empty when enough pair, or none."""
         if not len(self) or self.share >= _LEAST_SHARE:
             return []
         return [
@@ -143,107 +154,142 @@ class Pairing:
 
 
 def pair(baseline: RowTable, candidate: RowTable, by: PairBy = "auto") -> Pairing:
-    """Pair problems by content; by index only where hashes are absent, or when asked to."""
-    # A step that failed before it was asked has no hash, and no reward to pair either.
-    hashed = [bool((rows.content[rows.scored] != 0).all()) for rows in (baseline, candidate)]
-    if by == "content" and not all(hashed):
+    """Pair the problems of two runs.
+
+    Args:
+        baseline: The baseline's rows.
+        candidate: The candidate's rows.
+        by: "auto" pairs by content, or by index where hashes are missing.
+
+    Raises:
+        UsageError: The rows have no hashes and ``by`` is "content".
+    """
+    # A row that failed before its problem was read has no hash, and no reward to pair either.
+    baseline_hashed = bool((baseline.content[baseline.scored] != 0).all())
+    candidate_hashed = bool((candidate.content[candidate.scored] != 0).all())
+    all_hashed = baseline_hashed and candidate_hashed
+    if by == "content" and not all_hashed:
         raise UsageError(
             "rows without problem_hash cannot be paired by content", hint="pair them by index"
         )
-    if by == "content" or (by == "auto" and all(hashed)):
-        how: PairedBy = "content"
-    else:
-        how = "index"
-    left = _side(baseline, how)
-    right = _side(candidate, how)
-    _, at_left, at_right = np.intersect1d(
+    paired_by: PairedBy = "index"
+    if by == "content" or (by == "auto" and all_hashed):
+        paired_by = "content"
+    left = _side(baseline, paired_by)
+    right = _side(candidate, paired_by)
+    _, left_positions, right_positions = np.intersect1d(
         left.keys, right.keys, assume_unique=True, return_indices=True
     )
-    # How many of a side's problems the other was not asked at all, as far as its rows say.
-    only: list[int] = []
-    for side, other in ((left, candidate), (right, baseline)):
-        only.append(int(np.count_nonzero(np.isin(side.keys, keys_of(other, how), invert=True))))
-    found = Pairing(
-        how,
-        left.take(at_left),
-        right.take(at_right),
-        only_baseline=only[0],
-        only_candidate=only[1],
+    pairing = Pairing(
+        paired_by,
+        left.take(left_positions),
+        right.take(right_positions),
+        only_baseline=_absent(left.keys, keys_of(candidate, paired_by)),
+        only_candidate=_absent(right.keys, keys_of(baseline, paired_by)),
         warnings=(),
     )
-    by_need = by == "auto" and how == "index"
-    return replace(
-        found, warnings=tuple(_warnings(found, baseline, candidate, hashed=hashed, by_need=by_need))
+    warnings = _pairing_warnings(
+        pairing,
+        baseline,
+        candidate,
+        hashed=(baseline_hashed, candidate_hashed),
+        hashes_missing=by == "auto" and paired_by == "index",
     )
+    return replace(pairing, warnings=tuple(warnings))
 
 
-def _warnings(
-    found: Pairing, baseline: RowTable, candidate: RowTable, hashed: list[bool], by_need: bool
+def _absent(keys: NDArray[Any], other_keys: NDArray[Any]) -> int:
+    """How many of ``keys`` the other run has no row for, scored or not."""
+    return int(np.count_nonzero(np.isin(keys, other_keys, invert=True)))
+
+
+def _pairing_warnings(
+    pairing: Pairing,
+    baseline: RowTable,
+    candidate: RowTable,
+    *,
+    hashed: tuple[bool, bool],
+    hashes_missing: bool,
 ) -> Iterator[str]:
     if not len(baseline) or not len(candidate):
         return
-    if by_need:
+    if hashes_missing:
         if not any(hashed):
-            who = "both sides have"
+            sides = "both sides have"
+        elif hashed[0]:
+            sides = "the candidate has"
         else:
-            who = f"the {'candidate' if hashed[0] else 'baseline'} has"
-        yield f"problems are paired by index: {who} rows without problem_hash"
-    elif found.by == "index" and all(hashed) and len(found):
-        other = baseline.content[found.baseline.first] != candidate.content[found.candidate.first]
-        count = int(np.count_nonzero(other))
-        if count:
-            yield f"of {counted(len(found), 'problem')} paired by index, {count:,} with different content"
-    elif found.by == "content" and not len(found):
+            sides = "the baseline has"
+        yield f"problems are paired by index: {sides} rows without problem_hash"
+    elif pairing.by == "index" and all(hashed) and len(pairing):
+        left_content = baseline.content[pairing.baseline.first]
+        right_content = candidate.content[pairing.candidate.first]
+        different = int(np.count_nonzero(left_content != right_content))
+        if different:
+            yield f"of {counted(len(pairing), 'problem')} paired by index, {different:,} with different content"
+    elif pairing.by == "content" and not len(pairing):
         yield "no problem has the same content on both sides: other data, or other words (then --pair-by index)"
-    for word, side in zip(("baseline", "candidate"), found.sides, strict=True):
+    for side_name, side in zip(("baseline", "candidate"), pairing.sides, strict=True):
         if side.doubled:
-            yield f"{counted(side.doubled, 'problem')} in the {word} more than once; the answers are averaged"
+            yield f"{counted(side.doubled, 'problem')} in the {side_name} more than once; the answers are averaged"
 
 
 def keys_of(rows: RowTable, by: PairedBy) -> NDArray[Any]:
-    """What tells the problems of rows apart. Hashes as signed numbers sort differently, but equally on both sides."""
+    """The keys that identify the problems of rows.
+
+    Content hashes are viewed as signed numbers: they sort in another order, but in the same one on both sides.
+    """
     if by == "content":
         return rows.content.view(np.int64)
     return rows.problem
 
 
 def _side(rows: RowTable, by: PairedBy) -> Side:
+    """Group the rows of one run by problem."""
     keys = keys_of(rows, by)
-    use_content = by == "content"
     problems = len(np.unique(keys))
-    if use_content and bool((keys == 0).any()):
-        problems += len(np.unique(rows.problem[keys == 0])) - 1
-    where = np.flatnonzero(rows.scored)
-    reward = rows.reward[where]
-    grouped = by_problem(keys[where], reward)
+    if by == "content":
+        # Rows without a hash are told apart by their index.
+        without_hash = keys == 0
+        if bool(without_hash.any()):
+            problems += len(np.unique(rows.problem[without_hash])) - 1
+    scored = np.flatnonzero(rows.scored)
+    reward = rows.reward[scored]
+    grouped = by_problem(keys[scored], reward)
+    doubled = 0
+    if by == "content" and grouped.rows > len(grouped):
+        doubled = _doubled(keys[scored], rows.problem[scored])
     return Side(
         keys=grouped.ids,
         rewards=grouped.means,
         answers=grouped.counts.astype(np.int64),
-        first=where[grouped.first],
+        first=scored[grouped.first],
         binary=is_binary(reward),
         problems=problems,
         unscored=problems - len(grouped),
-        doubled=_doubled(keys[where], rows.problem[where])
-        if use_content and grouped.rows > len(grouped)
-        else 0,
+        doubled=doubled,
         low=float(reward.min()) if len(reward) else 0.0,
         high=float(reward.max()) if len(reward) else 1.0,
     )
 
 
 def _doubled(keys: NDArray[Any], problem: Ints) -> int:
-    """How many problems stand under more than one index."""
+    """How many keys have more than one problem index."""
     order = np.lexsort((problem, keys))
-    keys = keys[order]
-    problem = problem[order]
-    again = (keys[1:] == keys[:-1]) & (problem[1:] != problem[:-1])
-    return len(np.unique(keys[1:][again]))
+    sorted_keys = keys[order]
+    sorted_problem = problem[order]
+    same_key = sorted_keys[1:] == sorted_keys[:-1]
+    other_index = sorted_problem[1:] != sorted_problem[:-1]
+    return len(np.unique(sorted_keys[1:][same_key & other_index]))
 
 
 def missing_range(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> JsonDict:
-    """The range of each mean and of their difference; empty when nothing failed or rewards lie beyond [0, 1]."""
-    left, right = (_bounds(run, side) for run, side in zip(runs, rows, strict=True))
+    """The range of each mean and of their difference, whatever the failed rows would have scored.
+
+    Empty when no row failed, or when rewards beyond [0, 1] set no bounds.
+    """
+    left = _bounds(runs[0], rows[0])
+    right = _bounds(runs[1], rows[1])
     if left is None or right is None or not (left.missing or right.missing):
         return {}
     return {
@@ -253,54 +299,73 @@ def missing_range(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) 
     }
 
 
-def hidden_loss(found: JsonDict, max_drop: float, better: float) -> list[str]:
-    """The warning that failed rows could hide more than may be lost."""
-    if found:
-        worst: Any | float = found["difference"]["lower" if better > 0 else "upper"]
-    else:
-        worst = 0.0
+def hidden_loss(missing: JsonDict, max_drop: float, better: float) -> list[str]:
+    """The warning that failed rows could hide more than the acceptable drop.
+
+    Args:
+        missing: The result of ``missing_range``.
+        max_drop: The acceptable drop.
+        better: 1 when a higher reward is better, else -1.
+    """
+    if not missing:
+        return []
+    worst = missing["difference"]["lower" if better > 0 else "upper"]
     if better * worst >= -max_drop:
         return []
-    failed = found["baseline"]["missing"], found["candidate"]["missing"]
-    where = f"{failed[0]:,} in the baseline, {failed[1]:,} in the candidate"
+    baseline_failed = missing["baseline"]["missing"]
+    candidate_failed = missing["candidate"]["missing"]
+    failed = f"{baseline_failed:,} in the baseline, {candidate_failed:,} in the candidate"
     return [
-        f"rows that failed ({where}) could hide more than the limit: at worst the difference is {worst:+.4f}"
+        f"rows that failed ({failed}) could hide more than the limit: at worst the difference is {worst:+.4f}"
     ]
 
 
 def missing_rows(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> tuple[int, int]:
     """How many planned rows of each side have no score."""
-    left, right = (
-        planned_rows(run, side) - int(side.scored.sum())
-        for run, side in zip(runs, rows, strict=True)
-    )
+    left = planned_rows(runs[0], rows[0]) - int(rows[0].scored.sum())
+    right = planned_rows(runs[1], rows[1]) - int(rows[1].scored.sum())
     return left, right
 
 
 def imagined(
     runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable], pairing: Pairing, better: float
 ) -> Pairing:
-    """The pairing if every missing row spoke for the side that ``better`` is against. 1 makes the candidate's missing
-    rows 0 and the baseline's 1, -1 the other way round. Only for rewards in [0, 1]."""
-    best, worst = (1.0, 0.0) if better > 0 else (0.0, 1.0)
-    placed = pairing.by == "content"
-    kept = [side.take(side.scored | (side.content != 0)) if placed else side for side in rows]
-    # Rows that are absent, or do not say what they were about, are problems that nothing is known of.
-    unknown = sum(
-        -(-(planned_rows(run, side) - len(some)) // (int(side.repeat.max(initial=0)) + 1))
-        for run, side, some in zip(runs, rows, kept, strict=True)
+    """The pairing with the missing rows filled in, all against one side. Only for rewards in [0, 1].
+
+    Args:
+        runs: Baseline and candidate.
+        rows: Their rows.
+        pairing: Their pairing without the missing rows.
+        better: 1 gives the candidate's missing rows 0 and the baseline's 1; -1 the other way round.
+    """
+    baseline_fill = 1.0 if better > 0 else 0.0
+    candidate_fill = 1.0 - baseline_fill
+    identified = list(rows)
+    if pairing.by == "content":
+        identified = [side.take(side.scored | (side.content != 0)) for side in rows]
+    # Rows that are absent, or have neither a hash nor a score, are missing problems that cannot be paired.
+    unpaired = 0
+    for run, side, known_rows in zip(runs, rows, identified, strict=True):
+        repeats = int(side.repeat.max(initial=0)) + 1
+        absent_rows = planned_rows(run, side) - len(known_rows)
+        unpaired += math.ceil(absent_rows / repeats)
+    filled = pair(
+        _filled(identified[0], baseline_fill), _filled(identified[1], candidate_fill), pairing.by
     )
-    filled: list[RowTable] = []
-    for side, value in zip(kept, (best, worst), strict=True):
-        filled.append(replace(side, reward=np.where(side.scored, side.reward, value)))
-    found = pair(filled[0], filled[1], pairing.by)
-    left = _more(found.baseline, unknown, best)
-    right = _more(found.candidate, unknown, worst)
-    return replace(found, baseline=left, candidate=right)
+    return replace(
+        filled,
+        baseline=_extended(filled.baseline, unpaired, baseline_fill),
+        candidate=_extended(filled.candidate, unpaired, candidate_fill),
+    )
 
 
-def _more(side: Side, count: int, reward: float) -> Side:
-    """The side with so many further problems of one reward."""
+def _filled(rows: RowTable, reward: float) -> RowTable:
+    """The rows with ``reward`` for those without a score."""
+    return replace(rows, reward=np.where(rows.scored, rows.reward, reward))
+
+
+def _extended(side: Side, count: int, reward: float) -> Side:
+    """The side with ``count`` further problems of one reward."""
     zeros = np.zeros(count, dtype=np.int64)
     return replace(
         side,
@@ -312,6 +377,7 @@ def _more(side: Side, count: int, reward: float) -> Side:
 
 
 def _bounds(run: Bundle, rows: RowTable) -> MissingBounds | None:
+    """The range of the mean reward; None for rewards beyond [0, 1]."""
     scored = rows.reward[rows.scored]
     if len(scored) and (scored.min() < 0 or scored.max() > 1):
         return None

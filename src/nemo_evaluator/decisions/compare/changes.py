@@ -1,8 +1,8 @@
-"""What changed: problems that changed sides, with both answers, and what moved besides the mean score."""
+"""Changes between two runs: problems that flipped, with both answers, and quantities other than the mean score."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from nemo_evaluator.decisions.pairing import PairedBy, Pairing, Side, keys_of, p
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row import category_of
 from nemo_evaluator.runs.row_table import Ints, RowTable, table_of
+from nemo_evaluator.runs.scores import Score
 
 MOST_FLIPS: Final = 500
 RowsByStep: TypeAlias = Mapping[tuple[int, int], JsonDict]
@@ -22,7 +23,7 @@ _RUNTIME: Final = ("total_tokens", "steps_per_second", "tokens_per_second")
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """One problem that changed sides."""
+    """One problem that is right in one run and wrong in the other."""
 
     problem_idx: int
     repeat: int
@@ -37,14 +38,14 @@ class Flip:
     prompt: str
     scoring_details: JsonDict
     candidate_scoring_details: JsonDict
-    # Where the candidate's answer is: the same problem may have another number there.
+    # The key of the candidate's answer: the same problem may have another number there.
     candidate_problem_idx: int = 0
     candidate_repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class FlipReport(ReportMapping):
-    """The four-field table, the flips, and their count by category."""
+    """The contingency table, the flips, and their count by category."""
 
     contingency: dict[str, int]
     regressions: list[Flip]
@@ -52,6 +53,7 @@ class FlipReport(ReportMapping):
     summary: JsonDict
 
     def to_dict(self) -> JsonDict:
+        """The JSON of the report."""
         return asdict(self)
 
 
@@ -64,14 +66,19 @@ def build_flip_report(
     lower_is_better: bool = False,
     most: int = MOST_FLIPS,
 ) -> FlipReport:
-    """Flips among paired problems; a problem is right when its mean reward is above ``correct_above``, or not above it
-    where lower is better. Sides may be columns, or mappings from ``(problem_idx, repeat)`` to result rows. Texts are
-    read for the first ``most`` flips of each kind; the counts are always complete."""
-    baseline, candidate = (
-        side if isinstance(side, RowTable) else table_of(list(side.values()))
-        for side in (baseline, candidate)
-    )
-    pairing = pairing or pair(baseline, candidate)
+    """Find the paired problems that flipped.
+
+    Args:
+        baseline: The baseline's rows, as columns or as a mapping from (problem, repeat) to rows.
+        candidate: The candidate's rows.
+        pairing: Their paired problems; None to pair them.
+        correct_above: A problem is right when its mean reward is above this.
+        lower_is_better: A problem is right when its mean reward is not above ``correct_above``.
+        most: Texts are read for so many flips of each kind; the counts are always complete.
+    """
+    left = baseline if isinstance(baseline, RowTable) else table_of(list(baseline.values()))
+    right = candidate if isinstance(candidate, RowTable) else table_of(list(candidate.values()))
+    pairing = pairing or pair(left, right)
     before = (pairing.baseline.rewards > correct_above) != lower_is_better
     after = (pairing.candidate.rewards > correct_above) != lower_is_better
     lost = np.flatnonzero(before & ~after)
@@ -82,18 +89,28 @@ def build_flip_report(
         "candidate_only_correct": len(won),
         "both_wrong": int((~before & ~after).sum()),
     }
-    flips = [
-        at[np.argsort(baseline.problem[pairing.baseline.first[at]], kind="stable")][:most]
-        for at in (lost, won)
-    ]
-    showing: list[list[tuple[int, float]]] = []
-    for rows, side in zip((baseline, candidate), pairing.sides, strict=True):
-        showing.append(
-            _showing(rows, side, np.r_[flips[0], flips[1]], by=pairing.by, threshold=correct_above)
-        )
-    found = [_flip(baseline, candidate, *shown) for shown in zip(*showing, strict=True)]
-    summary = _summary(contingency, baseline, pairing, lost=lost, won=won, most=most)
-    return FlipReport(contingency, found[: len(flips[0])], found[len(flips[0]) :], summary=summary)
+    shown_lost = _in_problem_order(lost, left, pairing)[:most]
+    shown_won = _in_problem_order(won, left, pairing)[:most]
+    shown = np.r_[shown_lost, shown_won]
+    left_examples = _examples(left, pairing.baseline, shown, by=pairing.by, threshold=correct_above)
+    right_examples = _examples(
+        right, pairing.candidate, shown, by=pairing.by, threshold=correct_above
+    )
+    flips: list[Flip] = []
+    for left_example, right_example in zip(left_examples, right_examples, strict=True):
+        flips.append(_flip(left, right, left_example, after=right_example))
+    return FlipReport(
+        contingency,
+        regressions=flips[: len(shown_lost)],
+        improvements=flips[len(shown_lost) :],
+        summary=_summary(contingency, left, pairing, lost=lost, won=won, most=most),
+    )
+
+
+def _in_problem_order(paired: Ints, rows: RowTable, pairing: Pairing) -> Ints:
+    """Positions of paired problems, sorted by the problem's number in the baseline."""
+    numbers = rows.problem[pairing.baseline.first[paired]]
+    return paired[np.argsort(numbers, kind="stable")]
 
 
 def _summary(
@@ -104,14 +121,15 @@ def _summary(
     won: Ints,
     most: int,
 ) -> JsonDict:
+    """The counts of a flip report, in all and by category."""
     n = len(pairing)
-    table: dict[str, dict[str, int]] = {}
-    for kind, at in (("regressions", lost), ("improvements", won)):
-        codes, counts = np.unique(baseline.category[pairing.baseline.first[at]], return_counts=True)
+    by_category: dict[str, dict[str, int]] = {}
+    for kind, flipped in (("regressions", lost), ("improvements", won)):
+        category_codes = baseline.category[pairing.baseline.first[flipped]]
+        codes, counts = np.unique(category_codes, return_counts=True)
         for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-            entry = table.setdefault(
-                baseline.categories[code], {"regressions": 0, "improvements": 0}
-            )
+            no_flips = {"regressions": 0, "improvements": 0}
+            entry = by_category.setdefault(baseline.categories[code], no_flips)
             entry[kind] = count
     return {
         "n_paired": n,
@@ -121,63 +139,70 @@ def _summary(
         "n_stable_wrong": contingency["both_wrong"],
         "regression_rate": round(len(lost) / n, 4) if n else 0.0,
         "improvement_rate": round(len(won) / n, 4) if n else 0.0,
-        "category_breakdown": table if baseline.has_categories else None,
+        "category_breakdown": by_category if baseline.has_categories else None,
         "n_omitted": max(0, len(lost) - most) + max(0, len(won) - most),
     }
 
 
-def _showing(
+class _FlipExample(NamedTuple):
+    """The row that represents a problem on one side, and the problem's mean reward there."""
+
+    row: int
+    mean: float
+
+
+def _examples(
     rows: RowTable, side: Side, flipped: Ints, by: PairedBy, threshold: float
-) -> list[tuple[int, float]]:
-    """The rows that show what became of problems, each the first whose reward is on the side of the mean; the means."""
+) -> list[_FlipExample]:
+    """For each flipped problem, its first row whose reward is on the same side of the threshold as the mean."""
+    if not len(flipped):
+        return []
     keys = keys_of(rows, by)
-    if len(flipped):
-        order = np.argsort(keys, kind="stable")
-    else:
-        order = np.zeros(0, np.int64)
-    begins, ends = (
-        np.searchsorted(keys[order], side.keys[flipped], end) for end in ("left", "right")
-    )
-    shown = []
-    for at, begin, end in zip(flipped.tolist(), begins.tolist(), ends.tolist(), strict=True):
-        mine = order[begin:end]
-        mean = float(side.rewards[at])
-        reward = rows.reward[mine]
-        fitting = mine[reward > threshold if mean > threshold else reward <= threshold]
-        shown.append((int(fitting[0] if len(fitting) else mine[0]), mean))
-    return shown
+    order = np.argsort(keys, kind="stable")
+    sorted_keys = keys[order]
+    begins = np.searchsorted(sorted_keys, side.keys[flipped], "left")
+    ends = np.searchsorted(sorted_keys, side.keys[flipped], "right")
+    examples: list[_FlipExample] = []
+    for position, begin, end in zip(flipped.tolist(), begins.tolist(), ends.tolist(), strict=True):
+        problem_rows = order[begin:end]
+        mean = float(side.rewards[position])
+        above = rows.reward[problem_rows] > threshold
+        not_above = rows.reward[problem_rows] <= threshold
+        fitting = problem_rows[above if mean > threshold else not_above]
+        first_row = fitting[0] if len(fitting) else problem_rows[0]
+        examples.append(_FlipExample(int(first_row), mean))
+    return examples
 
 
 def _flip(
-    baseline: RowTable, candidate: RowTable, one: tuple[int, float], two: tuple[int, float]
+    baseline: RowTable, candidate: RowTable, before: _FlipExample, *, after: _FlipExample
 ) -> Flip:
-    (left, reward), (right, other) = one, two
-    before = baseline.full(left)
-    after = candidate.full(right)
+    baseline_row = baseline.full(before.row)
+    candidate_row = candidate.full(after.row)
     return Flip(
-        problem_idx=int(baseline.problem[left]),
-        repeat=int(baseline.repeat[left]),
-        expected_answer=_text(before.get("expected_answer")) or "",
-        baseline_reward=round(reward, 6),
-        candidate_reward=round(other, 6),
-        category=category_of(before),
-        baseline_response=_text(before.get("model_response")) or "",
-        candidate_response=_text(after.get("model_response")) or "",
-        baseline_answer=_text(before.get("extracted_answer")),
-        candidate_answer=_text(after.get("extracted_answer")),
-        prompt=_text(before.get("prompt")) or "",
-        scoring_details=before.get("scoring_details") or {},
-        candidate_scoring_details=after.get("scoring_details") or {},
-        candidate_problem_idx=int(candidate.problem[right]),
-        candidate_repeat=int(candidate.repeat[right]),
+        problem_idx=int(baseline.problem[before.row]),
+        repeat=int(baseline.repeat[before.row]),
+        expected_answer=_text(baseline_row.get("expected_answer")) or "",
+        baseline_reward=round(before.mean, 6),
+        candidate_reward=round(after.mean, 6),
+        category=category_of(baseline_row),
+        baseline_response=_text(baseline_row.get("model_response")) or "",
+        candidate_response=_text(candidate_row.get("model_response")) or "",
+        baseline_answer=_text(baseline_row.get("extracted_answer")),
+        candidate_answer=_text(candidate_row.get("extracted_answer")),
+        prompt=_text(baseline_row.get("prompt")) or "",
+        scoring_details=baseline_row.get("scoring_details") or {},
+        candidate_scoring_details=candidate_row.get("scoring_details") or {},
+        candidate_problem_idx=int(candidate.problem[after.row]),
+        candidate_repeat=int(candidate.repeat[after.row]),
     )
 
 
 def _text(value: Any) -> str | None:
+    """The value as text; a long text keeps its beginning and its end, where the result is."""
     if value is None:
         return None
     text = str(value)
-    # How an answer begins and how it ends: what it comes to is said last.
     if len(text) <= _SHOWN:
         return text
     return f"{text[: _SHOWN // 2]} … {text[3 - _SHOWN // 2 :]}"
@@ -185,7 +210,7 @@ def _text(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One quantity on both sides; ``unit`` is how to print it."""
+    """One quantity on both sides; ``unit`` determines how it is printed."""
 
     name: str
     baseline: float | None
@@ -201,95 +226,127 @@ class Shift:
 
     @property
     def relative_pct(self) -> float | None:
+        """The change in percent of the baseline."""
         delta = self.delta
         if delta is None or not self.baseline:
             return None
         return 100 * delta / self.baseline
 
     def to_dict(self) -> JsonDict:
+        """The JSON of the shift."""
         return asdict(self) | {"delta": self.delta, "relative_pct": self.relative_pct}
 
 
 def shifts(baseline: RowTable, candidate: RowTable) -> list[Shift]:
-    """All quantities that both sides know."""
-    # Rows of older formats know the tokens of the whole exchange only; then both sides are counted that way.
-    whole = not (baseline.tokens.any() and candidate.tokens.any())
-    left = _facts(baseline, whole)
-    right = _facts(candidate, whole)
-    found = [Shift(name, value, right[name][0], unit=unit) for name, (value, unit) in left.items()]
-    return [shift for shift in found if (shift.baseline, shift.candidate) != (None, None)]
+    """All quantities that at least one side has."""
+    # Rows of older formats have only the tokens of the whole exchange; then both sides are counted that way.
+    whole_exchange = not (baseline.tokens.any() and candidate.tokens.any())
+    left = _quantities(baseline, whole_exchange=whole_exchange)
+    right = _quantities(candidate, whole_exchange=whole_exchange)
+    shifts_found: list[Shift] = []
+    for name, quantity in left.items():
+        shift = Shift(name, quantity.value, right[name].value, unit=quantity.unit)
+        if shift.baseline is not None or shift.candidate is not None:
+            shifts_found.append(shift)
+    return shifts_found
 
 
-def shift_warnings(found: list[Shift]) -> list[str]:
-    """Shares that moved so much that the score may mean something else."""
-    results: list[str] = []
-    for shift in found:
-        if shift.unit == "share" and shift.delta is not None and abs(shift.delta) >= _NOTEWORTHY:
-            results.append(
-                f"{shift.name.replace('_', ' ')} went from {shift.baseline:.1%} to {shift.candidate:.1%}"
-            )
-    return results
+def shift_warnings(changes: list[Shift]) -> list[str]:
+    """Warnings about shares that changed so much that the score may measure something else."""
+    warnings: list[str] = []
+    for shift in changes:
+        if shift.unit != "share" or shift.delta is None:
+            continue
+        if abs(shift.delta) >= _NOTEWORTHY:
+            name = shift.name.replace("_", " ")
+            warnings.append(f"{name} went from {shift.baseline:.1%} to {shift.candidate:.1%}")
+    return warnings
 
 
-def _facts(rows: RowTable, whole: bool) -> dict[str, tuple[float | None, str]]:
-    n = len(rows)
+class _Quantity(NamedTuple):
+    """A value of one run and its unit."""
+
+    value: float | None
+    unit: str
+
+
+def _quantities(rows: RowTable, *, whole_exchange: bool) -> dict[str, _Quantity]:
+    """Tokens, latency and cost per answer, and the shares of answers with a problem."""
     scored = rows.scored
-    done = int(scored.sum())
-    tokens = (rows.total if whole else rows.tokens)[scored]
+    answers = int(scored.sum())
     latency = rows.latency[scored]
-    cost = rows.cost[scored]
-
-    def share(flags: np.ndarray, of: int) -> float | None:
-        if of:
-            return float(flags.sum()) / of
-        return None
-
+    median: float | None = None
+    percentile_90: float | None = None
+    if answers and latency.any():
+        median = float(np.median(latency))
+        percentile_90 = float(np.quantile(latency, 0.9))
+    if whole_exchange:
+        tokens_name = "tokens_per_exchange"
+        tokens = rows.total[scored]
+    else:
+        tokens_name = "tokens_per_answer"
+        tokens = rows.tokens[scored]
     return {
-        "tokens_per_exchange" if whole else "tokens_per_answer": (_mean(tokens), "tokens"),
-        "latency_p50": (float(np.median(latency)) if done and latency.any() else None, "ms"),
-        "latency_p90": (float(np.quantile(latency, 0.9)) if done and latency.any() else None, "ms"),
-        "cost_per_answer": (_mean(cost), "usd"),
-        "truncated": (share(rows.truncated & scored, done), "share"),
-        "refusals": (share(rows.refusal & scored, done), "share"),
-        "unparsed": (share(rows.unparsed & scored, done), "share"),
-        "failed": (share(~scored, n), "share"),
+        tokens_name: _Quantity(_mean(tokens), "tokens"),
+        "latency_p50": _Quantity(median, "ms"),
+        "latency_p90": _Quantity(percentile_90, "ms"),
+        "cost_per_answer": _Quantity(_mean(rows.cost[scored]), "usd"),
+        "truncated": _Quantity(_share(rows.truncated & scored, answers), "share"),
+        "refusals": _Quantity(_share(rows.refusal & scored, answers), "share"),
+        "unparsed": _Quantity(_share(rows.unparsed & scored, answers), "share"),
+        "failed": _Quantity(_share(~scored, len(rows)), "share"),
     }
 
 
+def _share(flags: np.ndarray, total: int) -> float | None:
+    return float(flags.sum()) / total if total else None
+
+
 def _mean(values: np.ndarray) -> float | None:
+    """The mean; None when no row has a value."""
     if len(values) and values.any():
         return float(values.mean(dtype=np.float64))
     return None
 
 
 def score_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
-    """Every metric that both bundles have; whether its intervals touch is unknown without all four bounds."""
-    theirs = {score.name: score for score in right.scores}
-    found = {}
-    for one in left.scores:
-        two = theirs.get(one.name)
-        if two is None:
+    """Every score that both bundles have; whether its intervals overlap is None without all four bounds."""
+    right_scores = {score.name: score for score in right.scores}
+    deltas: dict[str, JsonDict] = {}
+    for left_score in left.scores:
+        right_score = right_scores.get(left_score.name)
+        if right_score is None:
             continue
-        before = float(one.value)
-        after = float(two.value)
-        ends = (one.ci_lower, one.ci_upper, two.ci_lower, two.ci_upper)
-        known = [end for end in ends if end is not None]
-        found[one.name] = {
+        before = float(left_score.value)
+        after = float(right_score.value)
+        deltas[left_score.name] = {
             "baseline": before,
             "candidate": after,
             "delta": round(after - before, 4),
             "relative_pct": round(100 * (after - before) / before, 2) if before else 0.0,
-            "ci_overlap": known[0] <= known[3] and known[2] <= known[1]
-            if len(known) == 4
-            else None,
+            "ci_overlap": _overlap(left_score, right_score),
         }
-    return found
+    return deltas
+
+
+def _overlap(left: Score, right: Score) -> bool | None:
+    if left.ci_lower is None or left.ci_upper is None:
+        return None
+    if right.ci_lower is None or right.ci_upper is None:
+        return None
+    return left.ci_lower <= right.ci_upper and right.ci_lower <= left.ci_upper
 
 
 def runtime_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
-    pairs = {name: (getattr(left.runtime, name), getattr(right.runtime, name)) for name in _RUNTIME}
-    mapping: dict[str, dict[str, Any]] = {}
-    for name, (one, two) in pairs.items():
-        if one is not None and two is not None:
-            mapping[name] = {"baseline": one, "candidate": two, "delta": round(two - one, 4)}
-    return mapping
+    """Tokens and speed of both runs, where both bundles have them."""
+    deltas: dict[str, JsonDict] = {}
+    for name in _RUNTIME:
+        before = getattr(left.runtime, name)
+        after = getattr(right.runtime, name)
+        if before is not None and after is not None:
+            deltas[name] = {
+                "baseline": before,
+                "candidate": after,
+                "delta": round(after - before, 4),
+            }
+    return deltas
