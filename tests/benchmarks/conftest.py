@@ -15,11 +15,6 @@ from nel_support import nel as nel
 from nemo_evaluator.benchmarks import bfcl, xstest
 from nemo_evaluator.datasets.mirror import Mirror, MirrorEntry, write_index
 
-BFCL = (
-    "simple_python", "simple_java", "simple_javascript", "multiple", "parallel", "parallel_multiple", "irrelevance",
-    "live_simple", "live_parallel",
-)  # fmt: skip
-
 
 def _bfcl(folder: Path, file: str, remote: str) -> MirrorEntry:
     rows = len((folder / "bfcl" / file).read_text(encoding="utf-8").splitlines())
@@ -29,7 +24,7 @@ def _bfcl(folder: Path, file: str, remote: str) -> MirrorEntry:
 @pytest.fixture
 def bfcl_categories() -> list[str]:
     """The categories whose rows the mirror holds."""
-    return list(BFCL)
+    return list(bfcl.SELF_TEST.params["categories"])
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +58,7 @@ def full_mirror_dir(mirror_dir: Path, tmp_path_factory: pytest.TempPathFactory) 
             "google-research-datasets/mbpp", "test", "mbpp/sanitized.jsonl", 427, config="sanitized"
         ),
     ]
-    for category in BFCL:
+    for category in bfcl.SELF_TEST.params["categories"]:
         add.append(_bfcl(folder, f"{category}.jsonl", f"BFCL_v4_{category}.json"))
         if category != "irrelevance":
             add.append(

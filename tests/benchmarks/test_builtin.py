@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nemo_evaluator.benchmarks import MODULES
+from nemo_evaluator.benchmarks import boolq, builtin_names
+from nemo_evaluator.benchmarks._self_test import self_test
 from nemo_evaluator.environments import BenchmarkEnvironment, environment_class, get_environment
+from nemo_evaluator.environments._verdict import fingerprint
 
-# Built-ins whose rows the mirror does not hold: gated, or found nowhere in their original form.
-ABSENT = {
-    "gpqa",
-    "aime_2024",
-    "aime_2025",
-    "arc_easy",
-    "commonsense_qa",
-    "squad_v2",
-    "boolq",
-    "global_mmlu",
-    "mmlu_redux",
-    "pinchbench",
-}
-SIZES = {
-    "arc_challenge": 1150, "bbh": 6511, "drop": 1000, "gsm8k": 1319, "healthbench": 100, "hellaswag": 1000,
-    "humaneval": 164, "ifbench": 300, "ifeval": 541, "math500": 500, "mbpp": 500, "mbpp_sanitized": 427, "mgsm": 2750,
-    "mmlu": 14042, "mmlu_pro": 12032, "mmmu_pro": 6, "quickstart": 60, "simpleqa": 4326, "triviaqa": 1,
-    "truthfulqa_generation": 817, "truthfulqa_mc": 817, "winogrande": 1267, "xstest": 450, "bfcl": 1664,
-}  # fmt: skip
+SELF_TESTS = {name: self_test(name) for name in sorted(builtin_names())}
+IN_MIRROR = [name for name, test in SELF_TESTS.items() if test.mirror_rows is not None]
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+def test_listing_the_built_ins_imports_none() -> None:
+    program = (
+        "import sys; from nemo_evaluator.environments import list_environments; "
+        "names = list_environments(); "
+        "loaded = [n for n in sys.modules if n.startswith('nemo_evaluator.benchmarks.')]; "
+        "assert 'gsm8k' in names and '_rows' not in names and not loaded, loaded"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("name", SELF_TESTS)
 def test_every_definition_is_whole(name: str) -> None:
     environment = environment_class(name)
     assert issubclass(environment, BenchmarkEnvironment)
@@ -51,21 +49,41 @@ def test_every_definition_is_whole(name: str) -> None:
 
 
 @pytest.mark.needs("mirror")
-@pytest.mark.parametrize("name", sorted(set(MODULES) - ABSENT))
-async def test_every_row_can_be_asked(
-    name: str, full_mirror: Path, bfcl_categories: list[str]
-) -> None:
-    params = {"categories": bfcl_categories} if name == "bfcl" else None
-    fewshot = 0 if name == "drop" else None
-    env = get_environment(name, params=params, num_fewshot=fewshot)
-    assert len(env) == SIZES[name]
+@pytest.mark.parametrize("name", IN_MIRROR)
+async def test_every_row_can_be_asked(name: str, full_mirror: Path) -> None:
+    stated = SELF_TESTS[name]
+    env = get_environment(name, params=stated.params, num_fewshot=stated.fewshot)
+    assert len(env) == stated.mirror_rows
     for idx in range(len(env)):
         seed = await env.seed(idx)
         assert seed.prompt.strip()
-        assert seed.expected_answer or name in {"healthbench", "bfcl", "ifeval", "ifbench"}
+        assert seed.expected_answer or not stated.has_target
         assert "{fewshot}" not in seed.prompt
         assert seed.metadata["benchmark"] == name
     await env.close()
+
+
+def test_the_page_text_is_no_part_of_the_scorer_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A better wording must not make users' verdicts be computed again; another scorer must."""
+    source = Path(str(boolq.__file__)).read_text(encoding="utf-8")
+    file = tmp_path / "boolq.py"
+    monkeypatch.setattr("nemo_evaluator.environments._verdict._OWN_FOLDER", tmp_path)
+
+    def fingerprint_of(text: str) -> str:
+        file.write_text(text, encoding="utf-8")
+        code = compile("def scorer(sample): pass", str(file), "exec")
+        namespace: dict[str, Any] = {}
+        exec(code, namespace)
+        return fingerprint([namespace["scorer"]], {})
+
+    original = fingerprint_of(source)
+    assert (
+        fingerprint_of(source.replace("The word is generated", "A word is generated")) == original
+    )
+    assert fingerprint_of(source.replace("SelfTest()", "SelfTest(mirror_rows=3)")) == original
+    assert fingerprint_of(source.replace('("yes", "no")', '("yes", "nope")')) != original
 
 
 @pytest.mark.needs("mirror")
@@ -75,5 +93,5 @@ async def test_a_file_put_into_a_mirror_by_hand_is_found_by_its_name(
     """The mirror as it is: its index names no file of XSTest, which is a file of the web."""
     monkeypatch.setenv("NEL_DATA_MIRROR", str(mirror_dir))
     env = get_environment("xstest")
-    assert len(env) == SIZES["xstest"]
+    assert len(env) == SELF_TESTS["xstest"].mirror_rows
     await env.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.benchmarks import healthbench, simpleqa, truthfulqa
+from nemo_evaluator.benchmarks import healthbench, simpleqa, truthfulqa_generation
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.environments import get_environment
@@ -58,7 +58,7 @@ def test_what_the_judge_is_asked() -> None:
     assert "Known answer: Ada" in message["content"]
     assert f"Answer to grade:\n{fenced('answer', 'Ada, of course')}" in message["content"]
     seed = seed_of(question="Who?", true_answers=["Ada"], false_answers=["Bob"])
-    (message,) = truthfulqa.judge_prompt(seed, "Ada")
+    (message,) = truthfulqa_generation.judge_prompt(seed, "Ada")
     assert "False answers: Bob" in message["content"]
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.benchmarks import MODULES, bbh
+from nemo_evaluator.benchmarks import bbh, builtin_names
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.environments import BenchmarkEnvironment, environment_class, get_environment
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@pytest.mark.parametrize("name", sorted(builtin_names()))
 def test_every_benchmark_says_how_it_compares_with_published_scores(name: str) -> None:
     environment = environment_class(name)
     assert issubclass(environment, BenchmarkEnvironment)

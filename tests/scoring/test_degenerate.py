@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.benchmarks import _rows
+from nemo_evaluator.benchmarks import _rows, builtin_names
+from nemo_evaluator.benchmarks._self_test import self_test
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.datasets import ListRows
 from nemo_evaluator.environments import EvalEnvironment, get_environment
@@ -27,15 +28,13 @@ SAY_NOTHING = (
     "refusal",
     "refusal with the question",
 )
-BENCHMARKS = (
-    "mmlu", "mmlu_pro", "arc_challenge", "hellaswag", "winogrande", "truthfulqa_mc", "gsm8k", "mgsm", "math500", "bbh",
-    "drop", "triviaqa",
-)  # fmt: skip
+BENCHMARKS = [name for name in sorted(builtin_names()) if self_test(name).answers]
 _COLUMNS = ("question", "problem", "sentence", "context", "input")
 
 
 def _asked(seed: SeedResult) -> str:
-    return next(str(seed.metadata[name]) for name in _COLUMNS if name in seed.metadata)
+    asked = next((seed.metadata[name] for name in _COLUMNS if name in seed.metadata), seed.prompt)
+    return str(asked)
 
 
 def _options(seed: SeedResult) -> list[str]:

@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pace import cpu_limit
 
+from nemo_evaluator.benchmarks import builtin_names
+from nemo_evaluator.benchmarks._self_test import self_test
 from nemo_evaluator.benchmarks.bfcl import bfcl
-from nemo_evaluator.environments import get_environment
+from nemo_evaluator.environments import environment_class, get_environment
 from nemo_evaluator.scoring import ScorerInput, get_scorer, run_scorer
 from nemo_evaluator.scoring.code import program_of
 
@@ -49,18 +51,12 @@ async def test_nasty_answers(name: str) -> None:
             assert score["unparsed"] is True
 
 
-BUILT_IN = (
-    "ifeval",
-    "ifbench",
-    "drop",
-    "triviaqa",
-    "hellaswag",
-    "winogrande",
-    "truthfulqa_mc",
-    "mmlu_pro",
-    "mgsm",
-    "bbh",
-)
+# All whose rows the wide mirror has and whose scorers need nothing but the answer.
+BUILT_IN = [
+    name
+    for name in sorted(builtin_names() - {"bfcl", "xstest"})
+    if self_test(name).mirror_rows and not environment_class(name).facts().needs - {"images"}
+]
 
 
 @pytest.mark.needs("mirror")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.benchmarks import healthbench, simpleqa, truthfulqa
+from nemo_evaluator.benchmarks import healthbench, simpleqa, truthfulqa_generation
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.scoring import fenced, judge_reply
@@ -120,7 +120,7 @@ def test_the_same_replies_in_the_words_of_truthfulqa(reply: str, reader: str, pl
     )
     words = words.replace('"Correct"', '"Truthful"')
     try:
-        verdict = truthfulqa.parse_judge(words)
+        verdict = truthfulqa_generation.parse_judge(words)
     except JudgeError:
         assert not placed or "attempted" in words.lower()
         return
@@ -174,7 +174,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("judged", [simpleqa, truthfulqa, healthbench])
+@pytest.mark.parametrize("judged", [simpleqa, truthfulqa_generation, healthbench])
 def test_nothing_in_an_answer_closes_its_fence(attack: str, judged: Any) -> None:
     seed = judged.judge_prompt.canary.seed
     (message,) = judged.judge_prompt(seed, attack)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from nemo_evaluator.benchmarks import builtin_names
+from nemo_evaluator.benchmarks._self_test import AnswerForm, self_test
 from nemo_evaluator.core.types import SeedResult
 from nemo_evaluator.environments import get_environment
 from nemo_evaluator.environments.base import EvalEnvironment
@@ -19,6 +21,7 @@ from nemo_evaluator.scoring.choice import options_of
 
 pytestmark = [pytest.mark.needs("mirror"), pytest.mark.usefixtures("wide_mirror")]
 
+WITH_ANSWERS = [name for name in sorted(builtin_names()) if self_test(name).answers]
 RIGHT_FLOOR = 0.999
 WRONG_CEILING = 0.001
 
@@ -294,31 +297,28 @@ async def sweep(environment: EvalEnvironment, forms: Forms, wrong: Wrong, share:
     return result
 
 
-@pytest.mark.parametrize(
-    ("name", "forms", "wrong", "share"),
-    [
-        ("gsm8k", number_forms, wrong_number, 1),
-        ("mgsm", native_forms, wrong_number, 1),
-        ("math500", math_forms, wrong_text, 1),
-        ("mmlu", choice_forms, wrong_letter, 3),
-        ("mmlu_pro", choice_forms, wrong_letter, 3),
-        ("arc_challenge", choice_forms, wrong_letter, 1),
-        ("hellaswag", choice_forms, wrong_letter, 1),
-        ("winogrande", choice_forms, wrong_letter, 1),
-        ("truthfulqa_mc", choice_forms, wrong_letter, 1),
-        ("mmmu_pro", choice_forms, wrong_letter, 1),
-        ("drop", text_forms, wrong_text, 1),
-        ("bbh", bbh_forms, wrong_text, 1),
-        ("triviaqa", text_forms, wrong_text, 1),
-    ],
-)
-async def test_oracle_sweep(name: str, forms: Forms, wrong: Wrong, share: int) -> None:
+# How right and wrong answers are written, by the form that the benchmark states.
+ANSWERS: dict[AnswerForm, tuple[Forms, Wrong]] = {
+    "choice": (choice_forms, wrong_letter),
+    "form of the target": (bbh_forms, wrong_text),
+    "math": (math_forms, wrong_text),
+    "native number": (native_forms, wrong_number),
+    "number": (number_forms, wrong_number),
+    "text": (text_forms, wrong_text),
+}
+
+
+@pytest.mark.parametrize("name", WITH_ANSWERS)
+async def test_oracle_sweep(name: str) -> None:
+    stated = self_test(name)
+    assert stated.answers is not None
+    forms, wrong = ANSWERS[stated.answers]
     environment = get_environment(name)
     result = await sweep(
         environment,
         forms,
         wrong if wrong is not wrong_text else await other_targets(environment),
-        share,
+        stated.wrong_share,
     )
     print(f"{name}: {result.report()}")
     assert result.right >= 8 * len(environment)

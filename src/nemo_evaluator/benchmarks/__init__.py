@@ -1,49 +1,12 @@
-"""The built-in benchmarks, one small file each, written with the @benchmark API and imported when they are named."""
+"""The built-in benchmarks: one file or folder each, named like the benchmark and imported when it is used."""
 
-from typing import Final
+from functools import cache
+from pkgutil import iter_modules
 
-# Benchmark name -> module of this room: most are called alike.
-MODULES: Final[dict[str, str]] = {
-    **dict.fromkeys(("aime_2024", "aime_2025"), "aime"),
-    **dict.fromkeys(("arc_challenge", "arc_easy"), "arc"),
-    **dict.fromkeys(("mbpp", "mbpp_sanitized"), "mbpp"),
-    **dict.fromkeys(("truthfulqa_generation", "truthfulqa_mc"), "truthfulqa"),
-    **{
-        name: name
-        for name in (
-            "bbh",
-            "bfcl",
-            "boolq",
-            "commonsense_qa",
-            "drop",
-            "global_mmlu",
-            "gpqa",
-            "gsm8k",
-        )
-    },
-    **{
-        name: name
-        for name in (
-            "healthbench",
-            "hellaswag",
-            "humaneval",
-            "ifbench",
-            "ifeval",
-            "math500",
-            "mgsm",
-        )
-    },
-    **{
-        name: name
-        for name in (
-            "mmlu",
-            "mmlu_pro",
-            "mmlu_redux",
-            "mmmu_pro",
-            "pinchbench",
-            "quickstart",
-            "simpleqa",
-        )
-    },
-    **{name: name for name in ("squad_v2", "triviaqa", "winogrande", "xstest")},
-}
+
+@cache
+def builtin_names() -> frozenset[str]:
+    """The names of the built-in benchmarks: the file names of this folder. Nothing is imported or read."""
+    return frozenset(
+        module.name for module in iter_modules(__path__) if not module.name.startswith("_")
+    )

@@ -40,11 +40,6 @@ def grade_hooks(
     return equipped(judge_prompt, canary, fields), parse_judge
 
 
-def canary_of(said: JsonDict) -> Canary:
-    """A canary as the benchmark's file declares it."""
-    return Canary(SeedResult(**said["seed"]), said["right"], said["wrong"])
-
-
 def answer_to_grade(response: str) -> str:
     """An answer as a judge sees it: without its reasoning, in a fence."""
     return fenced("answer", strip_reasoning(response).strip() or "(empty)")

@@ -3,11 +3,12 @@
 import re
 from typing import Final
 
-from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._rows import LETTERS, configs, kept
+from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import MappedRows, Rows, open_rows
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
 from nemo_evaluator.scoring import (
     Score,
     ScorerInput,
@@ -19,7 +20,35 @@ from nemo_evaluator.scoring import (
 )
 from nemo_evaluator.scoring.text import claimed_texts
 
-TASKS: Final = tuple(declared("bbh")["own"]["tasks"])
+TASKS: Final = (
+    "boolean_expressions",
+    "causal_judgement",
+    "date_understanding",
+    "disambiguation_qa",
+    "dyck_languages",
+    "formal_fallacies",
+    "geometric_shapes",
+    "hyperbaton",
+    "logical_deduction_five_objects",
+    "logical_deduction_seven_objects",
+    "logical_deduction_three_objects",
+    "movie_recommendation",
+    "multistep_arithmetic_two",
+    "navigate",
+    "object_counting",
+    "penguins_in_a_table",
+    "reasoning_about_colored_objects",
+    "ruin_names",
+    "salient_translation_error_detection",
+    "snarks",
+    "sports_understanding",
+    "temporal_sequences",
+    "tracking_shuffled_objects_five_objects",
+    "tracking_shuffled_objects_seven_objects",
+    "tracking_shuffled_objects_three_objects",
+    "web_of_lies",
+    "word_sorting",
+)
 COT: Final = "cot_3shot"
 # The three worked examples of each task, as the paper wrote them.
 WORKED: Final = "hf://Joschka/big_bench_hard?config=few_shot_prompts&split=few_shot_prompts"
@@ -47,7 +76,59 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-@builtin("bbh", dataset=dataset, prepare_row=prepare, params={"tasks": list(TASKS)})
+SELF_TEST: Final = SelfTest(mirror_rows=6511, answers="form of the target")
+
+
+@benchmark(
+    "bbh",
+    dataset=dataset,
+    prepare_row=prepare,
+    prompt=(
+        "Solve the following problem step by step. Write a last line of the form 'Answer: "
+        "$ANSWER' (without quotes), with the letter if there are options.\n"
+        "\n"
+        "{input}"
+    ),
+    carried=("options", "worked"),
+    params={"tasks": list(TASKS)},
+    protocols={
+        "cot_3shot": {
+            "prompt": "{worked}\n\nQ: {input}\nA: Let's think step by step.",
+        },
+    },
+    info=BenchmarkInfo(
+        title="BIG-Bench Hard",
+        group="reasoning",
+        size=6511,
+        scorer="by task: letter, word, number, brackets, word list",
+        license="MIT",
+        source="https://huggingface.co/datasets/lukaemon/bbh",
+        columns=("input", "target"),
+        categories="task (27)",
+        params={
+            "tasks": "one of, or a list of, the 27 tasks",
+            "protocol": (
+                "`default`, or `cot_3shot`: the three worked examples of the paper before each "
+                "problem (from the hub's Joschka/big_bench_hard, which a mirror must hold too)"
+            ),
+        },
+        published=Published(
+            protocol=(
+                "3 worked examples with chain of thought (Suzgun et al., 2022), exact match of "
+                'what follows "the answer is".'
+            ),
+            differs=(
+                "No examples, free reasoning, the answer on a last line; letters, words, "
+                "numbers, brackets and lists of words are compared in their own form, not by "
+                "exact match."
+            ),
+            comparable=(
+                "nearly with `protocol: cot_3shot`, whose questions are the published ones; no "
+                "by default"
+            ),
+        ),
+    ),
+)
 def bbh(sample: ScorerInput) -> Score:
     """Judge by the form of the target."""
     target = str(sample.target)

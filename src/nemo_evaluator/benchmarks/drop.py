@@ -1,12 +1,13 @@
 """DROP: reading a passage and counting, comparing or sorting what it says."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
-from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._rows import kept
+from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks._spans import committed, drop_match
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, found
 
 
@@ -74,7 +75,53 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     return {}
 
 
-@builtin("drop", prepare_row=prepare, fewshot_format=example, summary=summary)
+SELF_TEST: Final = SelfTest(mirror_rows=1000, answers="text", fewshot=0)
+
+
+@benchmark(
+    "drop",
+    dataset="hf://ucinlp/drop?split=validation",
+    prepare_row=prepare,
+    prompt=(
+        "You will be asked to read a passage and answer a question. Think step by step, then "
+        "write a last line of the form 'Answer: $ANSWER' (without quotes), where $ANSWER is a "
+        "number, a date or a few words of the passage, without a sentence around them; "
+        "separate several answers by commas.\n"
+        "\n"
+        "{fewshot}Passage: {passage}\n"
+        "Question: {question}"
+    ),
+    carried=("answers", "correct_answers"),
+    fewshot_format=example,
+    summary=summary,
+    fewshot=3,
+    fewshot_split="train",
+    info=BenchmarkInfo(
+        title="DROP",
+        group="reading",
+        size=9536,
+        scorer="F1 of DROP (exact match beside it)",
+        license="CC-BY-SA-4.0",
+        source="https://huggingface.co/datasets/ucinlp/drop",
+        columns=("passage", "question", "answers_spans", "query_id"),
+        categories="type of the answer (number, span, date)",
+        published=Published(
+            protocol=(
+                "3 examples, a short span is generated; F1 and exact match of `drop_eval.py` "
+                "(Dua et al., 2019)."
+            ),
+            differs=(
+                "3 examples and free reasoning before an `Answer:` line; the official metric "
+                "on that span. The span is read fairly first: signs of currency and per cent "
+                "go, a number in words is one in digits, a unit that the question names is "
+                'dropped, a list may be separated by commas or "and". The hub\'s rows lose '
+                "which spans belong together unless readers agreed; `params: {dataset: "
+                '"hf://EleutherAI/drop?split=validation"}` has them.'
+            ),
+            comparable="nearly; reports with simple-evals' fuzzy match are higher",
+        ),
+    ),
+)
 def drop(sample: ScorerInput) -> Score:
     """The F1 of the paper between the answer that the response commits to and the accepted one that fits best: numbers
     must be equal, several spans count in any order. Text around the answer is not read."""

@@ -3,9 +3,10 @@
 import re
 from typing import Final
 
-from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.scoring import numeric_match
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.scoring import Score, ScorerInput, numeric_match
 
 # Notes for a calculator in the published solutions, such as <<3*4=12>>.
 _NOTES: Final = re.compile(r"<<[^<>]*>>")
@@ -22,4 +23,57 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-builtin("gsm8k", prepare_row=prepare)(lambda sample: numeric_match(sample))
+SELF_TEST: Final = SelfTest(mirror_rows=1319, answers="number")
+
+
+@benchmark(
+    "gsm8k",
+    dataset="hf://openai/gsm8k?config=main&split=test",
+    prepare_row=prepare,
+    prompt=(
+        "Solve the following math problem step by step. End with a line that gives the final "
+        "number after 'The answer is'.\n"
+        "\n"
+        "{fewshot}Problem: {question}"
+    ),
+    carried=("solution",),
+    fewshot_split="train",
+    fewshot_format="Problem: {question}\n{solution}\nThe answer is {target}",
+    protocols={
+        "cot_8shot": {
+            "prompt": "{fewshot}Q: {question}\nA:",
+            "fewshot": 8,
+            "fewshot_dataset": "data/gsm8k_cot.jsonl",
+            "fewshot_format": "Q: {question}\nA: {solution} The answer is {target}.",
+            "fewshot_in_order": True,
+        },
+    },
+    info=BenchmarkInfo(
+        title="GSM8K",
+        group="math",
+        size=1319,
+        scorer="numeric_match",
+        license="MIT",
+        source="https://huggingface.co/datasets/openai/gsm8k",
+        columns=("question", "answer"),
+        params={
+            "protocol": (
+                "`default`, or `cot_8shot`: the 8 worked examples of Wei et al. (2022), Q and A"
+            ),
+        },
+        published=Published(
+            protocol=(
+                "8 worked examples with chain of thought (Wei et al., 2022), greedy; the last "
+                'number after "The answer is".'
+            ),
+            differs='No examples, free reasoning, "The answer is" on a last line.',
+            comparable=(
+                "yes with `protocol: cot_8shot`; by default nearly, with zero-shot reports of "
+                "chat models"
+            ),
+        ),
+    ),
+)
+def gsm8k(sample: ScorerInput) -> Score:
+    """Is the number that the response ends on the number after ``####``?"""
+    return numeric_match(sample)

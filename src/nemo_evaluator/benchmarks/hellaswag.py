@@ -1,11 +1,13 @@
 """HellaSwag: which of four endings continues a scene."""
 
 import re
+from typing import Final
 
-from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._rows import lettered
+from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.scoring import multichoice_regex
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
 # Marks that the how-to articles left in the text, such as "[header]" and "[step]".
 _TITLE = re.compile(r"(?<=[^.?!\s])\s*\[title\]")
@@ -30,4 +32,45 @@ def prepare(row: JsonDict) -> JsonDict:
     return columns | lettered(endings, int(row["label"]))
 
 
-builtin("hellaswag", prepare_row=prepare)(lambda sample: multichoice_regex(sample, labels="ABCD"))
+SELF_TEST: Final = SelfTest(mirror_rows=1000, answers="choice")
+
+
+@benchmark(
+    "hellaswag",
+    dataset="hf://Rowan/hellaswag?split=validation",
+    prepare_row=prepare,
+    prompt=(
+        "Answer the following question: which ending continues the text best?. The last line "
+        "of your response should be of the following format: 'Answer: $LETTER' (without "
+        "quotes) where LETTER is one of ABCD. Think step by step before answering.\n"
+        "\n"
+        "{fewshot}{context} ...\n"
+        "\n"
+        "{lines}"
+    ),
+    carried=("choices",),
+    fewshot_split="train",
+    fewshot_format="{context} ...\n\n{lines}\nAnswer: {target}",
+    info=BenchmarkInfo(
+        title="HellaSwag",
+        group="common sense",
+        size=10042,
+        scorer="multichoice_regex",
+        license="MIT",
+        source="https://huggingface.co/datasets/Rowan/hellaswag",
+        columns=("ind", "activity_label", "ctx_a", "ctx_b", "endings", "label"),
+        categories="activity_label",
+        published=Published(
+            protocol="10 examples, log-likelihood of each ending, length-normalised accuracy.",
+            differs=(
+                "No examples, endings lettered in the prompt, a letter is generated. Texts are "
+                "cleaned as in lm-evaluation-harness, except that a title after a question "
+                "mark adds no full stop."
+            ),
+            comparable="no",
+        ),
+    ),
+)
+def hellaswag(sample: ScorerInput) -> Score:
+    """Is the letter that the response picks the right one?"""
+    return multichoice_regex(sample, labels="ABCD")

@@ -1,11 +1,12 @@
 """MBPP: short Python tasks, each with three assertions, run in a sandbox."""
 
 import re
-from typing import Any
+from typing import Any, Final
 
-from nemo_evaluator.benchmarks._declared import builtin
+from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.scoring import code_sandbox_async
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.scoring import Score, ScorerInput, code_sandbox_async
 
 _CALL = re.compile(
     r"assert\s+(?:not\s+)?\(*(?:\w+\.)*(?:(?:set|sorted|list|tuple|round|len|abs|str|int|float|isclose)\()*(\w+)\s*\("
@@ -27,5 +28,58 @@ def prepare(row: JsonDict) -> JsonDict:
     }
 
 
-for _name in ("mbpp", "mbpp_sanitized"):
-    builtin(_name, prepare_row=prepare)(lambda sample: code_sandbox_async(sample, sample.sandbox))
+PROMPT: Final = (
+    "{fewshot}{text}\n"
+    "Your code should pass these tests:\n"
+    "\n"
+    "{tests}\n"
+    "\n"
+    "Reply with the code in one ```python code block and nothing else."
+)
+CARRIED: Final = ("solution", "_test", "_entry_point")
+EXAMPLE: Final = (
+    "{text}\nYour code should pass these tests:\n\n{tests}\n\n```python\n{solution}\n```"
+)
+INFO: Final = BenchmarkInfo(
+    title="MBPP",
+    group="code",
+    size=500,
+    scorer="code_sandbox",
+    needs=("sandbox",),
+    license="CC-BY-4.0",
+    source="https://huggingface.co/datasets/google-research-datasets/mbpp",
+    columns=(
+        "task_id",
+        "text or prompt",
+        "code",
+        "test_list",
+        "test_setup_code or test_imports",
+    ),
+    published=Published(
+        protocol=(
+            "3 examples with their tests, code generated between marks; pass@1 (Austin et "
+            "al., 2021)."
+        ),
+        differs=(
+            "No examples (`fewshot: 3` takes the published ones), the tests stand in the prompt."
+        ),
+        comparable="nearly with `fewshot: 3`",
+    ),
+)
+SELF_TEST: Final = SelfTest(mirror_rows=500)
+
+
+@benchmark(
+    "mbpp",
+    dataset="hf://google-research-datasets/mbpp?config=full&split=test",
+    prepare_row=prepare,
+    prompt=PROMPT,
+    target_field="entry_point",
+    carried=CARRIED,
+    fewshot_split="prompt",
+    fewshot_format=EXAMPLE,
+    info=INFO,
+)
+async def mbpp(sample: ScorerInput) -> Score:
+    """Do the assertions hold?"""
+    return await code_sandbox_async(sample, sample.sandbox)

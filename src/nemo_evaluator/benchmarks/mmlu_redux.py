@@ -2,13 +2,72 @@
 
 from typing import Final
 
-from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._rows import LETTERS, configs, kept, option_lines
+from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import PickedRows, Rows
-from nemo_evaluator.scoring import multichoice_regex
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
-SUBJECTS: Final = tuple(declared("mmlu_redux")["own"]["subjects"])
+SUBJECTS: Final = (
+    "abstract_algebra",
+    "anatomy",
+    "astronomy",
+    "business_ethics",
+    "clinical_knowledge",
+    "college_biology",
+    "college_chemistry",
+    "college_computer_science",
+    "college_mathematics",
+    "college_medicine",
+    "college_physics",
+    "computer_security",
+    "conceptual_physics",
+    "econometrics",
+    "electrical_engineering",
+    "elementary_mathematics",
+    "formal_logic",
+    "global_facts",
+    "high_school_biology",
+    "high_school_chemistry",
+    "high_school_computer_science",
+    "high_school_european_history",
+    "high_school_geography",
+    "high_school_government_and_politics",
+    "high_school_macroeconomics",
+    "high_school_mathematics",
+    "high_school_microeconomics",
+    "high_school_physics",
+    "high_school_psychology",
+    "high_school_statistics",
+    "high_school_us_history",
+    "high_school_world_history",
+    "human_aging",
+    "human_sexuality",
+    "international_law",
+    "jurisprudence",
+    "logical_fallacies",
+    "machine_learning",
+    "management",
+    "marketing",
+    "medical_genetics",
+    "miscellaneous",
+    "moral_disputes",
+    "moral_scenarios",
+    "nutrition",
+    "philosophy",
+    "prehistory",
+    "professional_accounting",
+    "professional_law",
+    "professional_medicine",
+    "professional_psychology",
+    "public_relations",
+    "security_studies",
+    "sociology",
+    "us_foreign_policy",
+    "virology",
+    "world_religions",
+)
 
 
 def key_of(row: JsonDict) -> str | None:
@@ -40,6 +99,47 @@ def prepare(row: JsonDict) -> JsonDict:
     return columns | {"target": key_of(row), "category": row["subject"]}
 
 
-builtin("mmlu_redux", dataset=dataset, prepare_row=prepare, params={"subjects": list(SUBJECTS)})(
-    lambda sample: multichoice_regex(sample, labels="ABCD")
+SELF_TEST: Final = SelfTest()
+
+
+@benchmark(
+    "mmlu_redux",
+    dataset=dataset,
+    prepare_row=prepare,
+    prompt=(
+        "Answer the following multiple choice question. The last line of your response should "
+        "be of the following format: 'Answer: $LETTER' (without quotes) where LETTER is one of "
+        "ABCD. Think step by step before answering.\n"
+        "\n"
+        "{question}\n"
+        "\n"
+        "{lines}"
+    ),
+    carried=("choices",),
+    params={"subjects": list(SUBJECTS)},
+    info=BenchmarkInfo(
+        title="MMLU-Redux 2.0",
+        group="knowledge",
+        scorer="multichoice_regex",
+        license="CC-BY-4.0",
+        source="https://huggingface.co/datasets/edinburgh-dawg/mmlu-redux-2.0",
+        columns=("question", "choices", "answer", "error_type", "correct_answer"),
+        categories="subject (57)",
+        params={
+            "subjects": "a list of subjects; default: all 57",
+        },
+        published=Published(
+            protocol=(
+                "As MMLU, over the questions that annotators found sound (Gema et al., 2024)."
+            ),
+            differs=(
+                "No examples, free reasoning, a letter is generated; wrong keys are corrected, "
+                "unusable questions left out."
+            ),
+            comparable="nearly with zero-shot chain-of-thought reports",
+        ),
+    ),
 )
+def mmlu_redux(sample: ScorerInput) -> Score:
+    """Is the letter that the response picks the right one?"""
+    return multichoice_regex(sample, labels="ABCD")

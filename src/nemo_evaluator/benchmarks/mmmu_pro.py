@@ -4,12 +4,13 @@ import ast
 import re
 from typing import Any, Final
 
-from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._rows import LETTERS, option_lines
+from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.datasets import Rows, open_rows
-from nemo_evaluator.scoring import multichoice_regex
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
 _INSTRUCTION: Final = (
     "Answer the following multiple choice question. The last line of your response should be of the following format: "
@@ -64,6 +65,47 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     )
 
 
-builtin("mmmu_pro", dataset=dataset, seed_fn=seed, params={"variant": "standard (10 options)"})(
-    lambda sample: multichoice_regex(sample, labels=sample.metadata["letters"])
+SELF_TEST: Final = SelfTest(mirror_rows=6, answers="choice")
+
+
+@benchmark(
+    "mmmu_pro",
+    dataset=dataset,
+    seed_fn=seed,
+    params={"variant": "standard (10 options)"},
+    info=BenchmarkInfo(
+        title="MMMU-Pro",
+        group="vision",
+        size=1730,
+        scorer="multichoice_regex",
+        needs=("images",),
+        license="Apache-2.0",
+        source="https://huggingface.co/datasets/MMMU/MMMU_Pro",
+        columns=(
+            "id",
+            "question",
+            "options",
+            "answer",
+            "subject",
+            "image_1",
+            "image_2",
+            "image_3",
+            "image_4",
+            "image_5",
+            "image_6",
+            "image_7",
+        ),
+        categories="subject (30)",
+        params={
+            "variant": "standard (10 options), standard (4 options) or vision",
+        },
+        published=Published(
+            protocol="Zero-shot, direct or with chain of thought, ten options (Yue et al., 2024).",
+            differs="Zero-shot with free reasoning, a prompt of our own.",
+            comparable="nearly",
+        ),
+    ),
 )
+def mmmu_pro(sample: ScorerInput) -> Score:
+    """Is the letter that the response picks the right one?"""
+    return multichoice_regex(sample, labels=sample.metadata["letters"])

@@ -6,16 +6,53 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from nemo_evaluator.benchmarks._declared import builtin, declared
-from nemo_evaluator.benchmarks._judged import canary_of, equipped
+from nemo_evaluator.benchmarks._judged import equipped
 from nemo_evaluator.benchmarks._pinchbench_tasks import REF, SOURCE, files_of, load
+from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.errors import JudgeError, SandboxError, ScorerError, SeedError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.types import JsonDict, Message, SandboxSpec, SeedResult
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
 from nemo_evaluator.sandbox import Sandbox, workspace
-from nemo_evaluator.scoring import FENCE_NOTE, Score, ScorerInput, fenced, judge_reply
+from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, ScorerInput, fenced, judge_reply
 
-_OWN: Final = declared("pinchbench")["own"]
+_JUDGE: Final = """\
+You grade what an agent did about a task, by a rubric.
+
+Task:
+{task}
+
+Expected of the agent:
+{behavior}
+
+What the agent said and did:
+{transcript}
+
+The files it left in its workspace:
+{workspace}
+
+{note}
+
+Rubric:
+{rubric}
+
+Give each criterion of the rubric a score between 0 and 1, and their total as the rubric weighs them, also between 0
+and 1. Judge what was done and left, not what was claimed.
+
+Reply with one JSON object and nothing else: {{"scores": {{"criterion": 0.5}}, "total": 0.5}}"""
+_CANARY: Final = Canary(
+    SeedResult(
+        prompt="Which are the three primary colours of painters?",
+        expected_answer="",
+        metadata={
+            "expected_behavior": "The agent names red, yellow and blue. No file is asked for.",
+            "rubric": "1.0: the answer names red, yellow and blue. 0.0: it names other colours, or none.",
+            "grading_weights": None,
+        },
+    ),
+    "The three primary colours of painters are red, yellow and blue.",
+    "The three primary colours of painters are green, violet and orange.",
+)
 _WORKDIR: Final = "/workspace"
 _SECONDS: Final = 120.0
 _LONGEST: Final = 64_000
@@ -176,7 +213,7 @@ def judge_prompt(seed: SeedResult, response: str, found: JsonDict | None = None)
     )
     if len(told) > _LONGEST:
         told = f"{told[: _LONGEST // 2]}\n[…]\n{told[-_LONGEST // 2 :]}"
-    text = _OWN["judge"].format(
+    text = _JUDGE.format(
         task=seed.prompt,
         behavior=about["expected_behavior"],
         rubric=about["rubric"],
@@ -219,13 +256,57 @@ def rows(dataset: str | None, source_url: str, source_ref: str) -> Any:
     return results
 
 
-@builtin(
+SELF_TEST: Final = SelfTest()
+
+
+@benchmark(
     "pinchbench",
     dataset=rows,
     seed_fn=seed,
     params={"dataset": None, "source_url": SOURCE, "source_ref": REF},
-    judge_prompt=equipped(judge_prompt, canary_of(_OWN["canary"]), {"total": {"type": "number"}}),
+    judge_prompt=equipped(judge_prompt, _CANARY, {"total": {"type": "number"}}),
     parse_judge=parse_judge,
+    info=BenchmarkInfo(
+        title="PinchBench",
+        group="agents",
+        scorer="the task's own code, a judge by the task's rubric, or both",
+        needs=("judge", "sandbox"),
+        license="MIT",
+        source="https://github.com/pinchbench/skill",
+        columns=(
+            "id",
+            "name",
+            "category",
+            "prompt",
+            "grading_type",
+            "grading_code",
+            "grading_criteria",
+            "llm_judge_rubric",
+            "workspace_files",
+        ),
+        categories="of the task",
+        params={
+            "dataset": (
+                "A checkout of PinchBench's repository, or a file of its tasks as rows, in "
+                "place of the download."
+            ),
+            "source_url": "The repository whose archive is fetched.",
+            "source_ref": "Its commit, tag or branch.",
+        },
+        published=Published(
+            protocol=(
+                "OpenClaw works on each task once; the tasks' own code grades in the process "
+                "of the harness, and a judge of the authors' choice by the tasks' rubrics; the "
+                "two are weighed as each task says."
+            ),
+            differs=(
+                "The same tasks, code, rubrics and weights. The code runs in a sandbox, on the "
+                "workspace that the agent left; the judge is yours, with a prompt of our own, "
+                "and a judge that fails makes the row fail."
+            ),
+            comparable="nearly, with a judge as strong",
+        ),
+    ),
 )
 async def pinchbench(sample: ScorerInput) -> Score:
     """The mean of a task's own criteria, a judge's total by its rubric, or both, weighed as the task says."""

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._rows import kept
+from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks._spans import best_match, committed, squad_normal
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, found, strip_reasoning
 from nemo_evaluator.scoring.text import claimed_texts
 
@@ -40,7 +41,46 @@ def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     return {}
 
 
-@builtin("squad_v2", prepare_row=prepare, summary=summary)
+SELF_TEST: Final = SelfTest()
+
+
+@benchmark(
+    "squad_v2",
+    dataset="hf://rajpurkar/squad_v2?split=validation",
+    prepare_row=prepare,
+    prompt=(
+        "Read the passage and answer the question with the shortest span of the passage that "
+        "answers it, or with 'unanswerable' if the passage does not. Write a last line of the "
+        "form 'Answer: $ANSWER' (without quotes).\n"
+        "\n"
+        "{fewshot}Passage: {context}\n"
+        "Question: {question}"
+    ),
+    summary=summary,
+    fewshot_split="train",
+    fewshot_format="Passage: {context}\nQuestion: {question}\nAnswer: {target}",
+    info=BenchmarkInfo(
+        title="SQuAD 2.0",
+        group="reading",
+        size=11873,
+        scorer="exact match of SQuAD 2.0 (F1 beside it)",
+        license="CC-BY-SA-4.0",
+        source="https://huggingface.co/datasets/rajpurkar/squad_v2",
+        columns=("id", "context", "question", "answers"),
+        categories="answerable or unanswerable",
+        published=Published(
+            protocol=(
+                "Systems that point at a span; exact match and F1 of `evaluate-v2.0.py` "
+                "(Rajpurkar et al., 2018)."
+            ),
+            differs=(
+                'The span is generated on an `Answer:` line, "unanswerable" stands for no '
+                "answer; the official metric on that span."
+            ),
+            comparable="nearly, with generative reports",
+        ),
+    ),
+)
 def squad_v2(sample: ScorerInput) -> Score:
     """Is the span that the response commits to one of the accepted ones, case, articles and punctuation aside?
     Where the passage gives no answer, only saying so is right."""

@@ -13,7 +13,7 @@ from nemo_evaluator.core.terminal import terminal_width
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import wrapped
 from nemo_evaluator.environments.registry import (
-    builtin_modules,
+    builtin_names,
     environment_class,
     list_environments,
 )
@@ -63,7 +63,7 @@ def benchmark_facts(name: str) -> JsonDict:
     definition = getattr(environment, "definition", None)
     facts: JsonDict = {
         "name": name,
-        "source": "builtin" if name in builtin_modules() else "registered",
+        "source": "builtin" if name in builtin_names() else "registered",
     }
     if definition is None:
         return {**facts, "group": "custom", "description": (environment.__doc__ or "").strip()}

@@ -37,7 +37,7 @@ def register(name: str) -> Callable[[E], E]:
         function = getattr(getattr(environment, "definition", None), "function", None)
         modules = (environment.__module__, getattr(function, "__module__", "") or "")
         ours = any(module.startswith(_BUILTIN) for module in modules)
-        if not ours and (_environments.knows(key) or key in builtin_modules()):
+        if not ours and (_environments.knows(key) or key in builtin_names()):
             _log.warning("benchmark %r shadows another one of that name", name)
         _environments.add(key, environment, replace=True)
         if not environment.name:
@@ -123,8 +123,8 @@ def environment_class(name: str) -> type[EvalEnvironment]:
     if key is None:
         hint = did_you_mean(name, known, also="`nel list` shows all; your own is file.py[:name]")
         raise UsageError(f"unknown benchmark {name!r}", hint=hint)
-    if not _environments.knows(key) and key in builtin_modules():
-        importlib.import_module(f"{_BUILTIN}.{builtin_modules()[key]}")
+    if not _environments.knows(key) and key in builtin_names():
+        importlib.import_module(f"{_BUILTIN}.{key}")
     found = _environments.get(key)
     environment: type[EvalEnvironment] = getattr(found, "environment", found)
     return environment
@@ -132,7 +132,7 @@ def environment_class(name: str) -> type[EvalEnvironment]:
 
 def list_environments() -> list[str]:
     """The names of all registered benchmarks, built-in ones included."""
-    return sorted({*builtin_modules(), *_environments.names()})
+    return sorted({*builtin_names(), *_environments.names()})
 
 
 def load_benchmark_file(path: str | Path) -> list[str]:
@@ -169,10 +169,11 @@ def _load_benchmark_file(file: Path) -> list[str]:
     return list(registered)
 
 
-def builtin_modules() -> dict[str, str]:
-    """Built-in benchmark name -> module of the benchmarks room (which lies above this one, so: by name)."""
-    modules: dict[str, str] = importlib.import_module(_BUILTIN).MODULES
-    return modules
+def builtin_names() -> frozenset[str]:
+    """The names of the built-in benchmarks, without importing one."""
+    # The package is above this one in the order of imports, so it is found by its name.
+    names: frozenset[str] = importlib.import_module(_BUILTIN).builtin_names()
+    return names
 
 
 def _in_file(path: str, wanted: str) -> type[EvalEnvironment]:

@@ -8,7 +8,7 @@ from nemo_evaluator.config.fields import protocol_of_url
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.registry import builtin_modules, environment_class
+from nemo_evaluator.environments.registry import builtin_names, environment_class
 from nemo_evaluator.executors.slurm import seconds_of
 from nemo_evaluator.launcher._head import Head
 from nemo_evaluator.launcher.catalogue import Task
@@ -179,7 +179,7 @@ class TaskScope(TableSection):
             return
         if value < 1 or field.endswith("downsampling_ratio"):
             nel = str(self.task.nel)
-            if nel in builtin_modules():
+            if nel in builtin_names():
                 info = getattr(environment_class(nel), "definition", None)
             else:
                 info = None

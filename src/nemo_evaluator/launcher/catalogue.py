@@ -10,7 +10,7 @@ from typing import Any, Final
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.registry import builtin_modules
+from nemo_evaluator.environments.registry import builtin_names
 from nemo_evaluator.launcher.table import read_data
 
 _FILE: Final = "tasks.yaml"
@@ -59,7 +59,7 @@ def find_task(name: str, container: str | None = None) -> Task:
     name = read_data(_FILE)["aliases"].get(name, name)
     harness, dot, short = name.rpartition(".")
     found = _fitting(harness, short)
-    if "://" in name or (not dot and not container and not found and name in builtin_modules()):
+    if "://" in name or (not dot and not container and not found and name in builtin_names()):
         return Task(name, "", "chat", image="", nel=name)
     if container:
         if found:

@@ -5,19 +5,42 @@ from typing import Final
 
 import orjson
 
-from nemo_evaluator.benchmarks._declared import builtin, declared
 from nemo_evaluator.benchmarks._rows import chained, kept
+from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks.bfcl.calls import Call, parse_calls
 from nemo_evaluator.benchmarks.bfcl.check import mismatch
 from nemo_evaluator.benchmarks.bfcl.literals import LANGUAGES
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.datasets import MappedRows, Rows, open_rows
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, strip_reasoning
 
 BASE: Final = "https://raw.githubusercontent.com/ShishirPatil/gorilla/main/berkeley-function-call-leaderboard/bfcl_eval/data"
-_OWN: Final = declared("bfcl")["own"]
-CATEGORIES: Final = tuple(_OWN["categories"])
+CATEGORIES: Final = (
+    "simple_python",
+    "simple_java",
+    "simple_javascript",
+    "multiple",
+    "parallel",
+    "parallel_multiple",
+    "irrelevance",
+    "live_simple",
+    "live_multiple",
+    "live_parallel",
+    "live_parallel_multiple",
+    "live_irrelevance",
+    "live_relevance",
+)
+_INSTRUCTION: Final = """\
+You can call functions to answer the user. The functions, in JSON:
+
+{functions}
+
+Reply only with the calls, as a list in Python syntax with named arguments, such as
+[first.function(name="value", number=3), second_function(items=["a", "b"])]
+Give values as Python literals; a variable of the user's code is given by its name. If no function fits the request,
+or the request lacks what a function needs, reply with [] and say why."""
 
 
 def has_answers(category: str) -> bool:
@@ -54,7 +77,7 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     turns: list[Message] = row["question"][0]
     own = [turn["content"] for turn in turns if turn["role"] == "system"]
     functions = orjson.dumps(row["function"], option=orjson.OPT_INDENT_2).decode()
-    system = "\n\n".join([*own, _OWN["instruction"].format(functions=functions)])
+    system = "\n\n".join([*own, _INSTRUCTION.format(functions=functions)])
     asked = [turn for turn in turns if turn["role"] != "system"]
     return SeedResult(
         prompt=asked[-1]["content"],
@@ -69,7 +92,64 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     )
 
 
-@builtin("bfcl", dataset=dataset, seed_fn=seed, params={"categories": list(CATEGORIES)})
+SELF_TEST: Final = SelfTest(
+    mirror_rows=1664,
+    params={
+        "categories": [
+            "simple_python",
+            "simple_java",
+            "simple_javascript",
+            "multiple",
+            "parallel",
+            "parallel_multiple",
+            "irrelevance",
+            "live_simple",
+            "live_parallel",
+        ]
+    },
+)
+
+
+@benchmark(
+    "bfcl",
+    dataset=dataset,
+    seed_fn=seed,
+    params={"categories": list(CATEGORIES)},
+    info=BenchmarkInfo(
+        title="BFCL (single turn)",
+        group="tools",
+        size=3641,
+        scorer="calls parsed and compared with the accepted ones",
+        license="Apache-2.0",
+        source=(
+            "https://github.com/ShishirPatil/gorilla/tree/main/berkeley-function-call-leaderboard"
+        ),
+        columns=("id", "question", "function", "ground_truth"),
+        categories="category (13)",
+        params={
+            "categories": (
+                "one of, or a list of: simple_python simple_java simple_javascript multiple "
+                "parallel parallel_multiple irrelevance live_simple live_multiple "
+                "live_parallel live_parallel_multiple live_irrelevance live_relevance"
+            ),
+        },
+        published=Published(
+            protocol=(
+                "Functions in the system message or as native tools; calls compared by the AST "
+                "checker of the leaderboard."
+            ),
+            differs=(
+                "The functions stand in a prompt of our own. The single-turn categories only, "
+                "so no overall score. Calls are compared as officially; besides, Python "
+                "literals count for Java and JavaScript too (they are asked for), string "
+                "arrays and `add(...)` lists of Java are read, which the official converter "
+                "loses, arguments that the accepted call has and the schema lacks are allowed, "
+                "and a call may stand in a code block, in JSON or in prose."
+            ),
+            comparable="nearly, category by category, with the leaderboard's prompt mode",
+        ),
+    ),
+)
 def bfcl(sample: ScorerInput) -> Score:
     """Are the calls of the response the accepted ones? Irrelevance: is nothing called? Relevance: is anything?"""
     response = strip_reasoning(sample.response)

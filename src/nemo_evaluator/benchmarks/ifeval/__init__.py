@@ -5,11 +5,12 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from nemo_evaluator.benchmarks._declared import builtin
 from nemo_evaluator.benchmarks._instructions import Check, check_all, named, prepare, summary
+from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks.ifeval.sentences import count_capital_words, count_sentences
 from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput
 
 _SHORT_TEXT: Final = 40
@@ -188,7 +189,42 @@ CHECKS: Final[dict[str, Check]] = {
 }
 
 
-@builtin("ifeval", prepare_row=prepare, summary=summary)
+SELF_TEST: Final = SelfTest(mirror_rows=541, has_target=False)
+
+
+@benchmark(
+    "ifeval",
+    dataset="hf://google/IFEval?split=train",
+    prepare_row=prepare,
+    prompt="{prompt}",
+    carried=("arguments",),
+    summary=summary,
+    info=BenchmarkInfo(
+        title="IFEval",
+        group="instructions",
+        size=541,
+        scorer="25 instruction checkers (strict; loose beside it)",
+        license="Apache-2.0 (hub), CC-BY-4.0 (authors' repository)",
+        source="https://huggingface.co/datasets/google/IFEval",
+        columns=("key", "prompt", "instruction_id_list", "kwargs"),
+        categories="family of the first instruction",
+        published=Published(
+            protocol=(
+                "The prompt as it stands; strict and loose accuracy, by prompt and by "
+                "instruction (Zhou et al., 2023)."
+            ),
+            differs=(
+                "Verdicts follow the official checker (on 11,676 stress answers 18 differ). "
+                "Known differences: languages are told by py3langid, not langdetect, whose "
+                "verdicts change from run to run; a sign other than a letter is counted as "
+                "asked, where the official checker draws a letter at random; Punkt's trained "
+                "table is replaced by short lists, which moves 0.8 % of sentence counts by "
+                "one; reasoning blocks are not part of the answer."
+            ),
+            comparable="yes",
+        ),
+    ),
+)
 def ifeval(sample: ScorerInput) -> Score:
     """Is every instruction followed to the letter?"""
     return check_all(sample, CHECKS)
