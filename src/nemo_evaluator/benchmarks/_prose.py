@@ -21,7 +21,7 @@ _VOWELS: Final = re.compile(r"[aeiouy]+")
 
 
 def word_list(name: str) -> frozenset[str]:
-    """A list of words that lies beside the code."""
+    """A list of words in the folder ``data``."""
     return frozenset(
         (Path(__file__).parent / "data" / f"{name}.txt").read_text(encoding="utf-8").split()
     )

@@ -10,13 +10,13 @@ from typing import Final
 from nemo_evaluator.scoring import extract_number, readable
 from nemo_evaluator.scoring.text import claimed_texts, cut_off, declines, tasks, word_f1
 
-# A bare reply is an answer as it stands up to this many words; a longer one must say which words are its answer.
+# A bare reply of up to this many words is an answer; a longer one must announce which words are its answer.
 _BARE: Final = 30
 _SHORT: Final = 5
 _LONGEST: Final = 2000
 _MOST_SPANS: Final = 16
 _BULLET: Final = re.compile(r"\s{0,8}(?:[-*•]|\d{1,2}[.)])\s+(\S.*)")
-# Where an explanation begins. "St. Louis" and "J. R. Tolkien" go on after their full stops.
+# Where an explanation begins. "St. Louis" and "J. R. Tolkien" continue after their full stops.
 _REST: Final = re.compile(
     r"(?<!\b\w)(?<!\b[A-Z]\w)(?<!\b[A-Z]\w\w)[.!?]\s+(?!or\b|maybe\b|perhaps\b|alternatively\b|and\b)"
     r"|\s\((?!s\))|\s[-–—]{1,2}\s|,?\s(?:because|since(?!\s\d)|due to|as (?:stated|mentioned|the)|which (?:is|was))\b"
@@ -33,7 +33,7 @@ _UNSURE: Final = re.compile(
     re.IGNORECASE,
 )
 _RIVAL: Final = re.compile(r"[(\[]\s*(?:or|possibly|maybe|perhaps|alternatively)\b", re.IGNORECASE)
-# What follows takes back what was said before.
+# What follows replaces the answer before it.
 _CORRECTED: Final = re.compile(
     r"(?:\.{3}|…|[.,;—–-])\s*(?:wait|hmm|hold on|oh|sorry|actually|correction|scratch that|on second thought|no)\b"
     r"[,.:]?(?:\s(?:no|actually|looking again|i mean)\b[,.:]?)*"
@@ -131,9 +131,10 @@ def best_match(
     said: str, accepted: Iterable[str], normal: Callable[[str], str]
 ) -> tuple[bool, float]:
     """Exact match and F1 with the accepted answer that fits best."""
-    mine = normal(said)
-    wanted = [normal(one) for one in accepted]
-    return mine in wanted, max((word_f1(mine, one) for one in wanted), default=0.0)
+    answer = normal(said)
+    normal_accepted = [normal(text) for text in accepted]
+    overlap = max((word_f1(answer, text) for text in normal_accepted), default=0.0)
+    return answer in normal_accepted, overlap
 
 
 # DROP: sets of spans, aligned one to one, numbers as numbers.
@@ -145,11 +146,15 @@ def drop_match(
     """Exact match and F1 of an answer, read as one span and as a list, with the accepted answer that fits best."""
     plain = _NUMBER_SIGNS.sub("", said)
     number = _without_unit(plain, question)
-    readings = [*_forms([plain.replace("\n", " ")], plain), *([[number]] if number else [])]
+    readings = _forms([plain.replace("\n", " ")], plain)
+    if number:
+        readings.append([number])
     wanted: list[Sequence[str]] = []
     for spans in accepted:
-        for form in _forms(spans, spans[0]) if len(spans) == 1 else [spans]:
-            wanted.append(form)
+        if len(spans) == 1:
+            wanted.extend(_forms(spans, spans[0]))
+        else:
+            wanted.append(spans)
     scale = _SCALES.search(said)
     # 1080 thousand is not 1080, unless thousands were asked for.
     if scale is not None and scale[0].strip().lower().rstrip("s") not in question.lower():
@@ -174,7 +179,7 @@ def drop_scores(said: Sequence[str], wanted: Sequence[str]) -> tuple[bool, float
 
 
 def _forms(spans: Sequence[str], text: str) -> list[Sequence[str]]:
-    """An answer as it stands and, where its text lists several spans, as those."""
+    """An answer unchanged and, where its text lists several spans, as those."""
     parts = span_list(text)
     if 1 < len(parts) <= _MOST_SPANS:
         return [spans, parts]

@@ -170,7 +170,7 @@ def brackets(sample: ScorerInput) -> Score:
 
 
 def word_list(sample: ScorerInput) -> Score:
-    """The words in order, whatever stands between them."""
+    """The words in order, whatever separates them."""
     text = readable(sample.response, sample.question)
     lines = [line for line in text.strip().splitlines() if line.strip()]
     said = next(claimed_texts(text), None) or (lines[-1] if lines else None)

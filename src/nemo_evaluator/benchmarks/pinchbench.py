@@ -115,7 +115,7 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
 
 
 def transcript(trajectory: list[JsonDict], response: str) -> list[JsonDict]:
-    """What the agent said and did, in the form of OpenClaw's own transcripts, which the tasks' code reads."""
+    """The agent's messages and calls in the form of OpenClaw's own transcripts, which the tasks' code reads."""
     events = list(_events(trajectory))
     return events or [_event("assistant", [{"type": "text", "text": response}])]
 
@@ -151,73 +151,86 @@ def _event(role: str, content: list[JsonDict]) -> JsonDict:
 async def grade(
     code: str, events: list[JsonDict], sandbox: Sandbox
 ) -> tuple[dict[str, float], str]:
-    """Grade a workspace by a task's own code: what it says, by criterion; or nothing, and what it raised over the
-    workspace. Raises ScorerError when it could not run or says nothing."""
-    place, mark = f"/tmp/nel-grade-{uuid.uuid4().hex}", uuid.uuid4().hex  # noqa: S108 - inside the sandbox
-    parts = {
-        "run.py": _GRADER,
-        "grade.py": code.encode(),
-        "transcript.json": json.dumps(events).encode(),
+    """Grade a workspace by a task's own code.
+
+    Returns:
+        The scores by criterion and an empty text; or no scores and the exception that the code raised.
+
+    Raises:
+        SandboxError: The sandbox has no Python.
+        ScorerError: The code could not run or gave no grade.
+    """
+    folder = f"/tmp/nel-grade-{uuid.uuid4().hex}"  # noqa: S108 - inside the sandbox
+    mark = uuid.uuid4().hex
+    files = {
+        f"{folder}/run.py": _GRADER,
+        f"{folder}/grade.py": code.encode(),
+        f"{folder}/transcript.json": json.dumps(events).encode(),
     }
-    for name, content in parts.items():
-        await sandbox.upload(content, f"{place}/{name}")
-    words = [
-        "python3",
-        "-I",
-        *(f"{place}/{name}" for name in ("run.py", "grade.py", "transcript.json")),
-    ]
-    done = await sandbox.exec([*words, _WORKDIR], timeout=_SECONDS, stdin=f"{mark}\n".encode())
+    for path, content in files.items():
+        await sandbox.upload(content, path)
+    command = ["python3", "-I", *files, _WORKDIR]
+    done = await sandbox.exec(command, timeout=_SECONDS, stdin=f"{mark}\n".encode())
     if done.exit_code in (126, 127):
         hint = "use an image with OpenClaw and Python"
         raise SandboxError("the sandbox has no python3, which this task is graded with", hint=hint)
-    if done.timed_out or done.out_of_memory:
-        # As a program that is graded: pipes and devices in the place of files must not be worth more than a zero.
-        return (
-            {},
-            f"the grading did not end in {_SECONDS:g} s" if done.timed_out else "out of memory",
-        )
+    # Like a graded program: pipes and devices in the place of files must not be worth more than a zero.
+    if done.timed_out:
+        return {}, f"the grading did not end in {_SECONDS:g} s"
+    if done.out_of_memory:
+        return {}, "out of memory"
     # Between two marks: programs that the task's code has started may still print when it is done.
     pieces = done.stdout.split(mark)
-    if len(pieces) == 3:
-        found = pieces[1]
-    else:
-        found = ""
-    if not found and done.stderr.startswith(_BEGUN):
+    result_text = pieces[1] if len(pieces) == 3 else ""
+    if not result_text and done.stderr.startswith(_BEGUN):
         return {}, f"what was graded ended the grading (exit code {done.exit_code})"
     try:
-        told = as_dict(json.loads(found))
+        result = as_dict(json.loads(result_text))
     except ValueError as error:
+        output = done.stderr or done.stdout
+        raise ScorerError(f"the task's own code did not grade: {output[-300:]}") from error
+    if result.get("lacks"):
+        raise ScorerError(f"the task's own code did not grade: {result['lacks']}")
+    if result.get("raised"):
+        return {}, str(result["raised"])
+    return _criterion_scores(result, result_text), ""
+
+
+def _criterion_scores(result: JsonDict, result_text: str) -> dict[str, float]:
+    """The scores of a grading by criterion. Raises ScorerError unless there is one and all are numbers."""
+    scores: dict[str, float] = {}
+    for name, value in as_dict(result.get("scores")).items():
+        number = as_number(value)
+        if number is None:
+            scores = {}
+            break
+        scores[str(name)] = float(number)
+    if not scores:
         raise ScorerError(
-            f"the task's own code did not grade: {(done.stderr or done.stdout)[-300:]}"
-        ) from error
-    if told.get("lacks"):
-        raise ScorerError(f"the task's own code did not grade: {told['lacks']}")
-    if told.get("raised"):
-        return {}, str(told["raised"])
-    scores = {str(name): as_number(value) for name, value in as_dict(told.get("scores")).items()}
-    values = {name: float(value) for name, value in scores.items() if value is not None}
-    if not scores or len(values) < len(scores):
-        raise ScorerError(
-            f"the task's own code graded with something else than numbers: {found[:300]}"
+            f"the task's own code graded with something else than numbers: {result_text[:300]}"
         )
-    return values, ""
+    return scores
 
 
 def judge_prompt(seed: SeedResult, response: str, found: JsonDict | None = None) -> list[Message]:
     """The errand, the rubric, what the agent did, and what it left."""
     about = seed.metadata
-    told = "\n".join(
-        f"{event['message']['role']}: {json.dumps(part, ensure_ascii=False) if 'text' not in part else part['text']}"
-        for event in transcript(seed.trajectory, response)
-        for part in event["message"]["content"]
-    )
-    if len(told) > _LONGEST:
-        told = f"{told[: _LONGEST // 2]}\n[…]\n{told[-_LONGEST // 2 :]}"
+    lines: list[str] = []
+    for event in transcript(seed.trajectory, response):
+        message = event["message"]
+        for part in message["content"]:
+            content = part["text"] if "text" in part else json.dumps(part, ensure_ascii=False)
+            lines.append(f"{message['role']}: {content}")
+    transcript_text = "\n".join(lines)
+    if len(transcript_text) > _LONGEST:
+        beginning = transcript_text[: _LONGEST // 2]
+        ending = transcript_text[-_LONGEST // 2 :]
+        transcript_text = f"{beginning}\n[…]\n{ending}"
     text = _JUDGE.format(
         task=seed.prompt,
         behavior=about["expected_behavior"],
         rubric=about["rubric"],
-        transcript=fenced("transcript", told),
+        transcript=fenced("transcript", transcript_text),
         workspace=fenced("workspace", (found or {}).get("workspace") or "(empty)"),
         note=FENCE_NOTE,
     )
@@ -225,7 +238,7 @@ def judge_prompt(seed: SeedResult, response: str, found: JsonDict | None = None)
 
 
 def parse_judge(answer: str, seed: SeedResult, found: JsonDict | None = None) -> JsonDict:
-    """The judge's total between 0 and 1; for a task that is graded by both, weighed with what its code said."""
+    """The judge's total between 0 and 1; for a task that is graded by both, weighed with the grade of its code."""
     reply = judge_reply(answer)
     scores = {str(name): as_number(value) for name, value in as_dict(reply.get("scores")).items()}
     total = as_number(reply.get("total"))
@@ -249,11 +262,11 @@ def parse_judge(answer: str, seed: SeedResult, found: JsonDict | None = None) ->
 
 def rows(dataset: str | None, source_url: str, source_ref: str) -> Any:
     """The tasks; files of a copy are looked for beside it."""
-    found = load(dataset, source_url, source_ref)
-    results: list[Any] = []
-    for row in found:
-        results.append(row | ({"beside": str(Path(dataset).absolute().parent)} if dataset else {}))
-    return results
+    tasks = load(dataset, source_url, source_ref)
+    if dataset is None or dataset == "":
+        return list(tasks)
+    folder = str(Path(dataset).absolute().parent)
+    return [task | {"beside": folder} for task in tasks]
 
 
 SELF_TEST: Final = SelfTest()

@@ -31,7 +31,7 @@ Reply with one JSON object and nothing else:
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """The topic is the category; upstream it stands in a Python dict written as text."""
+    """The topic is the category; upstream it is in a Python dict written as text."""
     about = ast.literal_eval(row["metadata"])
     topic = about.get("topic", "")
     kind = about.get("answer_type", "")

@@ -10,7 +10,6 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -67,8 +66,6 @@ def benchmark(
     A function without parameters scores nothing: answers are then compared with the target, without regard to case.
     See the guide "Write your own benchmark" for every parameter.
     """
-    # Most parameters are fields of the definition by the same name.
-    given = locals()
     if endpoint_type not in _ENDPOINTS:
         raise UsageError(
             f"{name}: endpoint_type {endpoint_type!r} is not one of {', '.join(_ENDPOINTS)}"
@@ -76,23 +73,37 @@ def benchmark(
 
     def decorate(function: F) -> F:
         file = source_file(function)
+        folder = file.parent if file else Path.cwd()
         is_scorer = getattr(function, "_is_scorer", False) or inspect.signature(function).parameters
-        told: dict[str, Any] = {}
-        for one in fields(BenchmarkDefinition):
-            if one.name in given:
-                told[one.name] = given[one.name]
-        told |= {
-            "field_mapping": dict(field_mapping or {}),
-            "extra": {**(extra or {}), **kwargs},
-            "requirements": read_requirements(requirements, file.parent if file else Path.cwd()),
-            "protocols": dict(protocols or {}),
-            "carried": tuple(carried),
-            "params": {**({"protocol": DEFAULT_PROTOCOL} if protocols else {}), **(params or {})},
-            "info": info or BenchmarkInfo(),
-            "score": function if is_scorer else None,
-            "image_builder": getattr(function, "_image_builder", None),
-        }
-        definition = BenchmarkDefinition(**told, function=function)
+        own_params: JsonDict = {"protocol": DEFAULT_PROTOCOL} if protocols else {}
+        definition = BenchmarkDefinition(
+            name=name,
+            dataset=dataset,
+            prompt=prompt,
+            target_field=target_field,
+            endpoint_type=endpoint_type,
+            system_prompt=system_prompt,
+            field_mapping=dict(field_mapping or {}),
+            extra={**(extra or {}), **kwargs},
+            requirements=read_requirements(requirements, folder),
+            prepare_row=prepare_row,
+            seed_fn=seed_fn,
+            fewshot=fewshot,
+            fewshot_split=fewshot_split,
+            fewshot_dataset=fewshot_dataset,
+            fewshot_format=fewshot_format,
+            fewshot_by=fewshot_by,
+            protocols=dict(protocols or {}),
+            carried=tuple(carried),
+            params=own_params | (params or {}),
+            judge_prompt=judge_prompt,
+            parse_judge=parse_judge,
+            summary=summary,
+            info=info or BenchmarkInfo(),
+            score=function if is_scorer else None,
+            image_builder=getattr(function, "_image_builder", None),
+            function=function,
+        )
         environment = type(
             f"Benchmark_{name}", (BenchmarkEnvironment,), {"definition": definition, "name": name}
         )
@@ -104,13 +115,14 @@ def benchmark(
 
 
 def scorer(function: F) -> F:
-    """Mark a function as the scorer of the benchmark whose decorator stands above."""
+    """Mark a function as the scorer of the benchmark whose decorator is above."""
     function._is_scorer = True  # type: ignore[attr-defined]
     return function
 
 
 def image_builder(builder: Callable[..., Any]) -> Callable[[F], F]:
-    """Give a benchmark a function from its rows to the images they need; stands between the two other decorators."""
+    """Give a benchmark a function from its rows to the images they need; write it between the two other
+    decorators."""
 
     def decorate(function: F) -> F:
         function._image_builder = builder  # type: ignore[attr-defined]

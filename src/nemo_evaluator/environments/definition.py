@@ -1,4 +1,4 @@
-"""What ``@benchmark`` was told: the definition from which environments are made, and what is told to people."""
+"""The definition that ``@benchmark`` makes: what an environment is built from, and the facts for people."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ FewShotFormat: TypeAlias = str | Callable[[JsonDict], str]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """How published scores of a benchmark are made, and whether ours may stand beside them."""
+    """How published scores of a benchmark are made, and whether ours may be compared with them."""
 
     # Examples, reasoning, generation or log-likelihood, grader.
     protocol: str
@@ -37,7 +37,7 @@ class BenchmarkInfo:
     scorer: str = ""
     # judge, sandbox, images, tools, gated
     needs: tuple[str, ...] = ()
-    # Whether a benchmark that needs a judge can say something without one, and says so in every row.
+    # Whether a benchmark that needs a judge has a fallback scorer, which every row then names.
     judge_optional: bool = False
     license: str = ""
     source: str = ""
@@ -70,9 +70,9 @@ class BenchmarkDefinition:
     fewshot_dataset: DatasetSource | None = None
     fewshot_format: FewShotFormat | None = None
     fewshot_by: str | None = None
-    # Examples as they stand in their dataset, not in a random order.
+    # Examples in the order of their dataset, not in a random one.
     fewshot_in_order: bool = False
-    # Other ways to ask, by the word for `params: {protocol: ...}`: what they set anew in this definition.
+    # Other protocols by their name in `params: {protocol: ...}`: the fields of this definition that they replace.
     protocols: dict[str, JsonDict] = field(default_factory=dict)
     # Columns that result files need not repeat, besides those that the prompt names and the target.
     carried: tuple[str, ...] = ()
@@ -90,34 +90,36 @@ class BenchmarkDefinition:
     @property
     def folder(self) -> Path | None:
         """The folder of the file that defines the benchmark."""
-        if self.function:
-            file = source_file(self.function)
-        else:
-            file = None
+        if self.function is None:
+            return None
+        file = source_file(self.function)
         return file.parent if file else None
 
     @property
     def description(self) -> str:
         """What the benchmark is: the docstring of its module, else of its function."""
-        if self.function:
-            module = inspect.getmodule(self.function)
-        else:
-            module = None
-        return (inspect.getdoc(module) if module else None) or self.scoring
+        module = inspect.getmodule(self.function) if self.function else None
+        module_text = inspect.getdoc(module) if module else None
+        return module_text or self.scoring
 
     @property
     def scoring(self) -> str:
         """How answers are judged: the docstring of the benchmark's function."""
-        return (inspect.getdoc(self.function) if self.function else None) or ""
+        text = inspect.getdoc(self.function) if self.function else None
+        return text or ""
 
 
 def check_requirements(requirements: Sequence[str], benchmark: str) -> None:
-    """Refuse a benchmark whose libraries are absent, before anything is asked."""
+    """Refuse a benchmark whose libraries are absent, before the first request.
+
+    Raises:
+        UsageError: A requirement is not installed or cannot be parsed; the hint is the command that installs it.
+    """
     missing = [line for line in requirements if not _is_met(line, benchmark)]
     if missing:
-        wanted = " ".join(f'"{line}"' for line in missing)
+        quoted = " ".join(f'"{line}"' for line in missing)
         raise UsageError(
-            f"benchmark {benchmark!r} needs {', '.join(missing)}", hint=f"pip install {wanted}"
+            f"benchmark {benchmark!r} needs {', '.join(missing)}", hint=f"pip install {quoted}"
         )
 
 
@@ -127,13 +129,19 @@ def read_requirements(value: Sequence[str] | str | None, folder: Path | None) ->
         return []
     if not isinstance(value, str):
         return list(value)
-    for path in (Path(value), *((folder / value,) if folder else ())):
+    paths = [Path(value)]
+    if folder is not None:
+        paths.append(folder / value)
+    for path in paths:
         if path.is_file():
-            lines = (
-                line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()
-            )
-            return [line for line in lines if line and not line.startswith("-")]
+            return _requirement_lines(path.read_text(encoding="utf-8"))
     return [value]
+
+
+def _requirement_lines(text: str) -> list[str]:
+    """The requirements of a file, without comments and options of pip."""
+    lines = [line.split("#")[0].strip() for line in text.splitlines()]
+    return [line for line in lines if line and not line.startswith("-")]
 
 
 def _is_met(line: str, benchmark: str) -> bool:

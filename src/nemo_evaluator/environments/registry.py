@@ -26,11 +26,16 @@ _environments: Registry[Any] = Registry("benchmark", group="nemo_evaluator.envir
 _files: dict[Path, dict[str, type[EvalEnvironment]]] = {}
 # The same by the module that registered it.
 _by_module: dict[str, dict[str, type[EvalEnvironment]]] = {}
+# What the files that are being imported have registered so far, the innermost last.
 _registering: list[dict[str, type[EvalEnvironment]]] = []
 
 
 def register(name: str) -> Callable[[E], E]:
-    """Register an environment class under a name (in any case); a taken name is shadowed, with a warning."""
+    """Register the decorated environment class.
+
+    Args:
+        name: The benchmark's name, in any case. A class that already has it is shadowed, with a warning.
+    """
 
     def decorate(environment: E) -> E:
         key = name.lower()
@@ -60,36 +65,50 @@ def get_environment(
 ) -> EvalEnvironment:
     """Open a benchmark.
 
-    ``num_examples`` keeps the first rows only; ``num_fewshot`` puts worked examples before each problem; ``params``
-    are the benchmark's own.
+    Args:
+        name: A registered name, ``file.py[:name]`` or a URI such as ``lm-eval://boolq``.
+        num_examples: Keep only so many rows, the first ones.
+        num_fewshot: Put so many worked examples before each problem.
+        params: The benchmark's own parameters.
+
+    Raises:
+        UsageError: Unknown name, scheme or parameter.
     """
     name = as_uri(name)
-    scheme, separator, _ = name.partition("://")
-    if separator:
-        if scheme not in SCHEMES:
-            known = f"known: {', '.join(f'{one}://' for one in SCHEMES)}"
-            hint = did_you_mean(scheme, SCHEMES.names(), known, form="{}://")
-            raise UsageError(f"unknown scheme {scheme}:// in {name!r}", hint=hint)
-        given = {"num_examples": num_examples, "num_fewshot": num_fewshot}
-        told = {key: value for key, value in given.items() if value is not None} | (params or {})
-        opened: EvalEnvironment = SCHEMES.build(scheme, name, **told)
-        return opened
+    general: JsonDict = {}
+    if num_examples is not None:
+        general["num_examples"] = num_examples
+    if num_fewshot is not None:
+        general["num_fewshot"] = num_fewshot
+    if "://" in name:
+        return _open_uri(name, general | (params or {}))
     environment = environment_class(name)
     accepted = inspect.signature(environment).parameters
     any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
     keywords: JsonDict = dict(params or {})
     for key in keywords:
         if not any_name and key not in accepted:
-            named = ", ".join(sorted({*accepted} - {"num_examples", "num_fewshot"})) or "none"
+            own_parameters = sorted({*accepted} - {"num_examples", "num_fewshot"})
             raise UsageError(
-                f"benchmark {name!r} has no parameter {key!r}", hint=f"accepted: {named}"
+                f"benchmark {name!r} has no parameter {key!r}",
+                hint=f"accepted: {', '.join(own_parameters) or 'none'}",
             )
-    for key, value in (("num_examples", num_examples), ("num_fewshot", num_fewshot)):
-        if value is not None and (any_name or key in accepted):
+    for key, value in general.items():
+        if any_name or key in accepted:
             keywords[key] = value
         elif value and key == "num_fewshot":
             raise UsageError(f"benchmark {name!r} has no few-shot examples", hint="remove fewshot")
     return environment(**keywords)
+
+
+def _open_uri(uri: str, keywords: JsonDict) -> EvalEnvironment:
+    scheme = uri.partition("://")[0]
+    if scheme not in SCHEMES:
+        known_schemes = ", ".join(f"{known}://" for known in SCHEMES)
+        hint = did_you_mean(scheme, SCHEMES.names(), f"known: {known_schemes}", form="{}://")
+        raise UsageError(f"unknown scheme {scheme}:// in {uri!r}", hint=hint)
+    environment: EvalEnvironment = SCHEMES.build(scheme, uri, **keywords)
+    return environment
 
 
 def as_uri(name: str) -> str:
@@ -101,32 +120,37 @@ def as_uri(name: str) -> str:
 
 
 def harbor_names() -> dict[str, JsonDict]:
-    """Datasets of Harbor that have a plain name of their own, with what is known of them."""
+    """Datasets of Harbor that have a plain name of their own, with their facts."""
     names: dict[str, JsonDict] = read_json(_DATASETS)
     return names
 
 
 def environment_class(name: str) -> type[EvalEnvironment]:
-    """The class of a registered benchmark, or of one in a file."""
+    """The class of a registered benchmark, or of one in a file.
+
+    Args:
+        name: A registered name in any case, with ``-`` or ``_``; or ``file.py``, or ``file.py:name``.
+
+    Raises:
+        UsageError: No benchmark has that name.
+    """
     if name.endswith(".py"):
-        path = name
-        _ = ""
-        wanted = ""
-    else:
-        path, _, wanted = name.rpartition(":")
+        return _in_file(name, "")
+    path, _, name_in_file = name.rpartition(":")
     if path.endswith(".py"):
-        return _in_file(path, wanted)
+        return _in_file(path, name_in_file)
     known = list_environments()
-    key = next(
-        (key for key in (name.lower(), name.lower().replace("-", "_")) if key in known), None
-    )
-    if key is None:
+    key = name.lower()
+    if key not in known:
+        key = key.replace("-", "_")
+    if key not in known:
         hint = did_you_mean(name, known, also="`nel list` shows all; your own is file.py[:name]")
         raise UsageError(f"unknown benchmark {name!r}", hint=hint)
     if not _environments.knows(key) and key in builtin_names():
         importlib.import_module(f"{_BUILTIN}.{key}")
-    found = _environments.get(key)
-    environment: type[EvalEnvironment] = getattr(found, "environment", found)
+    registered = _environments.get(key)
+    # An entry point may name the decorated function.
+    environment: type[EvalEnvironment] = getattr(registered, "environment", registered)
     return environment
 
 
@@ -136,7 +160,14 @@ def list_environments() -> list[str]:
 
 
 def load_benchmark_file(path: str | Path) -> list[str]:
-    """Import a benchmark file, once; returns the names it registers."""
+    """Import a benchmark file, once.
+
+    Returns:
+        The names of the benchmarks that it registers.
+
+    Raises:
+        UsageError: The file raises an exception, with the line.
+    """
     with LOADING:
         return _load_benchmark_file(find_file(path))
 
@@ -151,22 +182,28 @@ def _load_benchmark_file(file: Path) -> list[str]:
     except NelError:
         raise
     except Exception as error:
-        lines: list[int | None] = []
-        for frame in extract_tb(error.__traceback__):
-            if frame.filename == str(file):
-                lines.append(frame.lineno)
-        if lines:
-            line: int | Any | None = lines[-1]
-        else:
-            line = getattr(error, "lineno", None)
-        said = f"{file}{f':{line}' if line else ''}: {type(error).__name__}: {error}"
-        raise UsageError(said, hint="fix the file; it is imported as it is") from error
+        line = _line_of(error, file)
+        place = f"{file}:{line}" if line else str(file)
+        raise UsageError(
+            f"{place}: {type(error).__name__}: {error}",
+            hint="fix the file; it is imported as it is",
+        ) from error
     finally:
         _registering.pop()
     # It may have been imported before, for a metric or an interceptor in it.
-    _files[file] = _by_module.get(module.__name__, {}) | registered
-    registered = _files[file]
-    return list(registered)
+    all_registered = _by_module.get(module.__name__, {}) | registered
+    _files[file] = all_registered
+    return list(all_registered)
+
+
+def _line_of(error: Exception, file: Path) -> int | None:
+    """The last line of the file that led to the error; of a syntax error, its own line."""
+    lines = [
+        frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)
+    ]
+    if lines:
+        return lines[-1]
+    return getattr(error, "lineno", None)
 
 
 def builtin_names() -> frozenset[str]:
@@ -176,18 +213,22 @@ def builtin_names() -> frozenset[str]:
     return names
 
 
-def _in_file(path: str, wanted: str) -> type[EvalEnvironment]:
+def _in_file(path: str, name: str) -> type[EvalEnvironment]:
+    """The benchmark of a file: the named one, else the one called like the file, else its only one."""
     names = load_benchmark_file(path)
-    key = (wanted or Path(path).stem.replace("-", "_")).lower()
-    if key not in names and wanted:
+    key = (name or Path(path).stem.replace("-", "_")).lower()
+    registered = _files[find_file(path)]
+    if key in names:
+        return registered[key]
+    if name:
         raise UsageError(
-            f"{path} has no benchmark {wanted!r}", hint=f"it has: {', '.join(names) or 'none'}"
+            f"{path} has no benchmark {name!r}", hint=f"it has: {', '.join(names) or 'none'}"
         )
     if not names:
         raise UsageError(
             f"{path} defines no benchmark", hint="decorate a scorer with @benchmark(...)"
         )
-    if key not in names and len(names) > 1:
-        hint = f"name one: {', '.join(f'{path}:{n}' for n in names)}"
-        raise UsageError(f"{path} has {len(names)} benchmarks", hint=hint)
-    return _files[find_file(path)][key if key in names else names[0]]
+    if len(names) > 1:
+        choices = ", ".join(f"{path}:{choice}" for choice in names)
+        raise UsageError(f"{path} has {len(names)} benchmarks", hint=f"name one: {choices}")
+    return registered[names[0]]

@@ -58,15 +58,17 @@ def parse_calls(response: str, functions: list[JsonDict]) -> list[Call] | None:
             calls = read(candidate.strip())
             if calls is not None:
                 return calls
-    # Java and JavaScript have literals that are no Python: 100L, new int[]{1, 2}, {key: value}, x => y.
+    # Java and JavaScript have literals that Python lacks: 100L, new int[]{1, 2}, {key: value}, x => y.
     names = {function["name"] for function in functions}
-    return next(
-        (calls for text in candidates if (calls := _from_source(text.strip(), names))), None
-    )
+    for text in candidates:
+        calls = _from_source(text.strip(), names)
+        if calls:
+            return calls
+    return None
 
 
 def _tagged(text: str) -> Iterator[str]:
-    """What stands between the tags that some models put around their calls."""
+    """The text between the tags that some models put around their calls."""
     lower = text.lower()
     for tag in _TAGS:
         at = lower.find(f"<{tag}>")
@@ -81,12 +83,13 @@ def _from_json(text: str) -> list[Call] | None:
     except orjson.JSONDecodeError:
         return None
     items = value if isinstance(value, list) else [value]
-    calls = [_json_call(item) for item in items]
-    return (
-        None
-        if any(call is None for call in calls)
-        else [call for call in calls if call is not None]
-    )
+    calls: list[Call] = []
+    for item in items:
+        call = _json_call(item)
+        if call is None:
+            return None
+        calls.append(call)
+    return calls
 
 
 def _json_call(item: Any) -> Call | None:
@@ -95,13 +98,9 @@ def _json_call(item: Any) -> Call | None:
     inner = item.get("function")
     if isinstance(inner, dict):
         item = inner
-    name = (
-        item.get("name")
-        if isinstance(item.get("name"), str)
-        else inner
-        if isinstance(inner, str)
-        else None
-    )
+    name = item.get("name")
+    if not isinstance(name, str):
+        name = inner if isinstance(inner, str) else None
     arguments = item.get("arguments", item.get("parameters", item.get("args")))
     if name is None and len(item) == 1:
         name, arguments = next(iter(item.items()))
@@ -110,11 +109,11 @@ def _json_call(item: Any) -> Call | None:
             arguments = orjson.loads(arguments)
         except orjson.JSONDecodeError:
             return None
-    if not isinstance(name, str) or not isinstance(
-        arguments if arguments is not None else {}, dict
-    ):
+    if arguments is None:
+        arguments = {}
+    if not isinstance(name, str) or not isinstance(arguments, dict):
         return None
-    return Call(name, arguments or {})
+    return Call(name, arguments)
 
 
 def _from_source(text: str, names: set[str]) -> list[Call] | None:
@@ -147,23 +146,20 @@ def _from_python(text: str) -> list[Call] | None:
     safe = _KEYWORD_ARGUMENT.sub(rf"\1{_ESCAPE}\2=", text.strip().rstrip(";"))
     try:
         tree = ast.parse(safe, mode="exec")
-        values = [
-            statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
-            for statement in tree.body
-        ]
-        nodes = [
-            node
-            for value in values
-            for node in (value.elts if isinstance(value, _SEVERAL) else [value])
-        ]
-        calls = [_python_call(node) for node in nodes]
+        if not tree.body:
+            return None
+        calls: list[Call] = []
+        for statement in tree.body:
+            value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+            nodes = value.elts if isinstance(value, _SEVERAL) else [value]
+            for node in nodes:
+                call = _python_call(node)
+                if call is None:
+                    return None
+                calls.append(call)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return (
-        None
-        if not tree.body or any(call is None for call in calls)
-        else [call for call in calls if call]
-    )
+    return calls
 
 
 def _python_call(node: ast.AST | None) -> Call | None:

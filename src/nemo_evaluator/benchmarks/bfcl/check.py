@@ -31,19 +31,27 @@ def mismatch(
     if len(calls) != len(accepted):
         return f"{len(calls)} calls instead of {len(accepted)}"
     schemas = {function["name"]: function["parameters"] for function in functions}
+    # For each call its problem with each accepted call, None where they fit.
     problems: list[list[str | None]] = []
     for call in calls:
-        problems.append(
-            [_call_mismatch(call, wanted, schemas, language=language) for wanted in accepted]
-        )
+        problems_of_call: list[str | None] = []
+        for accepted_call in accepted:
+            problems_of_call.append(_call_mismatch(call, accepted_call, schemas, language=language))
+        problems.append(problems_of_call)
     if _assignable(problems):
         return None
-    told: list[str] = []
-    for row in problems:
-        for problem in row:
-            if problem is not None:
-                told.append(problem)
-    return next((problem for problem in told if " is called, not " not in problem), told[0])
+    return _most_telling(problems)
+
+
+def _most_telling(problems: list[list[str | None]]) -> str | None:
+    """The first problem with an argument, else the first one."""
+    first: str | None = None
+    for problems_of_call in problems:
+        for problem in problems_of_call:
+            if problem is not None and " is called, not " not in problem:
+                return problem
+            first = first or problem
+    return first
 
 
 def _assignable(problems: list[list[str | None]]) -> bool:
@@ -77,22 +85,20 @@ def _call_mismatch(
             return f"{name}: {key} is not asked for"
         # A few accepted calls have arguments that the published schema lacks.
         about = schema["properties"].get(key) or {}
-        if language:
-            read = convert(value, about, language)
-        else:
-            read = value
-        if (
-            language
-            and not isinstance(read, str)
-            and all(isinstance(wanted, str) for wanted in arguments[key])
-        ):
-            read = str(read)  # the source of the other language is wanted as text
+        read = convert(value, about, language) if language else value
+        if language and not isinstance(read, str) and _are_texts(arguments[key]):
+            # The accepted value is source text of the other language.
+            read = str(read)
         if not _is_accepted(read, arguments[key], about):
             return f"{name}: {key} is {value!r}"[:_SHOWN]
     for key, values in arguments.items():
         if key not in call.arguments and values and "" not in values:
             return f"{name}: {key} is missing"
     return None
+
+
+def _are_texts(values: list[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _is_accepted(value: Any, accepted: list[Any], schema: JsonDict) -> bool:
@@ -102,36 +108,39 @@ def _is_accepted(value: Any, accepted: list[Any], schema: JsonDict) -> bool:
     kind = str(schema.get("type", "any"))
     if kind == "tuple" and isinstance(value, tuple):
         value = list(value)
-    if kind == "float" and type(value) is int:
-        if abs(value) < _LARGE:
-            value = float(value)
-        else:
-            value = value
+    if kind == "float" and type(value) is int and abs(value) < _LARGE:
+        value = float(value)
     if value == [] and _TYPES.get(kind) is list and "" in accepted:
         return True
-    given = next((type(wanted) for wanted in accepted if wanted != ""), None)
+    accepted_type = next((type(wanted) for wanted in accepted if wanted != ""), None)
     expected = _TYPES.get(kind)
     if expected is not None and type(value) is not expected:
-        # The name of a variable may stand for anything, letter for letter.
-        return type(value) is given and (
-            value in accepted if given is str else any(_equal(value, w) for w in accepted)
-        )
+        if type(value) is not accepted_type:
+            return False
+        if accepted_type is str:
+            # The name of a variable may take any argument's place; it counts letter for letter.
+            return value in accepted
+        return any(_equal(value, wanted) for wanted in accepted)
+    item_type: type | None = None
     if expected is list:
-        inner = _TYPES.get(str((schema.get("items") or {}).get("type")))
-    else:
-        inner = None
-    return _items_fit(value, accepted, inner) and any(_equal(value, wanted) for wanted in accepted)
+        item_schema = schema.get("items") or {}
+        item_type = _TYPES.get(str(item_schema.get("type")))
+    if not _items_fit(value, accepted, item_type):
+        return False
+    return any(_equal(value, wanted) for wanted in accepted)
 
 
 def _items_fit(value: Any, accepted: list[Any], inner: type | None) -> bool:
-    """Inside a list whole numbers do not stand for floats, in the official checker too."""
+    """Inside a list a whole number does not count as a float, in the official checker too."""
     if inner is None:
         return True
-    lists: list[list[Any]] = [wanted for wanted in accepted if isinstance(wanted, list)]
-    return len(lists) < len(accepted) or any(
-        all(type(item) in (inner, type(wanted[0]) if wanted else None) for item in value)
-        for wanted in lists
-    )
+    for wanted in accepted:
+        if not isinstance(wanted, list):
+            return True
+        types = (inner, type(wanted[0]) if wanted else None)
+        if all(type(item) in types for item in value):
+            return True
+    return False
 
 
 def _equal(value: Any, wanted: Any) -> bool:
@@ -157,14 +166,11 @@ def _standard(text: str) -> str:
 
 
 def _equal_dicts(value: Any, wanted: JsonDict) -> bool:
-    """Every key's accepted values are listed, as for arguments; inside lists and where no list stands, the value is."""
+    """Every key's accepted values are listed, as for arguments; inside lists and where there is no list, the value is."""
     if not isinstance(value, dict) or not value.keys() <= wanted.keys():
         return False
     for key, values in wanted.items():
-        if isinstance(values, list):
-            options = values
-        else:
-            options = [values]
+        options = values if isinstance(values, list) else [values]
         if key not in value:
             if "" not in options:
                 return False

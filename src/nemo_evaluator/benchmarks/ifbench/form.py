@@ -192,14 +192,14 @@ def title_case(text: str, args: JsonDict) -> bool:
 
 def _plain(text: str) -> str:
     if len(text) > _LONGEST_NAME:
-        # It is no name, and Python takes time with the square of its length.
+        # This is not a name, and Python takes time with the square of its length.
         return text
     folded = unicodedata.normalize("NFKD", text.casefold())
     return "".join(sign for sign in folded if not unicodedata.combining(sign)).strip(" .*-`\"'")
 
 
 def _table(text: str, delimiter: str) -> list[list[str]]:
-    """The rows of a table; none where the text is no table."""
+    """The rows of a table; empty where the text is not a table."""
     bare = re.sub(r"^```\w*\s*\n|\n?```$", "", text.strip())
     try:
         return [row for row in csv.reader(bare.splitlines(), delimiter=delimiter) if row]

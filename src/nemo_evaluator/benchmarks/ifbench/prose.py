@@ -125,7 +125,7 @@ def _alliteration(sentence: str) -> int:
 
 
 def keyword(text: str, args: JsonDict) -> bool:
-    """The word stands in the Nth sentence."""
+    """The Nth sentence has the word."""
     parts = sentences(text)
     nth = int(args["N"])
     return len(parts) >= nth and args["word"].casefold() in lower_words(parts[nth - 1])

@@ -1,5 +1,5 @@
 """Sentences and words as the official IFEval checker counts them: sentences by Punkt (Kiss and Strunk, 2006), words in
-the way of the Penn Treebank; written anew, with short lists of words where the original has a trained table."""
+the way of the Penn Treebank; our own code, with short lists of words where the original has a trained table."""
 
 import re
 from typing import Final
@@ -11,7 +11,7 @@ _ABBREVIATIONS: Final = word_list("abbreviations")
 _STARTERS: Final = word_list("sentence_starters")
 _SIGNS: Final = r")\";}\]*:@'({\[‘’“”«»"
 _END: Final = re.compile(rf"[.?!](?=[{_SIGNS}!?]|\s)")
-# The stretch behind a possible end may hold a sure one.
+# The stretch behind a possible end may hold a certain one.
 _INNER_END: Final = re.compile(rf"[?!][{_SIGNS}!?]|\w\.[{_SIGNS}]")
 _NUMBER: Final = re.compile(r"-?[.,]?\d[\d,.-]*\.?")
 _TOKEN_STARTS: Final = re.compile(r"[)\";}\]*:@({\[‘’“”«»]|-{2,}|(?=')")
@@ -30,20 +30,19 @@ _CAPITAL_PAIRS: Final = frozenset(
 
 def count_sentences(text: str) -> int:
     """How many sentences Punkt finds. A line break or a list item without a full stop ends none."""
-    if text.strip():
-        count = 1
-    else:
-        count = 0
+    count = 1 if text.strip() else 0
     text = text.rstrip()
     for stretch in re.finditer(r"\S+", text):
         # Of several possible ends in one stretch the last one counts, and one that it begins with.
         ends = list(_END.finditer(text, stretch.start(), stretch.end() + 1))
-        for end in {
-            end.start(): end for end in ends if end is ends[-1] or end.start() == stretch.start()
-        }.values():
+        for end in ends:
+            if end is not ends[-1] and end.start() != stretch.start():
+                continue
             if _is_break(text, stretch.start(), end.start(), end=stretch.end()):
                 closing = _CLOSING.match(text, end.end())
-                count += (closing.end() if closing else end.end()) < len(text)
+                sentence_end = closing.end() if closing else end.end()
+                # The end of the text starts no further sentence.
+                count += sentence_end < len(text)
     return count
 
 
@@ -60,10 +59,7 @@ def _is_break(text: str, begin: int, at: int, end: int) -> bool:
         return True
     token = _TOKEN_STARTS.split(word)[-1]
     first = _WORD.match(following)
-    if first:
-        name = first[0].lower()
-    else:
-        name = ""
+    name = first[0].lower() if first else ""
     is_capital = following[:1].isupper()
     if token.endswith(".."):
         return is_capital and (name in _STARTERS or name not in STOP_WORDS)
@@ -81,8 +77,6 @@ def count_capital_words(text: str) -> int:
     for token in _CAPITAL_SPLIT.split(text):
         if "'" in token:
             token = token.rstrip(".")
-        else:
-            token = token
         if token in _CAPITAL_PAIRS:
             count += 2
         elif token:
