@@ -1,10 +1,11 @@
 """Runs inside a sandbox: grades a workspace with a task's own code, out of reach of the programs that this code starts.
 
-Only the standard library is there. What is written to stdout counts between two marks; they come by stdin, and are in
-the memory of this process alone. Programs of the workspace that the task's code starts are children of this process, so
+Only the standard library is available. The result is the part of stdout between two marks; they come by stdin, and are
+in the memory of this process alone. Programs of the workspace that the task's code starts are children of this process,
+so
 
 - it cannot be dumped: nobody of the same user can read its memory, environment or descriptors, or attach to it;
-- where it begins as root, it goes on as a user without powers, who cannot change the Python that it runs on;
+- where it begins as root, it continues as a user without powers, who cannot change the Python that it runs on;
 - code of the workspace is not run in it: a task's code that imports such code is refused.
 """
 
@@ -94,7 +95,7 @@ def _grade(code: str, transcript_file: str, workspace: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Grade, and say the result between two marks."""
+    """Grade, and print the result between two marks."""
     _hide()
     mark = sys.stdin.readline().strip()
     # The descriptor is inherited by every program that the task's code starts.

@@ -102,7 +102,7 @@ def _of_archive(url: str) -> Rows:
     except zipfile.BadZipFile as error:
         path.unlink()
         raise UsageError(
-            f"{url} is no archive: {error}", hint="check source_url and source_ref"
+            f"{url} is not an archive: {error}", hint="check source_url and source_ref"
         ) from error
 
 

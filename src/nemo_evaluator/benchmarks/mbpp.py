@@ -61,7 +61,7 @@ INFO: Final = BenchmarkInfo(
             "al., 2021)."
         ),
         differs=(
-            "No examples (`fewshot: 3` takes the published ones), the tests stand in the prompt."
+            "No examples (`fewshot: 3` takes the published ones), the tests are in the prompt."
         ),
         comparable="nearly with `fewshot: 3`",
     ),

@@ -74,7 +74,7 @@ class BenchmarkEnvironment(EvalEnvironment):
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
-        """What its definition says, or its scorer (``needs_judge``, ``fallback``)."""
+        """The facts of its definition; a judge also where the scorer calls ``needs_judge`` or ``fallback``."""
         definition = cls.definition
         words = code_words(cls.definition.score)
         needs = frozenset({*definition.info.needs, *(["judge"] if "needs_judge" in words else [])})
@@ -120,15 +120,15 @@ class BenchmarkEnvironment(EvalEnvironment):
     async def verify_answer(
         self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
     ) -> VerifyResult:
-        given = (
+        sample = ScorerInput(
             response,
             seed.expected_answer,
             seed.metadata,
-            self._config,
-            sandbox,
-            seed.trajectory,
+            config=self._config,
+            sandbox=sandbox,
+            trajectory=seed.trajectory,
         )
-        return await self._score(ScorerInput(*given))
+        return await self._score(sample)
 
     def scorer_fingerprint(self) -> str:
         definition = self.definition
@@ -217,7 +217,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         return {**declared, **params}
 
     def _by_protocol(self) -> BenchmarkDefinition:
-        """The definition as the chosen protocol asks."""
+        """The definition with the changes of the chosen protocol."""
         definition = self.definition
         name = str(self.params.get("protocol", DEFAULT_PROTOCOL))
         if not definition.protocols or name == DEFAULT_PROTOCOL:
@@ -243,8 +243,6 @@ class BenchmarkEnvironment(EvalEnvironment):
         ref = DatasetRef.parse(dataset)
         if "split" in changes:
             ref = ref.with_split(str(changes["split"]))
-        else:
-            ref = ref
         return replace(ref, revision=changes.get("revision", ref.revision))
 
     def _prepared(self, rows: Rows, salt: str) -> Rows:
@@ -252,17 +250,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         prepare = self.definition.prepare_row
         if not mapping and prepare is None:
             return rows
-        if prepare is not None:
-            kinds: list[inspect._ParameterKind] = []
-            for one in inspect.signature(prepare).parameters.values():
-                kinds.append(one.kind)
-        else:
-            kinds = []
-        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        if inspect.Parameter.VAR_POSITIONAL in kinds:
-            arity = 3
-        else:
-            arity = sum(kind in positional for kind in kinds)
+        arity = _positional_count(prepare) if prepare is not None else 0
 
         def change(row: JsonDict, idx: int) -> JsonDict:
             for source, name in mapping.items():
@@ -271,17 +259,12 @@ class BenchmarkEnvironment(EvalEnvironment):
             if prepare is None:
                 return row
             if arity >= 3:
-                given: tuple[JsonDict, int, random.Random] | tuple[JsonDict | int, ...] = (
-                    row,
-                    idx,
-                    random.Random(f"{salt}:{idx}"),
-                )
+                prepared = prepare(row, idx, random.Random(f"{salt}:{idx}"))
             else:
-                given = (row, idx)[:arity]
-            made = prepare(*given)
-            if not isinstance(made, dict):
-                raise TypeError(f"prepare_row returned {type(made).__name__}, not a dict")
-            return made
+                prepared = prepare(*(row, idx)[:arity])
+            if not isinstance(prepared, dict):
+                raise TypeError(f"prepare_row returned {type(prepared).__name__}, not a dict")
+            return prepared
 
         return MappedRows(rows, change)
 
@@ -294,12 +277,14 @@ class BenchmarkEnvironment(EvalEnvironment):
                     columns.update(self._dataset[idx])
             except NelError as error:
                 cause = error.__cause__
-                if isinstance(cause, KeyError):
-                    missing = f"; is {cause} a column of the dataset?"
-                else:
-                    missing = ""
-                said = f"{self.name}: row {idx} of {self._dataset.source} cannot be prepared: {error.message}{missing}"
-                raise UsageError(said, hint=error.hint) from error
+                question = (
+                    f"; is {cause} a column of the dataset?" if isinstance(cause, KeyError) else ""
+                )
+                raise UsageError(
+                    f"{self.name}: row {idx} of {self._dataset.source} cannot be prepared: "
+                    f"{error.message}{question}",
+                    hint=error.hint,
+                ) from error
         return columns
 
     def _compile(self) -> PromptTemplate:
@@ -313,18 +298,21 @@ class BenchmarkEnvironment(EvalEnvironment):
         columns = self._columns or {definition.target_field}
         self._has_fewshot_field = "{fewshot}" in text and "fewshot" not in columns
         # Without rows there are no columns, and nothing to ask.
+        optional = frozenset({"fewshot"})
         if self._columns:
-            known: tuple[str, set[str]] = (text, columns)
+            template = PromptTemplate(text, columns, self.name, optional)
         else:
-            known = ("", set[str]())
-        template = PromptTemplate(*known, self.name, frozenset({"fewshot"}))
+            template = PromptTemplate("", set[str](), self.name, optional)
         target = definition.target_field
         explicit = target != "target" or definition.score is None
         if self._columns and explicit and target not in self._columns:
-            have = sorted(self._columns)
-            said = f"{self.name}: the dataset has no column {target!r} (target_field); it has {', '.join(have)}"
-            hint = did_you_mean(target, have, "set target_field to the column of the right answer")
-            raise UsageError(said, hint=hint)
+            available = sorted(self._columns)
+            advice = "set target_field to the column of the right answer"
+            raise UsageError(
+                f"{self.name}: the dataset has no column {target!r} (target_field); "
+                f"it has {', '.join(available)}",
+                hint=did_you_mean(target, available, advice),
+            )
         carried = template.columns | {target, *definition.carried}
         self._shown = frozenset(carried - {"category", "fewshot"})
         return template
@@ -333,11 +321,8 @@ class BenchmarkEnvironment(EvalEnvironment):
         definition = self.definition
         source: DatasetSource | DatasetRef | None = definition.fewshot_dataset
         if source is None and definition.fewshot_split and isinstance(definition.dataset, str):
-            found = self._located(definition.dataset)
-            if isinstance(found, str):
-                ref = DatasetRef.parse(found)
-            else:
-                ref = found
+            located = self._located(definition.dataset)
+            ref = DatasetRef.parse(located) if isinstance(located, str) else located
             source = DatasetRef(ref.repo, ref.config).with_split(definition.fewshot_split)
         if source is None:
             hint = "remove fewshot, or give @benchmark a fewshot_split or fewshot_dataset"
@@ -345,10 +330,7 @@ class BenchmarkEnvironment(EvalEnvironment):
                 f"benchmark {self.name!r} has no split to take {count} few-shot examples from",
                 hint=hint,
             )
-        if callable(source):
-            raw = as_rows(source())
-        else:
-            raw = open_rows(source, definition.folder)
+        raw = as_rows(source()) if callable(source) else open_rows(source, definition.folder)
         rows = self._prepared(raw, "42:fewshot")
         return FewShot(
             rows,
@@ -369,6 +351,17 @@ class BenchmarkEnvironment(EvalEnvironment):
         if template is None:
             return str
         return lambda row: f"{template.render({**row, 'fewshot': ''})}\n{row.get(target, '')}"
+
+
+def _positional_count(function: Callable[..., Any]) -> int:
+    """How many of (row, index, random numbers) a ``prepare_row`` takes; all three with ``*args``."""
+    count = 0
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return 3
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            count += 1
+    return count
 
 
 def _takes(function: Callable[..., Any], name: str) -> bool:

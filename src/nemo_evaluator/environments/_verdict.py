@@ -111,7 +111,7 @@ def verdict(scores: Any, response: str, method: str) -> VerifyResult:
             f"the scorer returned {reward} as its score", hint="a score is a finite number"
         )
     if "extracted" in scores:
-        extracted: Any | str = scores["extracted"]
+        extracted: Any = scores["extracted"]
     else:
         extracted = response[:_SHOWN]
     details = scores if "method" in scores else {"method": method, **scores}
@@ -193,15 +193,16 @@ def _gather(
 
 
 def _is_near(function: Callable[..., Any], file: Path | None) -> bool:
-    """A function that a benchmark calls counts when it is a versioned scorer, or lies beside or below the benchmark."""
+    """A function that a benchmark calls counts when it is a versioned scorer or its file is in or below the
+    benchmark's folder."""
     if isinstance(getattr(function, "version", None), str):
         return True
     other = source_file(function)
     if other is None or file is None:
         return False
-    # A benchmark that is a package shares the helpers of the room around it.
-    room = file.parent.parent if file.name == "__init__.py" else file.parent
-    return room in other.parents
+    # A benchmark that is a package shares the helpers of the folder around it.
+    folder = file.parent.parent if file.name == "__init__.py" else file.parent
+    return folder in other.parents
 
 
 def _names(code: CodeType) -> set[str]:

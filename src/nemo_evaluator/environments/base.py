@@ -64,9 +64,9 @@ class BatchRow:
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """What an environment that runs a whole benchmark at once is told."""
+    """The work of an environment that runs a whole benchmark at once."""
 
-    # The steps that are not finished yet, in order: on resume, those that the journal does not hold.
+    # The steps that are not finished yet, in order: on resume, those that the journal lacks.
     steps: Sequence[Step]
     # Where its model calls go, so that budgets, cache and traffic hold.
     model: ModelAccess | None

@@ -1,9 +1,9 @@
-"""Prompt templates, and the worked examples that may stand before a problem.
+"""Prompt templates, and the worked examples before a problem.
 
 ``{column}`` is replaced by the column's value, every other brace is text.
 
 ``{{`` and ``}}`` still mean literal braces, so templates written for ``str.format`` keep their meaning; JSON, LaTeX
-and code need no doubling. A ``{word}`` that is no column is an error at load, with the columns that there are.
+and code need no doubling. A ``{word}`` that names no column is an error at load, which lists the columns.
 """
 
 import random
@@ -29,7 +29,7 @@ _FORMATTER: Final = string.Formatter()
 
 
 class PromptTemplate:
-    """A template compiled once for the columns of a dataset; ``also`` are fields that are no columns."""
+    """A template compiled once for the columns of a dataset; ``also`` are fields besides the columns."""
 
     def __init__(
         self, text: str, columns: set[str], where: str, also: frozenset[str] = frozenset()

@@ -139,7 +139,7 @@ SELF_TEST: Final = SelfTest(
                 "checker of the leaderboard."
             ),
             differs=(
-                "The functions stand in a prompt of our own. The single-turn categories only, "
+                "The functions are in a prompt of our own. The single-turn categories only, "
                 "so no overall score. Calls are compared as officially; besides, Python "
                 "literals count for Java and JavaScript too (they are asked for), string "
                 "arrays and `add(...)` lists of Java are read, which the official converter "

@@ -166,7 +166,7 @@ def _standard(text: str) -> str:
 
 
 def _equal_dicts(value: Any, wanted: JsonDict) -> bool:
-    """Every key's accepted values are listed, as for arguments; inside lists and where there is no list, the value is."""
+    """Every key has a list of accepted values, as arguments have; inside lists and without a list the value itself."""
     if not isinstance(value, dict) or not value.keys() <= wanted.keys():
         return False
     for key, values in wanted.items():

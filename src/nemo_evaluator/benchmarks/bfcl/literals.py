@@ -1,4 +1,4 @@
-"""Values written in Java or JavaScript: numbers with their suffixes, arrays, lists, maps and objects. What is no
+"""Values written in Java or JavaScript: numbers with their suffixes, arrays, lists, maps and objects. What is not a
 literal of the type that the schema names stays text, as a variable of the user's code does."""
 
 import re
@@ -144,7 +144,7 @@ def _map_of(text: str, language: str) -> Any:
 
 
 def _arguments_of(name: str, text: str) -> list[str]:
-    """What stands in the parentheses of ``add(...)`` or ``put(...)``, one after another."""
+    """The arguments of each ``add(...)`` or ``put(...)``, one after another."""
     calls = (part.strip() for part in split_source(text.rstrip("} \n\t"), ";"))
     results: list[str] = []
     for call in calls:

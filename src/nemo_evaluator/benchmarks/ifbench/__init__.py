@@ -36,10 +36,10 @@ SELF_TEST: Final = SelfTest(mirror_rows=300, has_target=False)
                 "(Pyatkin et al., 2025)."
             ),
             differs=(
-                "Checkers written anew from the definitions; words and sentences are counted "
+                "Our own checkers, written from the definitions; words and sentences are counted "
                 "by our own rules. On 3,420 stress answers 237 verdicts differ from a copy of "
                 "the authors' checkers, nearly all because those let an answer pass that has "
-                "nothing of what the instruction speaks of: no quotation, no bullet, one "
+                "nothing that the instruction asks for: no quotation, no bullet, one "
                 "sentence, one line."
             ),
             comparable="nearly",

@@ -215,7 +215,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=541, has_target=False)
             ),
             differs=(
                 "Verdicts follow the official checker (on 11,676 stress answers 18 differ). "
-                "Known differences: languages are told by py3langid, not langdetect, whose "
+                "Known differences: py3langid detects languages, not langdetect, whose "
                 "verdicts change from run to run; a sign other than a letter is counted as "
                 "asked, where the official checker draws a letter at random; Punkt's trained "
                 "table is replaced by short lists, which moves 0.8 % of sentence counts by "

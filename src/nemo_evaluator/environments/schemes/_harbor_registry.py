@@ -1,7 +1,7 @@
 """From the name of a Harbor dataset to its task folders: the registry, git, and the lock.
 
-Every task is pinned: its commit and the hash of its files stand in the dataset lock, so another run gets the same tasks
-or says that they changed.
+Every task is pinned: its commit and the hash of its files are in the dataset lock, so another run gets the same tasks
+or reports that they changed.
 """
 
 import json

@@ -157,7 +157,7 @@ class TaskTests:
         rewards = {str(key): as_number(number) for key, number in named.items()}
         if not rewards or None in rewards.values():
             raise UnusableRewardError(
-                f"the tests of {name} wrote a reward that is no finite number: {text[:200]}"
+                f"the tests of {name} wrote a reward that is not a finite number: {text[:200]}"
             )
         known = {key: float(number) for key, number in rewards.items() if number is not None}
         self._check_range(known)

@@ -127,7 +127,7 @@ class Verification:
         return self._workspaces.work.steering
 
     async def _home_is_inside(self, sandbox: Sandbox) -> bool:
-        """Whether the home that the image gives lies in the workspace, start-up files and all."""
+        """Whether the home that the image sets is inside the workspace, with its start-up files."""
         printed = await sandbox.exec('printf %s "$HOME"', cwd="/")
         home = Path(printed.stdout or "/")
         workdir = self.tests.task.workdir
@@ -211,7 +211,7 @@ class Verification:
             )
 
     async def _stands(self, first: TestRun, restore: Collection[str]) -> bool:
-        """Whether the reward is no lower with some files restored. Tests may be unsteady: they get a second try."""
+        """Whether the reward does not drop with some files restored. Tests may be unsteady: they get a second try."""
         for _ in range(2):
             again = await self._run_again(self._folder, restore)
             if _reward(again) >= _reward(first):

@@ -26,10 +26,10 @@ from nemo_evaluator.environments.schemes._loglikelihood_prompts import Loglikeli
 from nemo_evaluator.models import Client
 from nemo_evaluator.sandbox.base import Sandbox
 
-# What a name stands for: tasks, and the groups that weigh them; and a document: its task and the requests of it.
+# A suite: its tasks, and the groups that aggregate them. A document: its task and its requests.
 Suite: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
 Document: TypeAlias = tuple[Any, list[Any]]
-# What lm-eval itself seeds the choice of examples with, and generates when a task does not say.
+# lm-eval's own seed for the choice of examples, and its number of tokens for a task that sets none.
 _FEWSHOT_SEED: Final = 1234
 _MAX_TOKENS: Final = 256
 # Which metric becomes the reward when there are several: the first of these that a task has, else its first.
@@ -39,9 +39,20 @@ _LEADING: Final = ("exact_match", "acc", "em", "score", "bleu", "rouge1", "promp
 def load_suite(
     name: str, include_path: str | None, num_fewshot: int | None, limit: int | None
 ) -> Suite:
-    """The tasks of a task, group or tag, and the groups that weigh them; all requests are built, in lm-eval's order, as
-    its draws of few-shot examples depend on that."""
-    # The many thousand task files of lm-eval are looked through only for a name that is not the user's own, and once.
+    """Load a task, group or tag of lm-eval with its requests.
+
+    All requests are built, in lm-eval's order, because its draws of few-shot examples depend on that.
+
+    Args:
+        name: The task, group or tag.
+        include_path: A folder with the user's own tasks.
+        num_fewshot: The number of examples; None for the tasks' own.
+        limit: The number of documents per task; None for all.
+
+    Raises:
+        UsageError: The name is unknown, lm-eval cannot load it, or nel cannot run it.
+    """
+    # lm-eval searches its many thousand task files only for a name that is not the user's own, and once.
     manager = task_manager(include_path, stock=include_path is None)
     if name not in manager.all_tasks:
         manager = task_manager(include_path, stock=True)
@@ -53,24 +64,16 @@ def load_suite(
         with boundary(Cause.SEED), mirrored_hub():
             loaded = manager.load([name])
     except BoundaryError as error:
-        hint = "see the task's README in lm-eval for what it needs: data (a mirror must hold all its splits), "
-        hint += "libraries, a login to the hub"
+        hint = (
+            "see the task's README in lm-eval for what it needs: data (a mirror must hold all its splits), "
+            "libraries, a login to the hub"
+        )
         raise UsageError(
             f"lm-eval cannot load {name!r}: {error.message}", hint=error.hint or hint
         ) from error
     tasks: dict[str, Any] = loaded["tasks"]
     for key, task in tasks.items():
-        if getattr(task, "UNSAFE_CODE", False):
-            hint = (
-                "use the built-in benchmarks for code, which run it in a sandbox: humaneval, mbpp"
-            )
-            raise UsageError(
-                f"lm-eval's task {key!r} runs what the model wrote on this machine", hint=hint
-            )
-        if getattr(task, "MULTIMODAL", False):
-            raise UsageError(
-                f"lm-eval's task {key!r} shows images, which lm-eval:// does not pass on"
-            )
+        _check_supported(key, task)
         shots = task.get_config("num_fewshot")
         if shots is None or (num_fewshot is not None and shots != 0):
             task.set_config(key="num_fewshot", value=num_fewshot or 0)
@@ -79,9 +82,19 @@ def load_suite(
     return tasks, loaded["groups"]
 
 
+def _check_supported(name: str, task: Any) -> None:
+    if getattr(task, "UNSAFE_CODE", False):
+        raise UsageError(
+            f"lm-eval's task {name!r} runs what the model wrote on this machine",
+            hint="use the built-in benchmarks for code, which run it in a sandbox: humaneval, mbpp",
+        )
+    if getattr(task, "MULTIMODAL", False):
+        raise UsageError(f"lm-eval's task {name!r} shows images, which lm-eval:// does not pass on")
+
+
 @cache
 def task_manager(include_path: str | None, *, stock: bool) -> Any:
-    """lm-eval's index of task files: those of a folder, and its own where they are wanted."""
+    """lm-eval's index of task files: those of a folder and, with ``stock``, its own."""
     return TaskManager(include_path=include_path, include_defaults=stock)
 
 
@@ -105,10 +118,12 @@ class LmEvalEnvironment(EvalEnvironment):
             for instance in task.instances:
                 documents.setdefault((name, instance.doc_id), (task, []))[1].append(instance)
         for _, instances in documents.values():
-            instances.sort(key=lambda one: int(one.idx))
+            instances.sort(key=lambda instance: int(instance.idx))
         self._dataset = list(documents.values())[:num_examples]
         if metric is not None:
-            known = {name for task in self._tasks.values() for name in task.aggregation()}
+            known: set[str] = set()
+            for task in self._tasks.values():
+                known.update(task.aggregation())
             if metric.partition(",")[0] not in known:
                 raise UsageError(
                     f"{uri} has no metric {metric!r}", hint=f"it has: {', '.join(sorted(known))}"
@@ -116,11 +131,9 @@ class LmEvalEnvironment(EvalEnvironment):
 
     @property
     def endpoint_type(self) -> str:
-        kinds: set[Any] = set()
+        kinds = {task.OUTPUT_TYPE for task in self._tasks.values()}
         for _, instances in self._dataset[:1]:
-            for one in instances:
-                kinds.add(one.request_type)
-        kinds |= {task.OUTPUT_TYPE for task in self._tasks.values()}
+            kinds.update(instance.request_type for instance in instances)
         return "completions" if kinds == {"generate_until"} else "logprobs"
 
     async def use_model(self, client: Client) -> None:
@@ -133,6 +146,9 @@ class LmEvalEnvironment(EvalEnvironment):
     async def seed(self, idx: int) -> SeedResult:
         task, instances = self._dataset[idx]
         first = instances[0]
+        requests: list[PromptRequest] = []
+        for instance in instances:
+            requests.extend(await self._requests(instance))
         return SeedResult(
             prompt=str(first.args[0]),
             expected_answer=str(task.doc_to_target(first.doc)),
@@ -142,33 +158,26 @@ class LmEvalEnvironment(EvalEnvironment):
                 "doc_id": first.doc_id,
                 "position": idx,
             },
-            requests=[request for one in instances for request in await self._requests(one)],
+            requests=requests,
         )
 
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
-        task, asked = self._dataset[metadata["position"]]
-        instances = _answered(asked, response)
+        task, requests = self._dataset[metadata["position"]]
+        instances = _answered(requests, response)
+        first = instances[0]
+        # By "metric,filter", as lm-eval writes it.
         metrics: JsonDict = {}
         for ensemble in task._filters:
             ensemble.apply(instances)
-        for chosen in instances[0].filtered_resps:
-            found = task.process_results(
-                instances[0].doc, [one.filtered_resps[chosen] for one in instances]
-            )
-            metrics |= {f"{metric},{chosen}": _plain(value) for metric, value in found.items()}
-        wanted: list[str] = []
-        for key in metrics:
-            if self._metric is not None and f"{key},".startswith(f"{self._metric},"):
-                wanted.append(key)
-        ranked: list[str] = []
-        for name in _LEADING:
-            for key in metrics:
-                if key.startswith(f"{name},"):
-                    ranked.append(key)
-        lead = next(iter([*wanted, *ranked, *metrics]))
-        filtered = instances[0].filtered_resps[lead.rpartition(",")[2]]
+        for filter_name in first.filtered_resps:
+            filtered_replies = [instance.filtered_resps[filter_name] for instance in instances]
+            values = task.process_results(first.doc, filtered_replies)
+            for metric, value in values.items():
+                metrics[f"{metric},{filter_name}"] = _plain(value)
+        lead = self._leading_metric(list(metrics))
+        filtered = first.filtered_resps[lead.rpartition(",")[2]]
         details = {
             "metric": lead,
             "metrics": metrics,
@@ -177,31 +186,46 @@ class LmEvalEnvironment(EvalEnvironment):
         }
         return VerifyResult(_reward(metrics[lead]), str(filtered), details)
 
+    def _leading_metric(self, keys: list[str]) -> str:
+        """The metric that becomes the reward: the configured one, else the first of _LEADING, else the first."""
+        if self._metric is not None:
+            for key in keys:
+                if f"{key},".startswith(f"{self._metric},"):
+                    return key
+        for name in _LEADING:
+            for key in keys:
+                if key.startswith(f"{name},"):
+                    return key
+        return keys[0]
+
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
         """Every metric of every task and group, as lm-eval aggregates them."""
-        raw: dict[str, dict[str, list[Any]]] = {}
-        for one in sorted(details, key=lambda one: int(one["position"])):
-            for key, value in one["metrics"].items():
-                raw.setdefault(one["task"], {}).setdefault(key, []).append(value)
+        # The values of all rows, by task and metric.
+        values_of: dict[str, dict[str, list[Any]]] = {}
+        for row in sorted(details, key=lambda row: int(row["position"])):
+            values_of_task = values_of.setdefault(row["task"], {})
+            for key, value in row["metrics"].items():
+                values_of_task.setdefault(key, []).append(value)
         results: dict[str, JsonDict] = {}
-        for name, metrics in raw.items():
-            ways = self._tasks[name].aggregation()
-            values = {
-                key: ways.get(key.rpartition(",")[0], mean)(items) for key, items in metrics.items()
-            }
-            results[name] = {"sample_len": max(map(len, metrics.values())), **values}
-        whole = {name: group.aggregate(results) for name, group in self._groups.items()}
-        single = len(self._tasks) == 1 and not whole
-        all_found: list[tuple[str, Any, Any]] = []
-        for name, found in (whole | results).items():
-            for key, value in found.items():
-                all_found.append((name, key, value))
-        told = [one for one in all_found if "," in one[1] and "_stderr," not in one[1]]
-        return {key if single else f"{name}/{key}": float(value) for name, key, value in told}
+        for name, metrics in values_of.items():
+            aggregations = self._tasks[name].aggregation()
+            results[name] = {"sample_len": max(map(len, metrics.values()))}
+            for key, values in metrics.items():
+                aggregate = aggregations.get(key.rpartition(",")[0], mean)
+                results[name][key] = aggregate(values)
+        group_results = {name: group.aggregate(results) for name, group in self._groups.items()}
+        is_single = len(self._tasks) == 1 and not group_results
+        scores: dict[str, float] = {}
+        for name, result in (group_results | results).items():
+            for key, value in result.items():
+                # Other keys are the sample size, names and standard errors.
+                if "," in key and "_stderr," not in key:
+                    scores[key if is_single else f"{name}/{key}"] = float(value)
+        return scores
 
     def scorer_fingerprint(self) -> str:
         configs = [task.dump_config() for task in self._tasks.values()]
-        text = json.dumps(configs, sort_keys=True, default=lambda one: type(one).__name__)
+        text = json.dumps(configs, sort_keys=True, default=lambda value: type(value).__name__)
         return f"lm-eval {version('lm_eval')} {self.name} {self._metric} {digest(text)}"
 
     async def _requests(self, instance: Any) -> list[PromptRequest]:
@@ -215,34 +239,33 @@ class LmEvalEnvironment(EvalEnvironment):
         return await self._prompts.rolling(instance.args[0]) * repeats
 
 
-def _answered(asked: list[Any], response: str) -> list[Any]:
-    """The requests with their results. Copies: lm-eval keeps results in them, and steps run side by side."""
-    first = asked[0]
-    alone = len(asked) == 1 and _repeats(first) == 1 and first.request_type == "generate_until"
-    if alone:
-        results: list[str | Any] | Any = [response]
-    else:
-        results = json.loads(response)
+def _answered(requests: list[Any], response: str) -> list[Any]:
+    """Copies of the requests with their results: lm-eval keeps results in a request, and steps run concurrently."""
+    first = requests[0]
+    is_one_text = (
+        len(requests) == 1 and _repeats(first) == 1 and first.request_type == "generate_until"
+    )
+    results: list[Any] = [response] if is_one_text else json.loads(response)
     instances = []
     at = 0
-    for instance in asked:
+    for instance in requests:
         answered = copy.copy(instance)
         repeats = _repeats(instance)
         answered.filtered_resps = {}
         if instance.request_type == "loglikelihood_rolling":
             # A whole text is the only request of its document, in as many windows as it takes.
             size = len(results) // repeats
-            resps: list[Any] = []
-            for k in range(repeats):
-                resps.append(sum(one[0] for one in results[k * size : (k + 1) * size]))
-            answered.resps = resps
+            answered.resps = []
+            for repeat in range(repeats):
+                windows = results[repeat * size : (repeat + 1) * size]
+                answered.resps.append(sum(window[0] for window in windows))
         else:
-            taken = results[at : at + repeats]
-            at = at + repeats
+            own_results = results[at : at + repeats]
+            at += repeats
             if instance.request_type == "generate_until":
-                answered.resps = taken
+                answered.resps = own_results
             else:
-                answered.resps = [tuple(one) for one in taken]
+                answered.resps = [tuple(result) for result in own_results]
         instances.append(answered)
     return instances
 
@@ -252,12 +275,9 @@ def _repeats(instance: Any) -> int:
 
 
 def _generation(settings: Mapping[str, Any]) -> JsonDict:
-    """lm-eval's words for generation as those of the protocol."""
+    """lm-eval's generation settings under the names of the OpenAI protocol."""
     stop = settings.get("until") or []
-    if isinstance(stop, str):
-        stops = [stop]
-    else:
-        stops = [one for one in stop if one]
+    stops = [stop] if isinstance(stop, str) else [text for text in stop if text]
     own: dict[str, Any] = {}
     for name, value in settings.items():
         if name not in ("until", "do_sample", "max_gen_toks"):
@@ -273,7 +293,7 @@ def _generation(settings: Mapping[str, Any]) -> JsonDict:
 def _plain(value: Any) -> Any:
     """A metric's value as JSON keeps it: aggregation takes lists where it was given tuples."""
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if hasattr(value, "item"):
         return value.item()
     return value

@@ -54,7 +54,7 @@ class LoglikelihoodPrompts:
             self._prefix = next(iter(await client.tokenize("", special=True) or ()), None)
 
     async def check_model(self) -> None:
-        """Before the first problem: does the server say how likely prompts are, and is that what it says of its own?
+        """Check, before the first problem, that the server returns log-likelihoods of prompts that agree with its replies.
 
         Raises RequestRejectedError with the fix.
         """
@@ -166,7 +166,7 @@ def _tokenizer_file(where: str) -> Path:
 
 
 def _first_token(tokenizer: Tokenizer, file: Path) -> int | None:
-    """The token that stands before a text: that of its beginning, else that of its end."""
+    """The token before a text: the tokenizer's beginning-of-text token, else its end-of-text token."""
     if file.is_file():
         config: Any | dict[Any, Any] = json.loads(file.read_text(encoding="utf-8"))
     else:

@@ -1,4 +1,4 @@
-"""A verifier's sandbox made ready anew: from the task's start, with the work put in, and with files taken back out."""
+"""A fresh sandbox for a verifier: the task's start, with the agent's work, and with some files restored."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Workspaces:
     _is_unused: bool = field(default=False, init=False)
 
     async def _locate(self) -> None:
-        """Find out what the workspace is, and whether the home lies in it."""
+        """Find out what the workspace is, and whether the home is inside it."""
         place = shlex.quote(self.workdir)
         look = f'git -C {place} rev-parse --show-toplevel 2>/dev/null || echo {place}; printf %s "$HOME"'
         located = await self.sandbox.exec(look, cwd="/")
@@ -76,7 +76,7 @@ class Workspaces:
             )
 
     async def prepare(self, restore: Collection[str] = (), *, with_work: bool = True) -> None:
-        """Start a sandbox anew.
+        """Start a fresh sandbox.
 
         Args:
             restore: paths that shall be as they were at the start.

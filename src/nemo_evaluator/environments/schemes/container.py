@@ -81,7 +81,7 @@ class HarnessResults:
 
 
 def read_results(folder: Path) -> HarnessResults:
-    """Read a results folder. Raises SolverError, naming the file, when it is not there or cut off."""
+    """Read a results folder. Raises SolverError, naming the file, when it is missing or cut off."""
     file = next((folder / name for name in _FILES if (folder / name).is_file()), None)
     if file is None:
         if folder.is_dir():

@@ -56,8 +56,10 @@ _GYM: Final = "nemo_gym"
 
 
 class GymServer:
-    """A server that somebody else runs; with ``words`` that start it, one that is started with the first request and is
-    gone with the benchmark."""
+    """A Gym server: one that somebody else runs, or one that nel starts and stops.
+
+    With ``words``, its command, nel starts it with the first request and stops it with the benchmark.
+    """
 
     def __init__(
         self,
@@ -66,11 +68,11 @@ class GymServer:
         words: Sequence[str] = (),
         startup_timeout: float = 60.0,
     ) -> None:
-        # What it serves, as far as can be told from here: its address, or its command.
+        # Its address or its command: all that nel knows of the problems and the scorer behind it.
         self.url = url
         self.identity = " ".join(words) or url
         self.token = token
-        # Why it will not come back, of one that is ours.
+        # For a server that nel started: the reason why it will not come back.
         self.lost: Lost | None = None
         self._starting: asyncio.Task[None] | None = None
         self._server: Any = None
@@ -78,12 +80,12 @@ class GymServer:
             port = free_port()
             self.url = f"http://127.0.0.1:{port}"
             self.lost = self._crash
-            env = {"PORT": str(port), "NEL_DATA_LOCK": str(lock_file())} | (
-                {TOKEN: token.reveal()} if token else {}
-            )
+            env = {"PORT": str(port), "NEL_DATA_LOCK": str(lock_file())}
+            if token:
+                env[TOKEN] = token.reveal()
             mirror = mirror_dir()
             if mirror:
-                env |= {"NEL_DATA_MIRROR": str(mirror)}
+                env["NEL_DATA_MIRROR"] = str(mirror)
             # Most servers are somebody else's.
             from nemo_evaluator.servers.launch import Launch  # noqa: PLC0415
             from nemo_evaluator.servers.process import ManagedServer  # noqa: PLC0415
@@ -101,7 +103,11 @@ class GymServer:
             self._server = ManagedServer("gym", launch, log)
 
     async def up(self) -> None:
-        """Start it, once, if that is ours to do. Raises TransportError with its last words when it does not come up."""
+        """Start it, once, if nel runs it.
+
+        Raises:
+            TransportError: The server did not start; with the last lines of its log.
+        """
         if self._server is not None:
             self._starting = self._starting or asyncio.ensure_future(
                 self._server.start(lambda _: None)
@@ -114,14 +120,19 @@ class GymServer:
         return error.message if error is not None else None
 
     async def stop(self) -> None:
-        """Stop it, if that is ours to do."""
+        """Stop it, if nel runs it."""
         if self._server is not None:
             await self._server.stop()
             self._folder.cleanup()
 
 
 def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> GymServer:
-    """The server that a ``gym://`` URI asks to be started."""
+    """The server that nel starts for a ``gym://`` URI.
+
+    Raises:
+        UsageError: The URI names no server.
+        MissingExtraError: A module of NeMo Gym is named and NeMo Gym is not installed.
+    """
     name = uri.partition("://")[2]
     kind, colon, rest = name.partition(":")
     is_file = kind.endswith(".py")
@@ -136,17 +147,14 @@ def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> Gy
         hint = "write gym://host:port, gym://cmd:COMMAND, gym://module:PACKAGE or gym://BENCHMARK"
         raise UsageError(f"{uri} names no Gym server", hint=hint)
     else:
-        if is_file:
-            named = f"{find_file(kind)}{colon}{rest}"
-        else:
-            named = name
+        benchmark = f"{find_file(kind)}{colon}{rest}" if is_file else name
         words = [
             sys.executable,
             "-m",
             "nemo_evaluator.cli.main",
             "serve",
             "--benchmark",
-            named,
+            benchmark,
             "--port",
             "{port}",
         ]
@@ -157,17 +165,16 @@ def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> Gy
 async def verify_native(
     client: GymClient, response: str, seed: SeedResult, jar: CookieJar
 ) -> VerifyResult:
-    """NeMo Gym's verdict on a text. A session that no tool has begun is begun here."""
+    """NeMo Gym's verdict on a text. Starts the session, unless a tool of the solver has started it."""
     row = native_row(seed)
     if not len(jar):
         try:
             await client.post("/seed_session", row, jar)
         except NotFoundError:
-            # Servers without a state have none.
+            # A server without state has no such route.
             pass
-    return verdict_of(
-        await client.post("/verify", row | {"response": native_response(response)}, jar)
-    )
+    body = row | {"response": native_response(response)}
+    return verdict_of(await client.post("/verify", body, jar))
 
 
 class GymVerifier:
@@ -204,16 +211,12 @@ class GymEnvironment(EvalEnvironment):
         startup_timeout: float = 60.0,
     ) -> None:
         name = uri.partition("://")[2]
-        place, _, query = name.partition("?")
-        where = _PLACE.fullmatch(place)
-        if where is not None and query:
-            asked = {key: values[-1] for key, values in parse_qs(query).items()}
-            unknown = sorted(set(asked) - set(_QUERY))
-            if unknown:
-                raise UsageError(
-                    f"{uri}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join(_QUERY)}"
-                )
-            protocol, data = asked.get("protocol", protocol), asked.get("data", data)  # type: ignore[assignment]
+        address, _, query = name.partition("?")
+        is_running_server = _PLACE.fullmatch(address) is not None
+        if is_running_server and query:
+            settings = _query_settings(uri, query)
+            protocol = settings.get("protocol", protocol)  # type: ignore[assignment]
+            data = settings.get("data", data)
         if protocol not in (None, "evaluator", "native"):
             raise UsageError(
                 f"{uri}: there is no protocol {protocol!r}", hint="protocol is evaluator or native"
@@ -221,15 +224,12 @@ class GymEnvironment(EvalEnvironment):
         native = protocol == "native" or (protocol is None and data is not None)
         if native and data is None:
             raise UsageError(f"{uri} has no problems", hint=_DATA_HINT)
-        given = token or os.environ.get(TOKEN)
-        if given:
-            key: Secret | None = Secret(given)
+        token_text = token or os.environ.get(TOKEN)
+        secret = Secret(token_text) if token_text else None
+        if is_running_server:
+            server = GymServer(f"http://{address.rstrip('/')}", secret)
         else:
-            key = None
-        if where:
-            server = GymServer(f"http://{place.rstrip('/')}", key)
-        else:
-            server = managed_server(uri, key, startup_timeout)
+            server = managed_server(uri, secret, startup_timeout)
         self.name = f"gym_{safe_name(name)}"
         self._server = server
         self._limit = num_examples
@@ -243,10 +243,7 @@ class GymEnvironment(EvalEnvironment):
             return len(self._rows)
         await self._server.up()
         reply = await self._client.get("/dataset_size")
-        if isinstance(reply, dict):
-            size = reply.get("size")
-        else:
-            size = None
+        size = reply.get("size") if isinstance(reply, dict) else None
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise TransportError(
                 f"{self._server.url}/dataset_size gave no size: {str(reply)[:200]}"
@@ -256,13 +253,13 @@ class GymEnvironment(EvalEnvironment):
         return min(size, self._limit)
 
     async def prepare(self) -> None:
-        """Better a server that is down now than after the first answers were paid for."""
+        """Find out that the server is down before the first answer is paid for."""
         await self._server.up()
         if self._rows is not None:
             try:
                 await self._client.get("/openapi.json")
             except NotFoundError:
-                # It answers; not every server describes itself.
+                # The server responds; not every server describes its routes.
                 pass
 
     async def seed(self, idx: int) -> SeedResult:
@@ -273,28 +270,24 @@ class GymEnvironment(EvalEnvironment):
         try:
             return native_seed(self._rows[idx], idx, jar)
         except (KeyError, TypeError, AttributeError) as error:
-            said = (
-                f"row {idx} of {self._rows.source} is no Gym row: {type(error).__name__}: {error}"
-            )
-            raise SeedError(said, hint="a row has responses_create_params.input") from error
+            raise SeedError(
+                f"row {idx} of {self._rows.source} is not a Gym row: {type(error).__name__}: {error}",
+                hint="a row has responses_create_params.input",
+            ) from error
 
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
-        """The verdict on an answer to a problem of which nothing but this is known."""
+        """The verdict on an answer whose problem is known only by its target and metadata."""
         return await self.verify_answer(response, SeedResult("", expected, metadata))
 
     async def verify_answer(
         self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
     ) -> VerifyResult:
         await self._server.up()
-        if isinstance(seed, GymSeed):
-            given: GymSeed | None = seed
-        else:
-            given = None
-        if given is not None and given.cookies is not None:
-            jar = given.cookies
-        else:
+        gym_seed = seed if isinstance(seed, GymSeed) else None
+        jar = gym_seed.cookies if gym_seed is not None else None
+        if jar is None:
             jar = new_jar()
         if self._rows is not None:
             return await verify_native(self._client, response, seed, jar=jar)
@@ -303,16 +296,28 @@ class GymEnvironment(EvalEnvironment):
             "expected": seed.expected_answer,
             "metadata": seed.metadata,
         }
-        body |= {"idx": given.idx} if given is not None else {}
+        if gym_seed is not None:
+            body["idx"] = gym_seed.idx
         return verdict_of(await self._client.post("/verify", body, jar))
 
     def scorer_fingerprint(self) -> str:
-        """The server and the dialect: what it does inside cannot be seen from here."""
+        """The server and its protocol; nel cannot see the code inside."""
         return digest(["gym", _VERSION, self._server.identity, self._rows is not None])
 
     async def close(self) -> None:
         await self._client.close()
         await self._server.stop()
+
+
+def _query_settings(uri: str, query: str) -> dict[str, str]:
+    """The settings behind the ``?`` of a URI. Raises UsageError for an unknown one."""
+    settings = {key: values[-1] for key, values in parse_qs(query).items()}
+    unknown = sorted(set(settings) - set(_QUERY))
+    if unknown:
+        raise UsageError(
+            f"{uri}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join(_QUERY)}"
+        )
+    return settings
 
 
 KIND: Final = Kind(build=GymEnvironment)

@@ -153,7 +153,7 @@ def assistant_text(response: Any) -> str:
 
 
 def verdict_of(reply: JsonDict) -> VerifyResult:
-    """The verdict in a reply of ``/verify``, of either dialect. A reply without a reward is no verdict."""
+    """The verdict in a reply of ``/verify``, of either protocol. A reply without a reward is not a verdict."""
     reward = reply.get("reward")
     if isinstance(reward, bool) or not isinstance(reward, (int, float)):
         raise TransportError(f"/verify gave no reward: {str(reply)[:200]}")

@@ -94,7 +94,7 @@ class SkillsEnvironment(EvalEnvironment):
         file = folder / f"{split or declared.get('EVAL_SPLIT') or 'test'}.jsonl"
         if not file.is_file():
             found = ", ".join(sorted(path.stem for path in folder.glob("*.jsonl"))) or "none"
-            hint = f"splits that are there: {found}; write the file with: ns prepare_data {name}"
+            hint = f"available splits: {found}; write the file with: ns prepare_data {name}"
             raise UsageError(f"skills://{name}: {file} does not exist", hint=hint)
         self._prompt = prompt or _PROMPTS[kind]
         self._dataset = open_rows(file)[:num_examples]
