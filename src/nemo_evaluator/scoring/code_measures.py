@@ -1,6 +1,6 @@
-"""Which names of a test file would be its measure: they decide what is right, so the program must not define them.
+"""Which names of a test file measure the answers: they decide what is right, so the program must not define them.
 
-A program may define what the tests are about: its entry point, and functions and classes that are used beside it. It
+A program may define what the tests are about: its entry point, and functions and classes that are used with it. It
 may not define what compares an answer with an expected value (``approx(f(3), 9)``), what an answer is compared with
 (``f(3) == expected``), what expects an exception, or what decorates a test.
 """
@@ -10,71 +10,79 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
+from nemo_evaluator.scoring.code_bindings import arguments_of, with_own_nodes
 from nemo_evaluator.scoring.code_flow import APART, CERTAIN, Flow
-from nemo_evaluator.scoring.code_scopes import FUNCTIONS, FileScopes, NameScope, own_nodes
+from nemo_evaluator.scoring.code_origins import Origins
+from nemo_evaluator.scoring.code_scopes import FUNCTIONS, FileScopes, NameScope
 from nemo_evaluator.scoring.code_values import find_value_use
 
-# Names that everybody takes from a library.
-_WELL_KNOWN: Final = frozenset(
-    {
-        "AsyncMock",
-        "MagicMock",
-        "Mock",
-        "TestCase",
-        "allclose",
-        "approx",
-        "array_equal",
-        "given",
-        "hypothesis",
-        "mock",
-    }
-    | {
-        "mocker",
-        "np",
-        "npt",
-        "numpy",
-        "patch",
-        "pd",
-        "raises",
-        "scipy",
-        "sp",
-        "st",
-        "sympy",
-        "tf",
-        "torch",
-    }
+# Names that tests take from a library, whatever the program calls its own.
+_LIBRARY_NAMES: Final = (
+    "AsyncMock MagicMock Mock TestCase allclose approx array_equal given hypothesis mock mocker np npt numpy patch "
+    "pd raises scipy sp st sympy tf torch"
 )
+_WELL_KNOWN: Final = frozenset(_LIBRARY_NAMES.split())
 _ORDERING: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot)
 _ABOUT_CLASSES: Final = ("isinstance", "issubclass", "callable", "hasattr", "type")
+# Methods of unittest whose first argument decides.
+_ABOUT_FIRST_ARGUMENT: Final = ("assertTrue", "assertFalse", "assertIs", "assertIsNot")
+# Values that only say yes or no.
 _TRIVIAL: Final = (True, False, None, 0, 1, -1, "", "True", "False", "None")
+# Expressions that may contain two values to compare.
 _COMPOSITE: Final = (
-    *(ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred, ast.Lambda, ast.JoinedStr),
-    *(ast.BinOp, ast.Compare, ast.BoolOp, ast.ListComp, ast.GeneratorExp, ast.IfExp),
+    ast.Tuple,
+    ast.List,
+    ast.Set,
+    ast.Dict,
+    ast.Starred,
+    ast.Lambda,
+    ast.JoinedStr,
+    ast.BinOp,
+    ast.Compare,
+    ast.BoolOp,
+    ast.ListComp,
+    ast.GeneratorExp,
+    ast.IfExp,
 )
 
 
 def find_measure(
     module: ast.Module, scopes: FileScopes, entry: str, is_program: Callable[[str], bool]
 ) -> str | None:
-    """A name that measures an answer and that only the program could define; None when there is no such name."""
-    used = _count_names(scopes, is_program)
-    if entry not in used and used:
-        # The tests do not say what they are about: it is what they call most.
-        entry = used.most_common(1)[0][0]
-    foreign = set(used) - {entry}
+    """Find a name that measures an answer and that only the program could define.
+
+    Args:
+        module: The test file.
+        scopes: Its scopes.
+        entry: The name of the function under test.
+        is_program: Whether a name that the file does not bind comes from the program.
+
+    Returns:
+        The name; None when there is no such name.
+    """
+    uses = _count_names(scopes, is_program)
+    if entry not in uses and uses:
+        # The tests do not use the entry point by its name: they are about the name that they use most.
+        entry = uses.most_common(1)[0][0]
+    foreign = set(uses) - {entry}
     for name in sorted(foreign):
         if name in _WELL_KNOWN or name.startswith("assert"):
             return name
-    if foreign:
-        return _Search(scopes, entry, foreign).find()
-    return None
+    if not foreign:
+        return None
+    return _Search(module, scopes, entry, foreign=foreign).find()
 
 
 def program_names(scopes: FileScopes, is_program: Callable[[str], bool]) -> set[str]:
-    """The names that the tests use and do not define."""
+    """The names that the tests use and do not define.
+
+    Args:
+        scopes: The scopes of the test file.
+        is_program: Whether a name that the file does not bind comes from the program.
+    """
     return set(_count_names(scopes, is_program))
 
 
@@ -82,376 +90,266 @@ def _count_names(scopes: FileScopes, is_program: Callable[[str], bool]) -> Count
     names: Counter[str] = Counter()
     for scope in scopes:
         for node in scope.nodes:
-            if (
-                isinstance(node, ast.Name)
-                and scopes.find(node.id, scope) is None
-                and is_program(node.id)
-            ):
+            if not isinstance(node, ast.Name):
+                continue
+            if scopes.find(node.id, scope) is None and is_program(node.id):
                 names[node.id] += 1
     return names
 
 
 class _Search:
-    """Looks at every place where a foreign name is used: one that only the program defines, beside its entry point."""
+    """Inspects every use of a foreign name: one that only the program defines, except its entry point."""
 
-    def __init__(self, scopes: FileScopes, entry: str, foreign: set[str]) -> None:
+    def __init__(
+        self, module: ast.Module, scopes: FileScopes, entry: str, foreign: set[str]
+    ) -> None:
         self._scopes = scopes
-        self._foreign = foreign
-        module = scopes.module.node
-        assert isinstance(module, ast.Module)
-        self._from_entry = Flow(module, scopes, lambda name: name == entry)
         self._entry = entry
+        self._from_entry = Flow(module, scopes, lambda name: name == entry)
         self._from_program = Flow(module, scopes, lambda name: name == entry or name in foreign)
         self._from_foreign = Flow(module, scopes, lambda name: name in foreign)
-        self._assigned = self._assignments()
-        self._seen: set[int] = set()
+        self._origins = Origins(scopes, foreign, self._from_program, self._from_entry)
+        # Expressions that were already inspected: names may refer to each other.
+        self._inspected: set[int] = set()
 
     def find(self) -> str | None:
         """The first measure."""
         for scope in self._scopes:
-            name = find_value_use(scope, self._is_foreign, self._is_of_program) or self._measure_in(
-                scope
-            )
+            name = find_value_use(scope, self._origins.is_foreign, self._is_from_program)
+            if name is None:
+                name = self._measure_in(scope)
             if name is not None:
                 return name
         return None
 
     def _measure_in(self, scope: NameScope) -> str | None:
-        for expression in self._outside(scope):
-            for foreign_name in self._names_in(expression, scope):
-                return foreign_name
+        name = self._origins.first_foreign_name(_evaluated_at_definition(scope), scope)
+        if name is not None:
+            return name
         for node in scope.nodes:
             name = self._measure_at(node, scope)
             if name is not None:
                 return name
         return None
 
-    def _outside(self, scope: NameScope) -> list[ast.expr]:
-        """Decorators and defaults: what a foreign name decides there, nobody sees."""
-        if not isinstance(scope.node, FUNCTIONS) or scope.parent is None:
-            return []
-        defaults = [default for default in scope.node.args.kw_defaults if default is not None]
-        return [*scope.node.decorator_list, *scope.node.args.defaults, *defaults]
-
     def _measure_at(self, node: ast.AST, scope: NameScope) -> str | None:
         if isinstance(node, ast.ClassDef):
-            return next(
-                (name for part in node.decorator_list for name in self._names_in(part, scope)), None
-            )
-        if isinstance(node, ast.Assert):
-            return self._decides(node.test, scope)
-        if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-            return self._steers([node.test], scope)
-        if isinstance(node, (ast.For, ast.AsyncFor)):
-            return self._brought_along(node.iter, scope)
-        if isinstance(node, ast.comprehension):
-            return self._brought_along(node.iter, scope) or self._steers(node.ifs, scope)
-        if isinstance(node, ast.match_case):
-            return self._steers([node.guard] if node.guard is not None else [], scope)
+            return self._origins.first_foreign_name(node.decorator_list, scope)
         if isinstance(node, ast.Lambda):
-            return next(
-                (name for part in node.args.defaults for name in self._names_in(part, scope)), None
-            )
+            return self._origins.first_foreign_name(node.args.defaults, scope)
+        if isinstance(node, ast.Assert):
+            return self._measure_in_truth(node.test, scope)
+        if isinstance(node, (ast.If, ast.While, ast.IfExp)):
+            return self._measure_in_conditions([node.test], scope)
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            return self._foreign_value(node.iter, scope)
+        if isinstance(node, ast.comprehension):
+            name = self._foreign_value(node.iter, scope)
+            return name or self._measure_in_conditions(node.ifs, scope)
+        if isinstance(node, ast.match_case) and node.guard is not None:
+            return self._measure_in_conditions([node.guard], scope)
         if isinstance(node, ast.withitem):
-            # It could swallow the exception of an assertion.
-            roots = self._roots(node.context_expr, scope)
-            if roots:
-                return min(roots)
-            return None
-        if isinstance(node, (ast.BinOp, ast.Set)):
-            return self._mixed(node, scope)
+            # A foreign context could swallow the exception of an assertion.
+            return min(self._origins.roots(node.context_expr, scope), default=None)
+        if isinstance(node, ast.BinOp):
+            return self._measure_among_operands([node.left, node.right], scope)
+        if isinstance(node, ast.Set):
+            return self._measure_among_operands(node.elts, scope)
         if isinstance(node, ast.Call):
             return self._measure_of_call(node, scope)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             return self._measure_of_statement(node.value, scope)
         return None
 
-    def _steers(self, conditions: list[ast.expr], scope: NameScope) -> str | None:
-        """The measure in conditions that say which assertions are reached."""
+    def _measure_in_conditions(self, conditions: list[ast.expr], scope: NameScope) -> str | None:
+        """The measure in conditions that decide which assertions are reached."""
         for condition in conditions:
-            name = self._brought_along(condition, scope) or self._decides(condition, scope)
+            name = self._foreign_value(condition, scope)
+            if name is None:
+                name = self._measure_in_truth(condition, scope)
             if name is not None:
                 return name
         return None
 
-    def _brought_along(self, node: ast.expr, scope: NameScope) -> str | None:
-        """A name behind a value that has nothing to do with the entry point: cases, flags, what is expected."""
-        if (
-            self._from_foreign.level(node, scope) != CERTAIN
-            or self._from_entry.level(node, scope) == CERTAIN
-        ):
+    def _foreign_value(self, node: ast.expr, scope: NameScope) -> str | None:
+        """A name behind a foreign value that is independent of the entry point: cases, flags, expected values."""
+        is_foreign = self._from_foreign.level(node, scope) == CERTAIN
+        if not is_foreign or self._from_entry.level(node, scope) == CERTAIN:
             return None
-        names = self._origins(node, scope, set())
-        if names:
-            return min(names)
-        return None
+        return min(self._origins.all_origins(node, scope), default=None)
 
-    def _origins(self, node: ast.AST, scope: NameScope, seen: set[int]) -> set[str]:
-        """The foreign names behind a value, also behind names and functions of the tests."""
-        if id(node) in seen:
-            return set()
-        seen.add(id(node))
-        names: set[str] = set()
-        for part in (node, *own_nodes(node)):
-            if isinstance(part, ast.Name):
-                if self._is_foreign(part, scope):
-                    names.add(part.id)
-                for value, owner in self._parts(part, scope):
-                    names |= self._origins(value, owner, seen)
-        return names
-
-    def _mixed(self, node: ast.BinOp | ast.Set, scope: NameScope) -> str | None:
-        """``f(3) - expected()`` and ``len({f(3), expected()})`` compare as well."""
-        if isinstance(node, ast.BinOp):
-            sides = [node.left, node.right]
-        else:
-            sides = node.elts
-        for number, side in enumerate(sides):
-            others = sides[:number] + sides[number + 1 :]
-            answers = any(self._from_entry.level(other, scope) == CERTAIN for other in others)
-            roots = self._roots(side, scope)
-            if answers and roots and self._from_entry.level(side, scope) == APART:
+    def _measure_among_operands(self, operands: list[ast.expr], scope: NameScope) -> str | None:
+        """``f(3) - expected()`` and ``len({f(3), expected()})`` are comparisons too."""
+        for number, operand in enumerate(operands):
+            others = operands[:number] + operands[number + 1 :]
+            roots = self._origins.roots(operand, scope)
+            if not roots or self._from_entry.level(operand, scope) != APART:
+                continue
+            if any(self._from_entry.level(other, scope) == CERTAIN for other in others):
                 return min(roots)
         return None
 
-    def _measure_of_call(self, node: ast.Call, scope: NameScope) -> str | None:
+    def _measure_of_call(self, call: ast.Call, scope: NameScope) -> str | None:
         """``raises(ValueError)``, and ``self.assertEqual(f(3), approx(9))``."""
-        roots = self._roots(node.func, scope)
-        if roots and any(_is_exception(argument) for argument in node.args):
+        roots = self._origins.roots(call.func, scope)
+        if roots and any(_is_exception(argument) for argument in call.args):
             return min(roots)
-        asserts = isinstance(node.func, (ast.Attribute, ast.Name)) and _last_name(
-            node.func
-        ).startswith("assert")
-        if not asserts or roots:
+        method = _last_name(call.func)
+        if roots or not method.startswith("assert"):
             return None
-        values = [*node.args, *(keyword.value for keyword in node.keywords)]
-        if (
-            _last_name(node.func) in ("assertTrue", "assertFalse", "assertIs", "assertIsNot")
-            or len(values) == 1
-        ):
-            return next(filter(None, (self._decides(value, scope) for value in values[:1])), None)
-        return self._compared(values[:2], scope, is_ordering=False)
+        arguments = arguments_of(call)
+        if arguments and (method in _ABOUT_FIRST_ARGUMENT or len(arguments) == 1):
+            return self._measure_in_truth(arguments[0], scope)
+        return self._measure_in_comparison(arguments[:2], scope, is_ordering=False)
 
-    def _measure_of_statement(self, node: ast.Call, scope: NameScope) -> str | None:
-        """``same(f(3), 9)`` for itself can only be an assertion."""
-        roots = self._roots(node.func, scope)
-        arguments = self._arguments(node)
-        if not roots or not self._is_comparison(arguments):
+    def _measure_of_statement(self, call: ast.Call, scope: NameScope) -> str | None:
+        """``same(f(3), 9)`` as a statement can only be an assertion."""
+        roots = self._origins.roots(call.func, scope)
+        arguments = _arguments_in_chain(call)
+        if not roots or not _may_compare(arguments):
             return None
         for argument in arguments:
-            for part in (argument, *own_nodes(argument)):
+            for part in with_own_nodes(argument):
                 if isinstance(part, ast.Call) and self._from_entry.level(part.func, scope):
                     return min(roots)
         return None
 
-    def _decides(self, node: ast.AST, scope: NameScope, *, is_size: bool = False) -> str | None:
-        """The measure in an expression whose truth decides the verdict."""
-        if id(node) in self._seen:
+    def _measure_in_truth(
+        self, node: ast.AST, scope: NameScope, *, is_size: bool = False
+    ) -> str | None:
+        """The measure in an expression whose truth decides the verdict.
+
+        Args:
+            node: The expression.
+            scope: Its scope.
+            is_size: The expression is only compared with something empty.
+        """
+        if id(node) in self._inspected:
             return None
-        self._seen.add(id(node))
+        self._inspected.add(id(node))
         if isinstance(node, ast.Compare):
-            return self._decides_comparison(node, scope)
+            is_ordering = any(isinstance(operator, _ORDERING) for operator in node.ops)
+            operands = [node.left, *node.comparators]
+            return self._measure_in_comparison(operands, scope, is_ordering=is_ordering)
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name) and node.func.id == self._entry:
-                # What the entry point is given is its own affair.
+                # The arguments of the entry point measure nothing.
                 return None
-            name = self._decides_call(node, scope, is_size=is_size)
+            name = self._measure_in_predicate(node, scope, is_size=is_size)
             if name is not None:
                 return name
-        for part, part_scope in self._parts(node, scope):
-            name = self._decides(part, part_scope, is_size=is_size)
+        for part, part_scope in self._origins.parts(node, scope):
+            name = self._measure_in_truth(part, part_scope, is_size=is_size)
             if name is not None:
                 return name
         return None
 
-    def _decides_comparison(self, node: ast.Compare, scope: NameScope) -> str | None:
-        is_ordering = any(isinstance(operator, _ORDERING) for operator in node.ops)
-        return self._compared([node.left, *node.comparators], scope, is_ordering=is_ordering)
-
-    def _compared(
-        self, sides: list[ast.expr], scope: NameScope, *, is_ordering: bool
+    def _measure_in_comparison(
+        self, operands: list[ast.expr], scope: NameScope, *, is_ordering: bool
     ) -> str | None:
         """The measure among values that are compared with each other."""
-        for number, side in enumerate(sides):
-            others = sides[:number] + sides[number + 1 :]
-            answers = any(self._from_entry.level(other, scope) for other in others)
-            if answers and not self._from_entry.level(side, scope):
-                # An answer of the entry point is compared with what the program says is right.
-                for foreign_name in self._names_in(side, scope):
-                    return foreign_name
-            if answers:
-                name = self._brought_along(side, scope)
-                if name is not None:
-                    return name
-            if isinstance(side, ast.Call) and self._repeats(side, others):
-                roots = self._roots(side.func, scope)
-                if roots and any(
-                    self._from_program.level(argument, scope) for argument in self._arguments(side)
-                ):
-                    return min(roots)
-            if is_ordering or all(_is_trivial(other) for other in others):
-                # ``to_list(f([])) == []`` may be about the program, ``is_right(f(3)) == True`` is not.
-                is_size = any(_is_empty(other) for other in others)
-                name = self._decides(side, scope, is_size=is_size)
-                if name is not None:
-                    return name
+        for number, operand in enumerate(operands):
+            others = operands[:number] + operands[number + 1 :]
+            name = self._measure_in_operand(operand, others, scope, is_ordering=is_ordering)
+            if name is not None:
+                return name
         return None
 
-    def _repeats(self, node: ast.Call, others: list[ast.expr]) -> bool:
-        """``pick(f(3), 9) == 9``: what is expected is passed along."""
-        arguments = self._arguments(node)
-        dumps = {ast.dump(argument) for argument in arguments}
-        return len(arguments) > 1 and any(ast.dump(other) in dumps for other in others)
+    def _measure_in_operand(
+        self, operand: ast.expr, others: list[ast.expr], scope: NameScope, *, is_ordering: bool
+    ) -> str | None:
+        """The measure in one side of a comparison, which has the others on its other side."""
+        meets_answer = any(self._from_entry.level(other, scope) for other in others)
+        if meets_answer and not self._from_entry.level(operand, scope):
+            # An answer of the entry point is compared with what the program calls right.
+            name = self._origins.first_foreign_name([operand], scope)
+            if name is not None:
+                return name
+        if meets_answer:
+            name = self._foreign_value(operand, scope)
+            if name is not None:
+                return name
+        if isinstance(operand, ast.Call) and _repeats_argument(operand, others):
+            roots = self._origins.roots(operand.func, scope)
+            if roots and self._any_from_program(_arguments_in_chain(operand), scope):
+                return min(roots)
+        if is_ordering or all(_is_trivial(other) for other in others):
+            # ``to_list(f([])) == []`` may be about the program, ``is_right(f(3)) == True`` is not.
+            is_size = any(_is_empty(other) for other in others)
+            return self._measure_in_truth(operand, scope, is_size=is_size)
+        return None
 
-    def _decides_call(self, node: ast.Call, scope: NameScope, *, is_size: bool) -> str | None:
-        arguments = self._arguments(node)
-        roots = self._roots(node.func, scope)
-        for argument in arguments if _last_name(node.func) not in _ABOUT_CLASSES else []:
-            if isinstance(argument, ast.Name):
-                # ``all(map(same, answers, expected))``
-                if not self._is_subject(node, scope):
-                    roots = roots | self._roots(argument, scope)
-                else:
-                    roots = roots
+    def _measure_in_predicate(
+        self, call: ast.Call, scope: NameScope, *, is_size: bool
+    ) -> str | None:
+        """A foreign function that is called with an answer and says whether it is right."""
+        arguments = _arguments_in_chain(call)
+        roots = self._origins.roots(call.func, scope)
+        is_about_entry = self._from_entry.level(call.func, scope) != APART
+        if _last_name(call.func) not in _ABOUT_CLASSES and not is_about_entry:
+            # ``all(map(same, answers, expected))``: the foreign function is an argument.
+            for argument in arguments:
+                if isinstance(argument, ast.Name):
+                    roots = roots | self._origins.roots(argument, scope)
         if not roots:
             return None
-        if (
-            any(self._from_entry.level(argument, scope) == CERTAIN for argument in arguments)
-            and not is_size
-        ):
+        has_answer = any(
+            self._from_entry.level(argument, scope) == CERTAIN for argument in arguments
+        )
+        if has_answer and not is_size:
             return min(roots)
-        involved = any(self._from_program.level(argument, scope) for argument in arguments)
-        if involved and self._is_comparison(arguments):
+        if self._any_from_program(arguments, scope) and _may_compare(arguments):
             return min(roots)
         return None
 
-    def _is_subject(self, node: ast.Call, scope: NameScope) -> bool:
-        return self._from_entry.level(node.func, scope) != APART
-
-    def _is_comparison(self, arguments: list[ast.expr]) -> bool:
-        """There are two values, or there may be."""
-        return len(arguments) > 1 or any(isinstance(argument, _COMPOSITE) for argument in arguments)
-
-    def _arguments(self, node: ast.Call) -> list[ast.expr]:
-        """What a call is given, with what the calls before it in a chain were given: ``expect(f(3)).equals(9)``."""
-        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        function = node.func
-        while isinstance(function, (ast.Attribute, ast.Subscript)):
-            function = function.value
-        if isinstance(function, ast.Call):
-            return [*self._arguments(function), *arguments]
-        return arguments
-
-    def _parts(self, node: ast.AST, scope: NameScope) -> Iterator[tuple[ast.AST, NameScope]]:
-        """The expressions that an expression's value is made from, as far as they stand in the file."""
-        if isinstance(node, ast.Name):
-            owner = self._scopes.find(node.id, scope)
-            if owner is not None:
-                yield from self._assigned.get((owner, node.id), [])
-                yield from self._returns(node.id, owner)
-            return
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.comprehension):
-                yield child.iter, scope
-            elif isinstance(child, ast.keyword):
-                yield child.value, scope
-            elif isinstance(child, ast.expr):
-                yield child, scope
-
-    def _returns(self, name: str, owner: NameScope) -> Iterator[tuple[ast.AST, NameScope]]:
-        """What a function of the tests returns."""
-        for scope in self._scopes:
-            if (
-                scope.parent is owner
-                and isinstance(scope.node, FUNCTIONS)
-                and scope.node.name == name
-            ):
-                for value in _returned(scope):
-                    yield value, scope
-
-    def _roots(self, node: ast.AST, scope: NameScope, depth: int = 0) -> set[str]:
-        """The foreign names from which a function or object comes."""
-        while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call, ast.Await)):
-            if isinstance(node, ast.Call):
-                node = node.func
-            else:
-                node = node.value
-        if isinstance(node, ast.Name):
-            owner = self._scopes.find(node.id, scope)
-            if owner is None:
-                return {node.id} & self._foreign
-            roots: set[str] = set()
-            for value, value_scope in self._assigned.get((owner, node.id), []) if depth < 5 else []:
-                if self._from_entry.level(value, value_scope) != CERTAIN:
-                    for part in (value, *own_nodes(value)):
-                        if isinstance(part, ast.Name):
-                            roots |= self._roots(part, value_scope, depth + 1)
-            return roots
-        if isinstance(
-            node, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.List, ast.Tuple, ast.Dict, ast.NamedExpr)
-        ):
-            return set(self._names_in(node, scope))
-        return set()
-
-    def _is_foreign(self, node: ast.Name, scope: NameScope) -> bool:
-        return node.id in self._foreign and self._scopes.find(node.id, scope) is None
-
-    def _is_of_program(self, node: ast.AST, scope: NameScope) -> bool:
+    def _is_from_program(self, node: ast.AST, scope: NameScope) -> bool:
         return self._from_program.level(node, scope) != APART
 
-    def _names_in(self, node: ast.AST, scope: NameScope) -> Iterator[str]:
-        for part in (node, *own_nodes(node)):
-            if isinstance(part, ast.Name) and self._is_foreign(part, scope):
-                yield part.id
-
-    def _assignments(self) -> dict[tuple[NameScope, str], list[tuple[ast.expr, NameScope]]]:
-        """All values that each name is assigned, or taken from, also through parameters and fixtures."""
-        assigned: dict[tuple[NameScope, str], list[tuple[ast.expr, NameScope]]] = {}
-        for scope in self._scopes:
-            for node in scope.nodes:
-                for target, value in _bindings(node):
-                    for part in (target, *own_nodes(target)):
-                        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
-                            assigned.setdefault((scope, part.id), []).append((value, scope))
-                if isinstance(node, ast.Call):
-                    for function, name, argument in self._from_program.given(node, scope):
-                        assigned.setdefault((function, name), []).append((argument, scope))
-            for name in scope.parameters:
-                for fixture in self._from_program.fixtures_of(name):
-                    values = [(value, fixture) for value in _returned(fixture)]
-                    assigned.setdefault((scope, name), []).extend(values)
-        return assigned
+    def _any_from_program(self, nodes: list[ast.expr], scope: NameScope) -> bool:
+        return any(self._is_from_program(node, scope) for node in nodes)
 
 
-def _returned(scope: NameScope) -> list[ast.expr]:
-    """What a function returns or yields."""
-    nodes: list[ast.Return | ast.Yield | ast.YieldFrom] = []
-    for node in scope.nodes:
-        if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)):
-            nodes.append(node)
-    return [node.value for node in nodes if node.value is not None]
+def _evaluated_at_definition(scope: NameScope) -> list[ast.expr]:
+    """Decorators and defaults of a function: no assertion would show what a foreign name decides in them."""
+    if not isinstance(scope.node, FUNCTIONS) or scope.parent is None:
+        return []
+    keyword_defaults = [default for default in scope.node.args.kw_defaults if default is not None]
+    return [*scope.node.decorator_list, *scope.node.args.defaults, *keyword_defaults]
 
 
-def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            yield target, node.value
-    elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and node.value is not None:
-        yield node.target, node.value
-    elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
-        yield node.target, node.iter
-    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-        yield node.optional_vars, node.context_expr
+def _arguments_in_chain(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call and of the calls before it in a chain: 3 and 9 in ``expect(3).equals(9)``."""
+    function = call.func
+    while isinstance(function, (ast.Attribute, ast.Subscript)):
+        function = function.value
+    if isinstance(function, ast.Call):
+        return [*_arguments_in_chain(function), *arguments_of(call)]
+    return arguments_of(call)
+
+
+def _may_compare(arguments: list[ast.expr]) -> bool:
+    """Whether a function that gets these arguments may have two values to compare."""
+    return len(arguments) > 1 or any(isinstance(argument, _COMPOSITE) for argument in arguments)
+
+
+def _repeats_argument(call: ast.Call, others: list[ast.expr]) -> bool:
+    """``pick(f(3), 9) == 9``: the expected value is passed along."""
+    arguments = _arguments_in_chain(call)
+    if len(arguments) < 2:
+        return False
+    dumps = {ast.dump(argument) for argument in arguments}
+    return any(ast.dump(other) in dumps for other in others)
 
 
 def _is_empty(node: ast.expr) -> bool:
+    """Whether an expression may be something empty; a list that has elements counts too."""
     if isinstance(node, ast.Constant):
         return node.value == ""
     return isinstance(node, (ast.Dict, ast.List, ast.Tuple))
 
 
 def _is_trivial(node: ast.expr) -> bool:
-    """A value that says yes or no."""
+    """Whether an expression is a literal that only says yes or no."""
     if isinstance(node, ast.Constant):
         return any(node.value is value or node.value == value for value in _TRIVIAL)
     if isinstance(node, ast.Dict):
@@ -460,6 +358,7 @@ def _is_trivial(node: ast.expr) -> bool:
 
 
 def _is_exception(node: ast.expr) -> bool:
+    """Whether an expression is a builtin class of exceptions, or a tuple with one."""
     if isinstance(node, ast.Tuple):
         return any(_is_exception(element) for element in node.elts)
     if not isinstance(node, ast.Name):
@@ -469,6 +368,7 @@ def _is_exception(node: ast.expr) -> bool:
 
 
 def _last_name(node: ast.expr) -> str:
+    """The name of a function or method; "" for any other expression."""
     if isinstance(node, ast.Attribute):
         return node.attr
     if isinstance(node, ast.Name):

@@ -1,4 +1,4 @@
-"""Where the names of a test file are bound: by the module, by a function, or by nobody in the file."""
+"""Where the names of a test file are bound: by the module, by a class, by a function, or nowhere in the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Scoped: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-# Nodes without nodes below but the context in which a name stands.
+# Nodes whose only child is the context of a name.
 _LEAVES: Final = (ast.Constant, ast.Name)
 _OWN_NAMES: Final = frozenset({"__name__", "__file__", "__builtins__", "__doc__", "__class__"})
 _BUILTINS: Final = frozenset(dir(builtins)) | _OWN_NAMES
@@ -19,29 +19,40 @@ _BUILTINS: Final = frozenset(dir(builtins)) | _OWN_NAMES
 
 @dataclass(eq=False)
 class NameScope:
-    """The names that one module, class or function binds."""
+    """The names that one module, class or function binds.
+
+    Attributes:
+        node: The module, class or function.
+        parent: The scope around it; None for the module.
+        names: All names that it binds, its parameters included.
+        parameters: The names of its parameters and of those of lambdas in it.
+        outer: Names that a ``global`` or ``nonlocal`` statement binds further out.
+        nodes: All nodes of its own, without those of the functions and classes inside.
+    """
 
     node: Scoped
     parent: NameScope | None
     names: set[str] = field(default_factory=set)
     parameters: set[str] = field(default_factory=set)
-    # Names that a ``global`` statement sends to the module.
     outer: set[str] = field(default_factory=set)
-    # All nodes of its own, without those of the functions and classes inside.
     nodes: list[ast.AST] = field(default_factory=list)
 
     @property
     def is_class(self) -> bool:
-        """Functions inside do not see its names."""
+        """Whether functions inside cannot see the names of the scope."""
         return isinstance(self.node, ast.ClassDef)
 
 
 class FileScopes:
-    """All scopes of a file."""
+    """All scopes of a file.
+
+    Attributes:
+        module: The scope of the file itself.
+        imported: The top-level module behind each imported name.
+    """
 
     def __init__(self, module: ast.Module) -> None:
         self.module = NameScope(module, None)
-        # The top-level module behind each imported name.
         self.imported: dict[str, str] = {}
         self._of_node: dict[ast.AST, NameScope] = {module: self.module}
         self._fill(self.module)
@@ -54,17 +65,25 @@ class FileScopes:
         return self._of_node[node]
 
     def find(self, name: str, scope: NameScope) -> NameScope | None:
-        """The scope that binds a name where it is read; None when nobody in the file does."""
+        """The scope that binds a name.
+
+        Args:
+            name: The name.
+            scope: The scope that reads it.
+
+        Returns:
+            The innermost scope that binds it; None when the file does not bind it.
+        """
         current: NameScope | None = scope
         while current is not None:
-            hidden = current.is_class and current is not scope
-            if name in current.names and not hidden and name not in current.outer:
+            is_hidden = current.is_class and current is not scope
+            if name in current.names and not is_hidden and name not in current.outer:
                 return current
             current = current.parent
         return None
 
     def is_builtin(self, name: str) -> bool:
-        """Python itself defines it."""
+        """Whether Python itself defines a name."""
         return name in _BUILTINS
 
     def _fill(self, scope: NameScope) -> None:
@@ -82,53 +101,59 @@ class FileScopes:
     def _bind(self, node: ast.AST, scope: NameScope) -> None:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             scope.names.add(node.name)
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            scope.names.add(node.id)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        elif isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                scope.names.add(node.id)
+        elif isinstance(node, ast.Import):
             for alias in node.names:
-                name = (alias.asname or alias.name).partition(".")[0]
-                if isinstance(node, ast.ImportFrom):
-                    module = node.module or ""
-                else:
-                    module = alias.name
-                scope.names.add(name)
-                self.imported[name] = module.partition(".")[0]
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            scope.names.add(node.name)
+                self._bind_import(alias, alias.name, scope)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                self._bind_import(alias, node.module or "", scope)
         elif isinstance(node, ast.Lambda):
-            scope.names |= parameters_of(node.args)
-            scope.parameters |= parameters_of(node.args)
-        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            parameters = parameters_of(node.args)
+            scope.names |= parameters
+            scope.parameters |= parameters
+        elif isinstance(node, ast.Global):
             scope.outer |= set(node.names)
-            if isinstance(node, ast.Global):
-                self.module.names |= set(node.names)
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+            self.module.names |= set(node.names)
+        elif isinstance(node, ast.Nonlocal):
+            scope.outer |= set(node.names)
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
             scope.names.add(node.name)
+
+    def _bind_import(self, alias: ast.alias, module: str, scope: NameScope) -> None:
+        name = (alias.asname or alias.name).partition(".")[0]
+        scope.names.add(name)
+        self.imported[name] = module.partition(".")[0]
 
 
 def parameters_of(arguments: ast.arguments) -> set[str]:
     """The names of all parameters."""
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    parameters += [extra for extra in (arguments.vararg, arguments.kwarg) if extra is not None]
+    for extra in (arguments.vararg, arguments.kwarg):
+        if extra is not None:
+            parameters.append(extra)
     return {parameter.arg for parameter in parameters}
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below one, without the bodies of the functions and classes inside."""
-    waiting = _children(node)
-    waiting.reverse()
-    while waiting:
-        child = waiting.pop()
+    """All nodes below a node, in the order of the file, without the bodies of the functions and classes inside."""
+    # A stack: the last node is the next one.
+    pending = _children(node)
+    pending.reverse()
+    while pending:
+        child = pending.pop()
         yield child
         if isinstance(child, _LEAVES):
-            # Tests with tables of data consist of these.
+            # A shortcut: tests with tables of data consist of such nodes.
             continue
         if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
             below: list[ast.AST] = [*_evaluated_outside(child)]
         else:
             below = _children(child)
         below.reverse()
-        waiting += below
+        pending += below
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
@@ -145,7 +170,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
 def _evaluated_outside(
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef,
 ) -> list[ast.expr]:
-    """What of a definition is evaluated where it stands: decorators, defaults, bases."""
+    """The expressions that a definition evaluates in the scope around it: decorators, defaults, bases."""
     outside = list(node.decorator_list)
     if isinstance(node, ast.ClassDef):
         return outside + node.bases + [keyword.value for keyword in node.keywords]

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from nemo_evaluator.scoring.code_flow import bindings_of, is_constant
+from nemo_evaluator.scoring.code_bindings import bindings_of, is_constant
 from nemo_evaluator.scoring.code_scopes import FileScopes, NameScope
 
 _OPERATORS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {

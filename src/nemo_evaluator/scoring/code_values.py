@@ -4,44 +4,43 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.scoring.code_scopes import NameScope
 
-# Functions that may be given a class of the program.
-_ABOUT_CLASSES: Final = frozenset(
-    {
-        "isinstance",
-        "issubclass",
-        "callable",
-        "hasattr",
-        "raises",
-        "assertRaises",
-        "assertRaisesRegex",
-    }
-    | {"assertIsInstance", "assertNotIsInstance", "suppress"}
+# Functions whose arguments may be a class of the program.
+_TAKING_CLASSES: Final = (
+    "isinstance issubclass callable hasattr raises assertRaises assertRaisesRegex assertIsInstance "
+    "assertNotIsInstance suppress"
 )
+_ABOUT_CLASSES: Final = frozenset(_TAKING_CLASSES.split())
 
 Test = Callable[[ast.Name, NameScope], bool]
 Involved = Callable[[ast.AST, NameScope], bool]
 
 
 def find_value_use(scope: NameScope, is_foreign: Test, is_of_program: Involved) -> str | None:
-    """A name that stands for a value where the tests, not the program, have to say what it is.
+    """Find a foreign name that is used as a value, which the tests should define themselves.
 
-    A name of the program may be called, may be passed to what is the program's, and may be the class in a question
-    about classes or in an ``except``. Nowhere else.
+    A name of the program may be called, may be passed to the program, and may be the class in a question about classes
+    or in an ``except``. Nowhere else.
+
+    Args:
+        scope: The scope to search.
+        is_foreign: Whether only the program defines a name.
+        is_of_program: Whether an expression depends on the program.
+
+    Returns:
+        The name; None when there is no such name.
     """
     parents: dict[int, ast.AST] = {}
     for node in [scope.node, *scope.nodes]:
         for child in ast.iter_child_nodes(node):
             parents[id(child)] = node
     for node in scope.nodes:
-        if (
-            not isinstance(node, ast.Name)
-            or not isinstance(node.ctx, ast.Load)
-            or not is_foreign(node, scope)
-        ):
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+            continue
+        if not is_foreign(node, scope):
             continue
         if not _is_allowed(node, parents, scope, is_of_program=is_of_program):
             return node.id
@@ -56,9 +55,9 @@ def _is_allowed(
     while parent is not None:
         if isinstance(parent, ast.Call):
             if parent.func is node:
-                # It is called: what it returns is another question.
+                # The name is called; other checks inspect the result.
                 return True
-            if _takes_it(parent, scope, is_of_program):
+            if _takes_program_names(parent, scope, is_of_program):
                 return True
         if _is_declaration(parent, node):
             return True
@@ -69,16 +68,18 @@ def _is_allowed(
     return False
 
 
-def _takes_it(call: ast.Call, scope: NameScope, is_of_program: Involved) -> bool:
+def _takes_program_names(call: ast.Call, scope: NameScope, is_of_program: Involved) -> bool:
+    """Whether a name of the program may be an argument of a call."""
+    name = ""
     if isinstance(call.func, ast.Attribute):
-        name: str | Any = call.func.attr
-    else:
-        name = getattr(call.func, "id", "")
+        name = call.func.attr
+    elif isinstance(call.func, ast.Name):
+        name = call.func.id
     return name in _ABOUT_CLASSES or is_of_program(call.func, scope)
 
 
 def _is_declaration(parent: ast.AST, node: ast.AST) -> bool:
-    """The class of an ``except``, or an annotation."""
+    """Whether a node is the class of an ``except``, or an annotation."""
     if isinstance(parent, ast.ExceptHandler):
         return parent.type is node
     if isinstance(parent, (ast.AnnAssign, ast.arg)):
