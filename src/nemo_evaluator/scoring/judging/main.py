@@ -1,6 +1,8 @@
-"""Process one of a scoring run: it parts from the program before it reads the tests, judges, and clears up. The program
-runs in a fork that was made before the tests were read, under another user where we are root; nobody can look into the
-judge, and only the judge knows the word that makes a verdict count."""
+"""The first process of a scoring run: it starts the program, then reads the tests, judges, and cleans up.
+
+The program runs in a fork that was made before the tests were read, under another user where the judge is root. No
+other process can look into the judge, and only the judge knows the secret word that makes a verdict count.
+"""
 
 from __future__ import annotations
 
@@ -20,105 +22,116 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-# The part of ``signal`` that is there at once; type checkers do not know it.
+# The part of ``signal`` that needs no import from a file; type checkers do not know it.
 signal: Any = __import__("_signal")
 _DUMPABLE: Final = 4
 # Characters of a reason: the line with the verdict has to fit into what the host reads.
 _MAX_REASON: Final = 1000
-# One of many, so that what an earlier program left, if anything, is somebody else's.
+# The first user id for programs, and how many follow: what an earlier program left belongs to another user.
 _USERS: Final = (20_000, 40_000)
 _SHARED: Final = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue")
-# Where a table of System V objects has the number and the owner.
+# In the tables of System V objects: the columns of the number and of the owner.
 _IPC: Final = {"shm": (1, 7), "msg": (1, 7), "sem": (1, 4)}
 
 
 def main(
     head: dict[str, Any], rest: Callable[[], dict[str, Any]], load: Callable[[list[Any]], Any]
 ) -> None:
-    """Fork the program, then read the tests and judge it; the verdict goes to stdout, the exit code is 0 or 1."""
+    """Start the program, then read the tests and judge it.
+
+    The verdict goes to stdout; the exit code is 0 for "passed", else 1. The function never returns.
+
+    Args:
+        head: The program and the time limit.
+        rest: Reads the tests from stdin.
+        load: Loads further modules of the judge.
+    """
     user = _user()
     if user is None:
         _hide(True)
     folder = _folder(user)
     out = os.dup(1)
     null = os.open("/dev/null", os.O_RDWR)
-    ask = os.pipe()
-    answer = os.pipe()
-    # Not as an exception, which a program could raise in us before we are ready for it.
+    program_requests, judge_requests = os.pipe()
+    judge_replies, program_replies = os.pipe()
+    # Not as an exception, which a program could raise in the judge before it is ready.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     pid = os.fork()
     try:
         if pid == 0:
             os.close(out)
-            _become_program(folder, user, head, pipes=(ask[0], answer[1]))
+            _become_program(folder, user, head, pipes=(program_requests, program_replies))
         else:
             os.dup2(null, 1)
             os.dup2(null, 2)
-            os.close(ask[0])
-            os.close(answer[1])
-            session = ProgramSession(ask[1], answer[0])
-            _judge_program(
-                session, rest, load, timeout=head["timeout"], out=out, program=(pid, user, folder)
-            )
+            os.close(program_requests)
+            os.close(program_replies)
+            session = ProgramSession(judge_requests, judge_replies)
+            process = _ProgramProcess(pid, user, folder)
+            _judge_program(session, rest, load, process=process, timeout=head["timeout"], out=out)
     finally:
-        # Never with a traceback, which says that the sandbox is at fault: a program may have lowered our limits.
+        # Never with a traceback, which blames the sandbox: a program may have lowered the limits of the judge.
         os._exit(1)
+
+
+class _ProgramProcess:
+    """What has to be cleaned up after the program: its process, what its user owns, and its folder."""
+
+    def __init__(self, pid: int, user: int | None, folder: str) -> None:
+        self.pid = pid
+        self.user = user
+        self.folder = folder
 
 
 def _judge_program(
     session: ProgramSession,
     rest: Callable[[], dict[str, Any]],
     load: Callable[[list[Any]], Any],
+    *,
+    process: _ProgramProcess,
     timeout: float,
     out: int,
-    program: tuple[int, int | None, str],
 ) -> None:
     sys.meta_path.append(_SitePackages(False))
     tests = rest()
     if tests["modules"]:
         load(tests["modules"])
-    verdict, why = _judged(session, tests, timeout)
+    verdict, reason = _judged(session, tests, timeout)
     if os.getppid() != 1:
-        # Else the process space ends with us, and all that is in it.
-        _end(*program)
-    reason = why[:_MAX_REASON].encode("utf-8", "replace").decode("utf-8")
-    line = values.encode((verdict, reason), values.no_reference)
+        # Else the process space ends with the judge, and everything in it.
+        _end(process)
+    sendable_reason = reason[:_MAX_REASON].encode("utf-8", "replace").decode("utf-8")
+    line = values.encode((verdict, sendable_reason), values.no_reference)
     os.write(out, tests["word"].encode() + b" " + line.hex().encode() + b"\n")
     os._exit(0 if verdict == "passed" else 1)
 
 
 def _judged(session: ProgramSession, tests: dict[str, Any], timeout: float) -> tuple[str, str]:
-    found: list[tuple[str, str]] = []
+    """The verdict and its reason; a verdict of "timeout" when there is none in time."""
+    verdicts: list[tuple[str, str]] = []
 
     def ring(*_: object) -> None:
-        if not found:
+        if not verdicts:
             raise session.stop("timeout", f"no end after {timeout:g} s")
 
     signal.signal(signal.SIGALRM, ring)
-    # Again and again: tests may hold an ``except`` that takes the first.
+    # Repeatedly: an ``except`` of the tests may catch the first one.
     signal.setitimer(signal.ITIMER_REAL, timeout, 0.1)
-    while not found:
+    while not verdicts:
         try:
-            found.append(session.ended or judge(session, tests))
+            verdicts.append(session.ended or judge(session, tests))
         except End:
             continue
-    return found[0]
+    return verdicts[0]
 
 
 def _become_program(
     folder: str, user: int | None, head: dict[str, Any], pipes: tuple[int, int]
 ) -> None:
+    """Run the program in this process, and answer the judge until it has no more requests."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    null = os.open("/dev/null", os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    for fd in range(3, max(null, *pipes) + 3):
-        if fd not in pipes:
-            try:
-                os.close(fd)
-            except OSError:
-                continue
+    _close_files_except(pipes)
     if user is not None:
         os.setgroups([])
         os.setresgid(user, user, user)
@@ -126,28 +139,45 @@ def _become_program(
     else:
         _hide(False)
     os.chdir(folder)
+    _look_like_a_script(folder)
+    with open(FILE, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        file.write(head["program"])
+    objects = ProgramObjects(*pipes)
+    if objects.run(head["program"]):
+        objects.serve()
+
+
+def _close_files_except(pipes: tuple[int, int]) -> None:
+    """Connect stdin, stdout and stderr to nothing, and close all other files but the pipes."""
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    for fd in range(3, max(null, *pipes) + 3):
+        if fd in pipes:
+            continue
+        try:
+            os.close(fd)
+        except OSError:
+            continue
+
+
+def _look_like_a_script(folder: str) -> None:
+    """Set what a program sees of its start: variables, arguments, the path of modules, ``exit`` and ``quit``."""
     for name, value in (("HOME", folder), ("USER", "sandbox"), ("LOGNAME", "sandbox")):
-        # Where ``os`` will look when the program imports it, and the C library.
+        # For ``os``, which reads this mapping when the program imports it, and for the C library.
         os.environ[name.encode()] = value.encode()
         os.putenv(name, value)
     sys.argv = [FILE]
-    sys.path[:0] = [
-        folder,
-        *filter(None, os.environ.get(b"PYTHONPATH", b"").decode("utf-8", "replace").split(":")),
-    ]
+    python_path = os.environ.get(b"PYTHONPATH", b"").decode("utf-8", "replace").split(":")
+    sys.path[:0] = [folder, *filter(None, python_path)]
     sys.meta_path.append(_SitePackages(True))
-    # What ``site`` would have brought.
+    # ``site`` would define these.
     own_builtins: Any = builtins
     own_builtins.exit = own_builtins.quit = sys.exit
-    with open(FILE, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-        file.write(head["program"])
-    host = ProgramObjects(*pipes)
-    if host.run(head["program"]):
-        host.serve()
 
 
 class _SitePackages:
-    """Python starts without its site packages, which takes a third of the time; they come when something is missing."""
+    """Adds the site packages when a module is missing: Python starts without them, in a third of the time."""
 
     def __init__(self, whole: bool) -> None:
         self._whole = whole
@@ -165,19 +195,20 @@ class _SitePackages:
             # No .pth files and no sitecustomize where the verdict is made.
             sys.path += site.getsitepackages()
         for finder in sys.meta_path:
-            found = finder.find_spec(name, path, target)
-            if found is not None:
-                return found
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                return spec
         return None
 
 
 def _hide(hidden: bool) -> None:
-    """Keep processes of the same user from looking into this one, or let them."""
+    """Forbid or allow processes of the same user to look into this one."""
     if _libc("prctl", _DUMPABLE, not hidden, 0, 0, 0) != 0:
         raise OSError("the judge cannot hide its memory")
 
 
 def _libc(name: str, *arguments: int) -> int:
+    """Call a function of the C library; ``_ctypes`` alone loads faster than ``ctypes``."""
     try:
         import _ctypes  # noqa: PLC0415
 
@@ -191,7 +222,7 @@ def _libc(name: str, *arguments: int) -> int:
 
 
 def _user() -> int | None:
-    """A user for the program alone; None where we may not choose, or where such a user could not read Python."""
+    """A user id for the program alone; None where the judge is not root, or where that user could not read Python."""
     if os.getuid() != 0:
         return None
     user = _USERS[0] + int.from_bytes(os.urandom(2), "big") % _USERS[1]
@@ -209,63 +240,68 @@ def _user() -> int | None:
 
 
 def _folder(user: int | None) -> str:
+    """Create a folder for the program.
+
+    Raises:
+        OSError: No folder can be written to.
+    """
     name = f"nel-{os.urandom(8).hex()}"
-    for parent in (
-        os.environ.get(b"TMPDIR", b"/tmp").decode("utf-8", "replace"),
-        "/tmp",
-        os.getcwd(),
-    ):
+    temporary = os.environ.get(b"TMPDIR", b"/tmp").decode("utf-8", "replace")
+    for parent in (temporary, "/tmp", os.getcwd()):
+        folder = f"{parent}/{name}"
         try:
-            os.mkdir(f"{parent}/{name}", 0o700)
+            os.mkdir(folder, 0o700)
         except OSError:
             continue
         if user is not None:
-            os.chown(f"{parent}/{name}", user, user)
-        return f"{parent}/{name}"
+            os.chown(folder, user, user)
+        return folder
     raise OSError("no folder can be written to")
 
 
-def _end(pid: int, user: int | None, folder: str) -> None:
-    """Kill the program and all that it started, then remove what it left."""
+def _end(process: _ProgramProcess) -> None:
+    """Kill the program and all processes that it started, then remove its files."""
     try:
-        os.killpg(pid, 9)
+        os.killpg(process.pid, 9)
     except OSError:
-        os.kill(pid, 9)
-    os.waitpid(pid, 0)
-    if os.listdir(folder) == [FILE]:
-        left: list[str] = []
-    else:
-        left = [folder]
-    if user is not None:
-        os.setresuid(user, user, 0)
+        os.kill(process.pid, 9)
+    os.waitpid(process.pid, 0)
+    remains: list[str] = []
+    if os.listdir(process.folder) != [FILE]:
+        remains.append(process.folder)
+    if process.user is not None:
+        os.setresuid(process.user, process.user, 0)
         try:
             os.kill(-1, 9)
         except OSError:
             pass
-        _remove_ipc(user)
+        _remove_ipc(process.user)
         os.setresuid(0, 0, 0)
-        left += _files_of(user, folder)
-    if not left:
-        os.unlink(f"{folder}/{FILE}")
-        return os.rmdir(folder)
-    remover = os.posix_spawnp("rm", ["rm", "-rf", "--", *left], os.environ)
+        remains += _files_of(process.user, process.folder)
+    if not remains:
+        os.unlink(f"{process.folder}/{FILE}")
+        os.rmdir(process.folder)
+        return
+    remover = os.posix_spawnp("rm", ["rm", "-rf", "--", *remains], os.environ)
     os.waitpid(remover, 0)
 
 
 def _files_of(user: int, folder: str) -> list[str]:
-    found = []
+    """The files of a user in the folders that all users share, except one folder."""
+    paths = []
     for parent in _SHARED:
         try:
             entries = list(os.scandir(parent))
         except OSError:
             continue
-        for one in entries:
-            if one.stat(follow_symlinks=False).st_uid == user and one.path != folder:
-                found.append(one.path)
-    return found
+        for entry in entries:
+            if entry.stat(follow_symlinks=False).st_uid == user and entry.path != folder:
+                paths.append(entry.path)
+    return paths
 
 
 def _remove_ipc(user: int) -> None:
+    """Remove the shared memory, message queues and semaphores of a user."""
     for kind, (number, owner) in _IPC.items():
         try:
             with open(f"/proc/sysvipc/{kind}", encoding="ascii") as table:  # noqa: PTH123

@@ -1,4 +1,4 @@
-"""The judge's end of the pipe: it asks the program one question at a time, and lets nothing in but values."""
+"""The judge's end of the pipe: it sends the program one request at a time, and lets nothing in but values."""
 
 from __future__ import annotations
 
@@ -25,21 +25,27 @@ _TESTS: Final = "__main__"
 
 
 class ProgramSession:
-    """Asks the program."""
+    """Sends requests to the program.
+
+    Attributes:
+        reached: Whether the tests looked for anything in the program.
+        tally: Counts the answers and the assertions.
+    """
 
     def __init__(self, requests: int, replies: int) -> None:
         self._requests = requests
         self._replies = replies
         self._lock = _thread.RLock()
-        # How many of its objects the program has shown; they are numbered in this order.
+        # How many of its objects the program has sent references to; they are numbered in this order.
         self._shown = 0
+        # Objects of the tests that the program has references to, and their numbers by id.
         self._handed_out: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._exception_types: dict[int, type[Exception]] = {}
-        # How many functions of the tests the program has called that have not returned.
+        # How many calls of functions of the tests by the program are running.
         self._depth = 0
+        # Whether the operands that are being sent were chosen by the tests.
         self._is_direct = False
-        # Whether the tests looked for anything in the program.
         self.reached = False
         self.tally = AssertionCounts()
         self._nan = not_a_number(self.tally)
@@ -49,14 +55,26 @@ class ProgramSession:
         self._await("", "run", ())
 
     def ask(self, action: str, *operands: Any) -> Any:
-        """The plain value of an answer, or a proxy; raises what the program raised."""
+        """Send a request and wait for the answer.
+
+        Args:
+            action: An action of ``ProgramObjects``, or "name" for the value of a global name.
+            operands: The object that it is about, and further operands.
+
+        Returns:
+            A plain value, or a proxy for an object.
+
+        Raises:
+            Exception: What the program raised.
+            End: The program ended, or broke a rule.
+        """
         if action != "name" or self.tally.end is not None:
-            # A name may be that of the exception which a handler expects.
+            # A name is exempt: a handler may look up the exception that it expects.
             self.tally.settle()
         with self._lock:
             self.reached = True
             key = os.urandom(8).hex()
-            # What a function of the tests returns to the program may be the program's choice.
+            # Inside a call by the program, the program may have chosen the operands.
             self._is_direct = self._depth == 0
             self._send((key, action, *operands))
             self._is_direct = False
@@ -67,7 +85,7 @@ class ProgramSession:
 
     @property
     def ended(self) -> tuple[str, str] | None:
-        """The verdict, once the tests cannot go on; it is never that they passed."""
+        """The verdict, once the tests cannot continue; it is never "passed"."""
         if self.tally.end is None:
             return None
         verdict, text = self.tally.end.args
@@ -76,7 +94,7 @@ class ProgramSession:
         return verdict, text
 
     def stop(self, verdict: str, text: str) -> End:
-        """Remember the first reason why the tests cannot go on."""
+        """Remember the first reason why the tests cannot continue."""
         return self.tally.stop(verdict, text)
 
     def _send(self, message: tuple[Any, ...]) -> None:
@@ -90,33 +108,40 @@ class ProgramSession:
         except values.Forbidden as error:
             raise self.stop("tamper", f"the program reached for {error}") from None
         except ValueError as error:
-            # Before the first answer, what the tests pass is their own.
+            # Before the first answer, all operands come from the tests.
             verdict = "crash" if self.tally.answers else "unjudged"
             raise self.stop(
                 verdict, f"the tests pass a value that cannot be sent: {error}"
             ) from None
 
     def _await(self, key: str, action: str, operands: tuple[Any, ...]) -> Any:
+        """Serve calls of the program until it sends the answer with this key."""
         while True:
             try:
                 body = values.receive(self._replies)
                 if body is None:
                     raise self.stop("crash", "the program ended")
-                message = values.decode(body, self._resolve, self._nan)
-                if type(message) is not tuple or len(message) != 3 or type(message[0]) is not str:
-                    raise values.Malformed("a message of no known form")
-                if message[0] == "" and message[1] == program.CALLBACK and key:
-                    self._call_back(message[2])
+                reply_key, kind, content = self._message(body)
+                if reply_key == "" and kind == program.CALLBACK and key:
+                    self._call_back(content)
                     continue
-                if message[0] != key:
+                if reply_key != key:
                     raise values.Malformed("an answer to no question")
-                return self._content(action, message[1], message[2], operands=operands)
+                return self._content(action, kind, content, operands=operands)
             except values.Malformed as error:
                 raise self.stop(
                     "tamper", f"the program wrote to the judge's pipe: {error}"
                 ) from None
 
+    def _message(self, body: bytes) -> tuple[str, Any, Any]:
+        """The key, the kind and the content of a reply."""
+        message = values.decode(body, self._resolve, self._nan)
+        if type(message) is not tuple or len(message) != 3 or type(message[0]) is not str:
+            raise values.Malformed("a message of no known form")
+        return message
+
     def _content(self, action: str, kind: Any, content: Any, operands: tuple[Any, ...]) -> Any:
+        """The value of an answer; raises what the program raised."""
         if kind == program.VALUE:
             return content
         if kind == program.CHANGED and action == "call":
@@ -137,7 +162,7 @@ class ProgramSession:
         raise self.tally.send(rebuilt(names, text, own), label)
 
     def _call_back(self, content: Any) -> None:
-        """The program calls a function that the tests gave it, or looks at one of their objects."""
+        """The program calls a function that the tests passed to it, or uses an attribute of one of their objects."""
         if type(content) is not tuple or len(content) < 2:
             raise values.Malformed("a call of no known form")
         if type(content[0]) is not int or type(content[1]) is not str:
@@ -146,7 +171,7 @@ class ProgramSession:
         if not 0 <= number < len(self._handed_out):
             raise values.Malformed("a call of no function of the tests")
         target = self._handed_out[number]
-        # What the program calls with is an answer too.
+        # The arguments of the call are an answer too.
         self.tally.answers += 1
         self._depth += 1
         try:
@@ -164,23 +189,24 @@ class ProgramSession:
             self._depth -= 1
 
     def _refer(self, value: Any) -> values.Reference:
-        """How the program is told of something that is not sent itself."""
+        """The reference that is sent to the program instead of a value that is not plain."""
         if isinstance(value, Remote):
             return values.Reference(number_of(value), True, "")
         if isinstance(value, type) and value in self._exception_types.values():
             return values.Reference(vars(value)["_nel_number"], True, "")
         if is_of_judge(value):
             raise values.Forbidden(f"a {type(value).__name__} of the judge")
-        name = getattr(value, "__name__", None)
-        if isinstance(name, str):
-            if getattr(builtins, name, None) is value:
-                return values.Reference(-1, True, name)
-            module = getattr(value, "__module__", None)
-            if isinstance(module, str) and _is_of_python(module, name, value):
-                return values.Reference(-1, True, f"{module}:{name}")
+        known_name = _name_in_python(value)
+        if known_name is not None:
+            return values.Reference(-1, True, known_name)
+        number = self._handed_out_number(value)
+        return values.Reference(-2 - number, callable(value), type(value).__name__)
+
+    def _handed_out_number(self, value: Any) -> int:
+        """The number of an object of the tests that the program may use from now on."""
         number = self._numbers.get(id(value))
         if number is None:
-            # What the program was given before, it may have chosen to be given again.
+            # Only operands of the tests' own choice: the program may have chosen to get the others back.
             if self._is_direct and not is_usable(value):
                 raise self.stop(
                     "unjudged", f"the tests pass a {type(value).__name__}, which cannot be sent"
@@ -188,31 +214,25 @@ class ProgramSession:
             number = len(self._handed_out)
             self._numbers[id(value)] = number
             self._handed_out.append(value)
-        return values.Reference(-2 - number, callable(value), type(value).__name__)
+        return number
 
     def _exception_type(self, number: int, type_name: str) -> type[Exception]:
         """A class of exceptions of the program, as a class that the tests can expect."""
         if number not in self._exception_types:
-            base, _, name = type_name.partition(":")
-            if base not in values.BUILTIN_TYPES or not issubclass(
-                getattr(builtins, base), Exception
-            ):
+            base_name, _, name = type_name.partition(":")
+            if base_name not in values.BUILTIN_TYPES:
                 raise values.Malformed("a class of exceptions of no known kind")
-            self._exception_types[number] = exception_type(name, getattr(builtins, base), number)
+            base = getattr(builtins, base_name)
+            if not issubclass(base, Exception):
+                raise values.Malformed("a class of exceptions of no known kind")
+            self._exception_types[number] = exception_type(name, base, number)
         return self._exception_types[number]
 
     def _resolve(self, reference: values.Reference) -> Any:
-        """What a reference of the program stands for: its own object, one of the tests', or a builtin type."""
+        """The object behind a reference: a proxy for one of the program's, one of the tests', or a builtin type."""
         number = reference.number
         if number >= 0:
-            if number > self._shown or number > _MAX_OBJECTS:
-                raise values.Malformed("an object that the program has not shown")
-            if number == self._shown:
-                self._shown += 1
-            if reference.kind == values.EXCEPTION:
-                return self._exception_type(number, reference.type_name)
-            kind = ProgramFunction if reference.kind else Remote
-            return kind(self, number, reference.type_name)
+            return self._object_of_program(reference)
         if number == -1:
             if reference.type_name not in values.BUILTIN_TYPES:
                 raise values.Malformed("a name that is not the program's")
@@ -221,23 +241,45 @@ class ProgramSession:
             raise values.Malformed("an object that the tests did not pass")
         return self._handed_out[-2 - number]
 
+    def _object_of_program(self, reference: values.Reference) -> Any:
+        number = reference.number
+        if number > self._shown or number > _MAX_OBJECTS:
+            raise values.Malformed("an object that the program has not shown")
+        if number == self._shown:
+            self._shown += 1
+        if reference.kind == values.EXCEPTION:
+            return self._exception_type(number, reference.type_name)
+        kind = ProgramFunction if reference.kind else Remote
+        return kind(self, number, reference.type_name)
 
-def _is_of_python(module: str, name: str, value: Any) -> bool:
-    """A function or type of an imported module: the program has it too, so the judge need not run it."""
+
+def _name_in_python(value: Any) -> str | None:
+    """How the program can find a builtin, or a function or type of an imported module, by itself; None for others."""
+    name = getattr(value, "__name__", None)
+    if not isinstance(name, str):
+        return None
+    if getattr(builtins, name, None) is value:
+        return name
+    module = getattr(value, "__module__", None)
+    if isinstance(module, str) and _is_in_module(module, name, value):
+        return f"{module}:{name}"
+    return None
+
+
+def _is_in_module(module: str, name: str, value: Any) -> bool:
+    """Whether an imported module, which is neither the tests nor a part of the judge, calls a value by this name."""
     if module == _TESTS or module.startswith("nel_judge"):
         return False
     return getattr(sys.modules.get(module), name, None) is value
 
 
 def _exception(content: Any) -> tuple[list[str], str, str, list[Any]]:
-    if (
-        type(content) is not tuple
-        or len(content) != 4
-        or type(content[0]) is not list
-        or type(content[3]) is not list
-    ):
+    """The parts of an exception, as ``program._described`` makes them; raises Malformed for anything else."""
+    if type(content) is not tuple or len(content) != 4:
         raise values.Malformed("an exception of no known form")
     names, text, label, own = content
+    if type(names) is not list or type(own) is not list:
+        raise values.Malformed("an exception of no known form")
     if len(names) > _MAX_CLASSES or any(type(name) is not str for name in [*names, text, label]):
         raise values.Malformed("an exception of no known form")
     if len(text) > _MAX_TEXT or len(label) > _MAX_TEXT or len(own) > _MAX_CLASSES:
@@ -246,13 +288,14 @@ def _exception(content: Any) -> tuple[list[str], str, str, list[Any]]:
 
 
 def _end_of(names: list[str]) -> str:
+    """The verdict on a program that ended with an exception of these classes."""
     if "MemoryError" in names:
         return "out_of_memory"
     return "wrong" if "AssertionError" in names else "crash"
 
 
 def _change(operands: tuple[Any, ...], content: Any) -> None:
-    """A call that returned nothing may have changed its arguments: make the tests' own like the program's."""
+    """Make the arguments of a call that returned nothing like the program's copies, which it may have changed."""
     if len(operands) != 3 or type(content) is not list or len(content) != len(operands[1]):
         raise values.Malformed("changes of no call")
     for old, new in zip(operands[1], content):  # noqa: B905 - images may have an old Python
