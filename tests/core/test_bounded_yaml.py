@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from nemo_evaluator.environments.container import read_results
+from nemo_evaluator.environments.schemes.container import read_results
 
 from nemo_evaluator.cli.export import read_settings
 from nemo_evaluator.core.bounded_yaml import load_yaml

@@ -10,74 +10,113 @@ from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.secrets import MASK, Secret, remember_urls, scrub
 
 _KEY_FLAG: Final = "--api-key"
-# They take the name of a variable; what is no such name is taken for the key itself.
+# Options whose value is the name of a variable; a value that cannot be a name is taken for the key itself.
 _NAME_FLAGS: Final = ("--api-key-env", "--judge-api-key-env")
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 # `nel run` calls them -o; for other commands that is a folder, which holds no `=`.
 _SETTING_FLAGS: Final = ("-O", "-o", "--override")
+# The same options joined with their value: `--override=a=b`, `-Oa=b`.
+_JOINED_FLAGS: Final = ("--override=", "-O", "-o")
 _TELLING: Final = re.compile(r"key|token|auth|secret|passw|credential", re.IGNORECASE)
 _CARRIED: Final = "NEL_ARGUMENT_{}"
 _places = Lazy("nemo_evaluator.core.secret_places")
 
 
 def hide_arguments() -> None:
-    """Start this command again with its secrets in the environment, if there are any among its arguments. The process
-    keeps its number. The one that was started this way takes its arguments back from the environment."""
+    """Restart this command with the secrets among its arguments in its environment.
+
+    The process keeps its number. The restarted command takes its arguments from the environment. A command without
+    secrets is not restarted.
+    """
     words = sys.argv[1:]
-    carried = [os.environ.pop(_CARRIED.format(number), None) for number in range(len(words))]
+    carried: dict[int, str] = {}
+    for number in range(len(words)):
+        value = os.environ.pop(_CARRIED.format(number), None)
+        if value is not None:
+            carried[number] = value
     masked = masked_arguments(words)
-    if any(word is not None for word in carried):
-        sys.argv[1:] = [
-            old if new is None else new for old, new in zip(words, carried, strict=True)
-        ]
+    if carried:
+        sys.argv[1:] = [carried.get(number, word) for number, word in enumerate(words)]
+        # Only to remember the secrets.
         masked_arguments(sys.argv[1:])
     elif masked != words:
-        before = sys.orig_argv[: len(sys.orig_argv) - len(words)]
+        interpreter = sys.orig_argv[: len(sys.orig_argv) - len(words)]
+        environment = os.environ | carried_arguments(words)
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(sys.executable, [*before, *masked], os.environ | carried_arguments(words))  # noqa: S606 - nel itself again
+        os.execve(sys.executable, [*interpreter, *masked], environment)  # noqa: S606 - nel itself again
 
 
 def masked_arguments(words: Sequence[str]) -> list[str]:
-    """The arguments as others may read them; what is masked is a secret from now on."""
-    return [_masked(word, words[number - 1] if number else "") for number, word in enumerate(words)]
+    """The arguments with ``***`` instead of their secrets, which are remembered from now on."""
+    masked: list[str] = []
+    before = ""
+    for word in words:
+        masked.append(_masked(word, before))
+        before = word
+    return masked
 
 
 def carried_arguments(words: Sequence[str]) -> dict[str, str]:
-    """The variables that carry the masked arguments to a process that is started with ``masked_arguments``."""
-    shown = masked_arguments(words)
-    pairs = enumerate(zip(words, shown, strict=True))
-    return {_CARRIED.format(number): word for number, (word, masked) in pairs if word != masked}
+    """The variables that carry the secret arguments to a process that is started with ``masked_arguments``."""
+    variables: dict[str, str] = {}
+    for number, (word, masked) in enumerate(zip(words, masked_arguments(words), strict=True)):
+        if word != masked:
+            variables[_CARRIED.format(number)] = word
+    return variables
 
 
 def _masked(word: str, before: str) -> str:
-    name, mark, value = word.partition("=")
-    if mark and name in (_KEY_FLAG, *_NAME_FLAGS):
-        flag = f"{name}="
+    """One argument without its secrets; ``before`` is the argument before it."""
+    return _masked_key(word, before) or _masked_setting(word, before) or _masked_url(word)
+
+
+def _masked_key(word: str, before: str) -> str | None:
+    """The value of an option for a key; None for other arguments, and for the name of a variable."""
+    name, equals, value = word.partition("=")
+    if equals and name in (_KEY_FLAG, *_NAME_FLAGS):
+        option = name
+        prefix = f"{name}="
     else:
-        flag = ""
+        option = before
+        prefix = ""
         value = word
-    given = name if flag else before
-    if given == _KEY_FLAG or (
-        given in _NAME_FLAGS and not (_VARIABLE.fullmatch(value) or value in os.environ)
-    ):
-        Secret(value)
-        return flag + MASK
-    flag = next(
-        (form for form in ("--override=", "-O", "-o") if word.startswith(form) and word != form), ""
-    )
-    if flag or before in _SETTING_FLAGS:
-        name, mark, value = word.removeprefix(flag).partition("=")
-        if value and _is_secret_setting(name, value):
-            return f"{flag}{name}{mark}{MASK}"
-    remember_urls(word.partition("=")[2] if word.startswith("--") else word)
+    if option in _NAME_FLAGS:
+        is_key = _VARIABLE.fullmatch(value) is None and value not in os.environ
+    else:
+        is_key = option == _KEY_FLAG
+    if not is_key:
+        return None
+    Secret(value)
+    return prefix + MASK
+
+
+def _masked_setting(word: str, before: str) -> str | None:
+    """The secret value of a setting, such as ``-O a.b=value``; None for other arguments."""
+    prefix = ""
+    for joined in _JOINED_FLAGS:
+        if word.startswith(joined) and word != joined:
+            prefix = joined
+            break
+    if not prefix and before not in _SETTING_FLAGS:
+        return None
+    name, equals, value = word.removeprefix(prefix).partition("=")
+    if value and _is_secret_setting(name, value):
+        return f"{prefix}{name}{equals}{MASK}"
+    return None
+
+
+def _masked_url(word: str) -> str:
+    """Any other argument: without the secrets of URLs, and without those that are known."""
+    value = word.partition("=")[2] if word.startswith("--") else word
+    remember_urls(value)
     return scrub(word)
 
 
 def _is_secret_setting(name: str, value: str) -> bool:
-    """Whether the value of ``-O a.b=value`` is, or may hold, a secret; if so its secrets are remembered."""
-    parts = [part for part in re.split(r"[.\[\]]+", name.lstrip("+~")) if part]
-    path = tuple(int(part) if part.isdecimal() else part for part in parts)
+    """Whether the value of ``-O a.b=value`` is or may hold a secret; its secrets are remembered."""
+    keys = [key for key in re.split(r"[.\[\]]+", name.lstrip("+~")) if key]
+    path = tuple(int(key) if key.isdecimal() else key for key in keys)
     bare = value.strip().strip("'\"")
     masked = _places.masked_text(bare, path)
     for part in _places.secret_parts(bare, path):
@@ -85,6 +124,6 @@ def _is_secret_setting(name: str, value: str) -> bool:
             _places.remember_part(part)
     if masked != bare:
         return True
-    # Mappings are not taken apart here.
-    inline = value.lstrip()[:1] in ("{", "[")
-    return inline and (_TELLING.search(value) is not None or _places.holds_secrets(path))
+    # Inline mappings and lists are not parsed here: one that mentions a key is masked as a whole.
+    is_inline = value.lstrip()[:1] in ("{", "[")
+    return is_inline and (_TELLING.search(value) is not None or _places.holds_secrets(path))

@@ -1,9 +1,11 @@
-"""YAML from others (results of containers and harnesses, tasks, settings): plain values of bounded size and depth, read
-in bounded time. Configs have a reader of their own, which knows lines."""
+"""YAML from others (results of containers and harnesses, tasks, settings): plain values of bounded size and depth.
+
+Reading takes bounded time. Configs have a reader of their own, which knows line numbers.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -37,7 +39,16 @@ def load_yaml(data: bytes | str) -> Any:
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end has not come yet."""
+    """A list or mapping whose end was not read yet.
+
+    Attributes:
+        anchor: The name under which aliases may repeat it.
+        nodes_before: How many nodes the text has before it.
+        is_mapping: Whether it is a mapping.
+        keys: The keys of the mapping so far.
+        key_is_next: Whether the next node is a key, not a value.
+        deepest: The deepest level inside, counted from the top of the text.
+    """
 
     anchor: str | None
     nodes_before: int
@@ -45,6 +56,16 @@ class _Open:
     keys: set[str] = field(default_factory=set)
     key_is_next: bool = True
     deepest: int = 0
+
+
+class _Size(NamedTuple):
+    """How many nodes and how many levels an anchored value has, with its aliases written out."""
+
+    nodes: int
+    levels: int
+
+
+_SCALAR: Final = _Size(1, 0)
 
 
 def _refused(problem: str, event: Any) -> yaml.YAMLError:
@@ -57,11 +78,10 @@ class _Sizes:
     def __init__(self) -> None:
         self._open: list[_Open] = []
         self._nodes = 0
-        # How many nodes and how many levels stand behind an anchor.
-        self._anchors: dict[str | None, tuple[int, int]] = {}
+        self._anchors: dict[str | None, _Size] = {}
 
     def check(self, events: Iterator[Any]) -> None:
-        """Raise YAMLError at the first event that is too much."""
+        """Raise YAMLError at the first event that exceeds a limit."""
         for event in events:
             if isinstance(event, yaml.CollectionStartEvent):
                 self._node(event)
@@ -73,29 +93,31 @@ class _Sizes:
             elif isinstance(event, yaml.AliasEvent):
                 if any(opened.anchor == event.anchor for opened in self._open):
                     raise _refused("an alias of itself", event)
-                nodes, levels = self._anchors.get(event.anchor, (1, 0))
-                self._node(event, nodes)
-                self._level(event, levels)
+                size = self._anchors.get(event.anchor, _SCALAR)
+                self._node(event, size.nodes)
+                self._level(event, size.levels)
             elif isinstance(event, yaml.ScalarEvent):
                 self._node(event)
                 if event.anchor:
-                    self._anchors[event.anchor] = (1, 0)
+                    self._anchors[event.anchor] = _SCALAR
 
     def _node(self, event: Any, nodes: int = 1) -> None:
+        """Count a node, or the nodes of an alias; refuse a key that its mapping already has."""
         self._nodes += nodes
         if self._nodes > MAX_NODES:
             raise _refused(f"more than {MAX_NODES:,} values", event)
         above = self._open[-1] if self._open else None
         if above is None or not above.is_mapping:
             return
-        if above.key_is_next and isinstance(event, yaml.ScalarEvent) and event.value != "<<":
+        is_plain_key = above.key_is_next and isinstance(event, yaml.ScalarEvent)
+        if is_plain_key and event.value != "<<":
             if event.value in above.keys:
-                problem = f"the key {event.value[:80]!r} is there twice"
-                raise _refused(problem, event)
+                raise _refused(f"duplicate key {event.value[:80]!r}", event)
             above.keys.add(event.value)
         above.key_is_next = not above.key_is_next
 
     def _level(self, event: Any, below: int) -> None:
+        """Note a value with so many levels below it."""
         depth = len(self._open) + below
         if depth > MAX_DEPTH:
             raise _refused(f"more than {MAX_DEPTH} levels", event)
@@ -105,7 +127,6 @@ class _Sizes:
     def _close(self) -> None:
         closed = self._open.pop()
         if closed.anchor:
-            self._anchors[closed.anchor] = (
-                self._nodes - closed.nodes_before,
-                closed.deepest - len(self._open),
-            )
+            nodes = self._nodes - closed.nodes_before
+            levels = closed.deepest - len(self._open)
+            self._anchors[closed.anchor] = _Size(nodes, levels)

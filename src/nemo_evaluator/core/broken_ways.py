@@ -1,22 +1,22 @@
-"""Ways to a model that broke on our side, by the URL that an agent was given.
+"""Connections of agents to their model that failed on our side, by the URL that the agent got.
 
-Whoever carries an agent's connections notes here that one could not be carried. Whoever judges the attempt looks, so
-that an agent that was left without its model is not scored for it.
+The code that forwards the connections records failures here. The code that grades the attempt checks, so that an agent
+that lost its model is not scored.
 """
 
 _broken: dict[str, str] = {}
 
 
 def note_broken(url: str, why: str) -> None:
-    """A connection to ``url`` could not be carried, and not for anything that the agent did."""
+    """Record that a connection to ``url`` could not be forwarded, for a reason that is not the agent's."""
     _broken[url] = why
 
 
 def mended(url: str) -> None:
-    """A call through ``url`` was answered since, or nobody asks any more."""
+    """Forget a failure: a later request through ``url`` was answered, or the attempt has ended."""
     _broken.pop(url, None)
 
 
 def why_broken(url: str) -> str | None:
-    """Why the last connection to ``url`` was not carried; None when the way is well."""
+    """Why the last connection to ``url`` was not forwarded; None when it was."""
     return _broken.get(url)

@@ -8,7 +8,7 @@
     ├── MissingExtraError        an optional library is absent; carries the install line
     └── BoundaryError            something outside failed; carries a Cause of the policy table
         ├── TransportError       connection, 5xx, timeout, bad JSON        (public alias: InfraError)
-        │   └── OutageError      a server that is gone, for longer than is waited for it
+        │   └── OutageError      the server stopped responding and the outage timeout expired
         ├── RateLimitError       429
         ├── AuthError            401, 403
         ├── NotFoundError        404
@@ -22,7 +22,7 @@
         ├── TamperError          an answer reached for its own judge
         ├── SeedError            a dataset row cannot be asked
         └── InterruptedRunError  the run was interrupted before a request was sent
-            └── DetachedError    the run leaves its batches to the vendor, as it was told to
+            └── DetachedError    the run leaves its batches to the vendor (--detach-batch)
 """
 
 import sys
@@ -45,7 +45,7 @@ NEED_PYTHON_3_12: Final = frozenset({"gym", "harbor", "nat"})
 
 
 class NelError(Exception):
-    """Base of all errors meant for a user: what happened, how to mend it, and an exit code."""
+    """Base of all errors meant for a user: what happened, how to fix it, and an exit code."""
 
     exit_code: int = EXIT_USAGE
 
@@ -55,7 +55,7 @@ class NelError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
-        """As it is, whatever its class is made with: errors travel between processes."""
+        """Pickle the state, whatever parameters a subclass takes: errors are sent between processes."""
         return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
@@ -75,7 +75,7 @@ class Problem:
 
 
 class ConfigError(NelError):
-    """A config is wrong. ``problems`` holds everything that was found, not only the first thing."""
+    """A config is wrong. ``problems`` holds all problems, not only the first."""
 
     def __init__(self, problems: Sequence[Problem], *, source: str | None = None) -> None:
         self.problems = list(problems)
@@ -85,12 +85,15 @@ class ConfigError(NelError):
         )
 
     def with_rest(self, look: Callable[..., Iterable[Problem]]) -> "ConfigError":
-        """The error with what ``look`` finds wrong with the rest of the config, where there is a rest to look at."""
+        """The error with the problems that ``look`` reports in the rest of the config, if there is a rest."""
         return self
 
 
 def install_line(extra: str) -> str:
-    """What installs an extra. On a Python that is too old for it pip installs nothing, and does not say so."""
+    """The command that installs an extra.
+
+    It mentions the required Python when this one is too old: pip would silently install nothing.
+    """
     line = f'pip install "nemo-evaluator[{extra}]"'
     if extra in NEED_PYTHON_3_12 and sys.version_info < (3, 12):
         line += f", with Python 3.12 or newer (this is {sys.version_info[0]}.{sys.version_info[1]})"
@@ -109,7 +112,7 @@ class BoundaryError(NelError):
 
     cause: ClassVar[Cause]
     exit_code = 2
-    # Whether whoever met it has done what could be done: it is not tried again in this run, whatever its cause.
+    # True when retrying cannot help: the run does not retry it, whatever its cause.
     final = False
 
     def __init_subclass__(cls, *, cause: Cause | None = None) -> None:
@@ -128,7 +131,7 @@ class TransportError(BoundaryError, cause=Cause.TRANSPORT):
 
 
 class OutageError(TransportError, cause=Cause.OUTAGE):
-    """Nothing answers at an endpoint, and it was waited for long enough: the benchmark stops, to be resumed."""
+    """The endpoint stopped responding and the outage timeout expired: the benchmark stops and can be resumed."""
 
 
 class RateLimitError(BoundaryError, cause=Cause.RATE_LIMIT):
@@ -176,7 +179,7 @@ class SandboxError(BoundaryError, cause=Cause.SANDBOX):
 
 
 class JudgeError(BoundaryError, cause=Cause.JUDGE):
-    """The judge could not be reached, or said nothing that could be read."""
+    """The judge could not be reached, or its reply could not be parsed."""
 
 
 class ScorerError(BoundaryError, cause=Cause.SCORER):
@@ -196,7 +199,7 @@ class InterruptedRunError(BoundaryError, cause=Cause.CANCELLED):
 
 
 class DetachedError(InterruptedRunError):
-    """Batches are submitted and the process was told not to wait for them: ``--resume`` collects their results."""
+    """The process submitted batches and does not wait for them: ``--resume`` collects their results."""
 
     exit_code = EXIT_DETACHED
 
@@ -211,8 +214,9 @@ ERROR_OF_CAUSE: Final[dict[Cause, type[BoundaryError]]] = {
 
 
 class boundary:
-    """Attribute whatever escapes the block to ``cause``, ``sys.exit()`` too; errors that already name a boundary pass
-    through, and so do cancellations and Ctrl-C.
+    """Attribute exceptions that escape the block to a cause, ``SystemExit`` included.
+
+    Errors that already name a boundary pass through, and so do cancellations and Ctrl-C.
 
     ::
 
@@ -235,11 +239,14 @@ class boundary:
             self.attribute(error)
 
     def attribute(self, error: BaseException) -> None:
-        """Raise what an error amounts to; for hot paths, which catch it themselves, return where it passes through."""
+        """Raise the error of the cause, or return when the error passes through.
+
+        Hot paths call this in an ``except`` of their own.
+        """
         if isinstance(error, (BoundaryError, KeyboardInterrupt, GeneratorExit)):
             return
         # By name: asyncio is not loaded by commands that run nothing.
-        if any(one.__name__ == "CancelledError" for one in type(error).__mro__):
+        if any(kind.__name__ == "CancelledError" for kind in type(error).__mro__):
             return
         detail = text_of(error) or type(error).__name__
         raise ERROR_OF_CAUSE[self._cause](f"{type(error).__name__}: {detail}") from error

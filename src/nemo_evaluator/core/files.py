@@ -46,7 +46,7 @@ def scrub_json(data: bytes, option: int = 0) -> bytes:
 
 @contextmanager
 def replacing(path: Path, *, mode: int = 0o644) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of ``path`` at the end of the block; what breaks off leaves nothing."""
+    """Open a file that replaces ``path`` at the end of the block; an exception leaves ``path`` as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     try:
@@ -73,11 +73,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
+    """The value in a JSON file; raises OSError or orjson.JSONDecodeError when it cannot be read."""
     return orjson.loads(path.read_bytes())
 
 
 def read_regular(path: Path) -> bytes:
-    """The bytes of a file. Raises OSError where it is none: reading a pipe or a device may never end."""
+    """The bytes of a regular file. Raises OSError for anything else: reading a pipe or a device may never end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -86,7 +87,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def stored(path: Path) -> dict[str, Any]:
-    """The document in a file; empty where there is none, or what there is cannot be read."""
+    """The JSON object in a file; empty when the file is missing or does not contain one."""
     try:
         document = orjson.loads(read_regular(path))
     except (OSError, orjson.JSONDecodeError):
@@ -132,7 +133,7 @@ def file_sha256(path: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """The user's folder for what can be made again."""
+    """The user's folder for files that nel can recreate."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nel"
 
 

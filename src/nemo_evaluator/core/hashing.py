@@ -9,7 +9,7 @@ from nemo_evaluator.core.plain import plain
 from nemo_evaluator.core.text import text_of
 
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
-# Copying one takes a third of the time of making one.
+# Copying a hasher takes a third of the time of creating one.
 _EMPTY = hashlib.blake2b(digest_size=16)
 
 
@@ -27,9 +27,9 @@ def canonical(value: Any) -> bytes:
 
 def digest(value: Any) -> str:
     """A 32-hex-digit fingerprint of any JSON-like value."""
-    made = _EMPTY.copy()
-    made.update(canonical(value))
-    return made.hexdigest()
+    hasher = _EMPTY.copy()
+    hasher.update(canonical(value))
+    return hasher.hexdigest()
 
 
 def digest_parts(*parts: str | int) -> str:
@@ -39,9 +39,9 @@ def digest_parts(*parts: str | int) -> str:
 
 def digest_text(text: str) -> str:
     """A fingerprint of a text: the cheap form for hot paths."""
-    made = _EMPTY.copy()
-    made.update(text.encode("utf-8", "surrogatepass"))
-    return made.hexdigest()
+    hasher = _EMPTY.copy()
+    hasher.update(text.encode("utf-8", "surrogatepass"))
+    return hasher.hexdigest()
 
 
 def _plain(value: Any) -> Any:

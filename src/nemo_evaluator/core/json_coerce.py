@@ -1,11 +1,11 @@
-"""Values of JSON files that others may have written: what has not the shape it should have counts as not there."""
+"""Values of JSON files that others may have written: a value of the wrong shape counts as missing."""
 
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from nemo_evaluator.core.types import JsonDict
 
-# Nothing that is counted or measured here is larger; what claims to be is an accident.
+# Larger than any count or measurement in a run: such a number is corrupt.
 _MOST: Final = 1e15
 T = TypeVar("T")
 
@@ -25,12 +25,13 @@ def as_list(value: Any) -> list[Any]:
 
 
 def as_number(value: Any) -> float | None:
-    """A finite number, or None; true and false are no numbers."""
-    # A number that is none (NaN) is in no range either.
-    fits = (
-        isinstance(value, int | float) and not isinstance(value, bool) and -_MOST <= value <= _MOST
-    )
-    return value if fits else None
+    """A finite number, or None; true and false do not count as numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # NaN fails the range check too.
+    if -_MOST <= value <= _MOST:
+        return value
+    return None
 
 
 def as_count(value: Any) -> int | None:
@@ -62,7 +63,7 @@ def as_total(value: Any) -> int:
 
 
 def as_text(value: Any) -> str:
-    """A text, or what stands in its place as one; empty for nothing."""
+    """A text, or another value converted to one; empty for null."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -71,8 +72,10 @@ def as_text(value: Any) -> str:
 
 
 class Field(Generic[T]):
-    """A field of a class that holds JSON, read when it is asked for: ``model = Field("config.model", as_text, "...")``
-    reads ``model`` of what the attribute ``config`` holds."""
+    """A field of a JSON object, as a property of the class that holds the object.
+
+    ``model = Field("config.model", as_text, "...")`` reads ``model`` of the object in the attribute ``config``.
+    """
 
     def __init__(self, place: str, read: Callable[[Any], T], doc: str) -> None:
         self._holder, self._name = place.split(".")

@@ -32,25 +32,27 @@ NOT_YET: Final = "not supported yet"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What stands behind a word. ``settings`` is the schema; None takes it from the parameters of ``build``. ``build``
-    is a callable, or ``"package.module:name"``, imported on first use; what it is called with is the group's contract.
-    ``missing`` says why this version knows the word and cannot run it."""
+    """The declaration of a kind.
+
+    Attributes:
+        settings: The schema of its settings; None takes it from the parameters of ``build``.
+        build: A callable, or ``"package.module:name"``, imported on first use. Each group defines its parameters.
+        missing: Why this version knows the kind but cannot run it; None when it can.
+    """
 
     settings: type[BaseModel] | None = None
     build: Callable[..., Any] | str | None = None
     missing: str | None = None
 
     def builder(self) -> Any:
-        """What makes the thing, imported if need be."""
+        """The callable that builds the object, imported if necessary."""
         if isinstance(self.build, str):
             return load_object(self.build)
         return self.build
 
 
 class Kinds(Registry[Kind]):
-    """The kinds of one group: the files of the package ``home`` that declare a ``KIND`` (or what ``declares`` names),
-    and the entry points of ``group``. ``lm_eval.py`` is called ``lm-eval`` where names have ``dashes``. ``supplied``
-    are the parameters of builders that a config does not give."""
+    """The kinds of one group: declared in the files of a package, or as entry points."""
 
     def __init__(
         self,
@@ -62,6 +64,16 @@ class Kinds(Registry[Kind]):
         declares: str = "KIND",
         supplied: tuple[str, ...] = (),
     ) -> None:
+        """Open a group.
+
+        Args:
+            kind: What messages call one of them.
+            group: The group of entry points.
+            home: The package whose files declare kinds.
+            dashes: Whether ``lm_eval.py`` declares ``lm-eval`` instead of ``lm_eval``.
+            declares: The name that such a file defines.
+            supplied: The parameters of builders that a config does not set.
+        """
         super().__init__(kind, group=group)
         self._home = home
         self._dashes = dashes
@@ -73,27 +85,36 @@ class Kinds(Registry[Kind]):
         kind = self.get(name)
         if kind.settings is not None:
             return kind.settings
-        # Here: a scorer is found without the library that checks settings.
+        # Imported here: finding a scorer does not need the library that checks settings.
         from nemo_evaluator.core.parameters import settings_of  # noqa: PLC0415
 
         return settings_of(kind.builder(), self._supplied)
 
     def get(self, name: str) -> Kind:
-        """The kind of a word. A bare callable counts as a kind whose settings are its parameters."""
-        found: Any = super().get(name)
-        if isinstance(found, Kind):
-            return found
-        if not callable(found):
+        """The kind of this name. A bare callable counts as a kind whose settings are its parameters."""
+        target: Any = super().get(name)
+        if isinstance(target, Kind):
+            return target
+        if not callable(target):
             raise UsageError(
-                f"{self.kind} {name!r} is registered as {found!r}",
+                f"{self.kind} {name!r} is registered as {target!r}",
                 hint="register a Kind or a class",
             )
-        kind = Kind(build=found)
+        kind = Kind(build=target)
         self.add(name, kind, replace=True)
         return kind
 
     def build(self, name: str, *arguments: Any, **settings: Any) -> Any:
-        """The thing itself. Raises UsageError with the reason when this version cannot make it."""
+        """Build the object of a kind.
+
+        Args:
+            name: The name of the kind.
+            arguments: The positional arguments of its builder.
+            settings: The checked settings.
+
+        Raises:
+            UsageError: This version cannot run the kind.
+        """
         kind = self.get(name)
         if kind.missing is not None:
             raise UsageError(
@@ -103,7 +124,7 @@ class Kinds(Registry[Kind]):
         return kind.builder()(*arguments, **settings)
 
     def ready(self) -> list[str]:
-        """The words that can run."""
+        """The names of the kinds that can run."""
         return [name for name in self.names() if self.get(name).missing is None]
 
     def __contains__(self, name: object) -> bool:
@@ -117,22 +138,22 @@ class Kinds(Registry[Kind]):
         return super().__contains__(name)
 
     def _scan(self) -> None:
-        for file in self._folder().glob("[a-z]*.py") if not self._scanned else ():
-            self._adopt(file)
+        if not self._scanned:
+            for file in self._folder().glob("[a-z]*.py"):
+                self._adopt(file)
         super()._scan()
 
     def _folder(self) -> Path:
-        found = importlib.util.find_spec(self._home)
-        assert found is not None and found.submodule_search_locations is not None
-        return Path(next(iter(found.submodule_search_locations)))
+        spec = importlib.util.find_spec(self._home)
+        assert spec is not None and spec.submodule_search_locations is not None
+        return Path(next(iter(spec.submodule_search_locations)))
 
     def _adopt(self, file: Path) -> str | None:
-        """The name that a file declares, without importing it; None when it declares none."""
-        declared = rf"^(?:(?:class )?{self._declares}\b|from .* import .*\b{self._declares}\b)"
-        if (
-            not file.is_file()
-            or re.search(declared, file.read_text(encoding="utf-8"), re.MULTILINE) is None
-        ):
+        """The name of the kind that a file declares, without importing it; None when it declares none."""
+        if not file.is_file():
+            return None
+        declaration = rf"^(?:(?:class )?{self._declares}\b|from .* import .*\b{self._declares}\b)"
+        if re.search(declaration, file.read_text(encoding="utf-8"), re.MULTILINE) is None:
             return None
         if self._dashes:
             name = file.stem.replace("_", "-")

@@ -20,7 +20,16 @@ _ENVIRONMENT: Final = threading.RLock()
 
 
 def optional(module: str, *, extra: str, what: str = "") -> Any:
-    """A library that need not be installed, loaded when it is asked for. Raises MissingExtraError with its extra."""
+    """Import a library that need not be installed.
+
+    Args:
+        module: The module to import.
+        extra: The extra that installs it.
+        what: What messages call it; by default the module.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -43,16 +52,16 @@ def without_plugins() -> Iterator[None]:
 
 
 class Lazy:
-    """Stands for a module, or what else ``load`` makes, which is loaded when something of it is first asked for."""
+    """A module, or another object that ``load`` returns, loaded when one of its attributes is first used."""
 
-    def __init__(self, *given: Any, load: Callable[..., Any] = importlib.import_module) -> None:
+    def __init__(self, *arguments: Any, load: Callable[..., Any] = importlib.import_module) -> None:
         self._load = load
-        self._given = given
+        self._arguments = arguments
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._load(*self._given), name)
-        setattr(self, name, found)
-        return found
+        value = getattr(self._load(*self._arguments), name)
+        setattr(self, name, value)
+        return value
 
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:

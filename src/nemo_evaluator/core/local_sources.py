@@ -1,8 +1,8 @@
-"""What a user's file is made of: itself, the local modules that it imports, and theirs; found without importing them.
+"""The local modules that a user's file imports, and those that they import; found without importing them.
 
 Counted are ``import`` and ``from`` statements anywhere in a file, also relative and inside functions,
-``importlib.import_module("name")`` and ``__import__("name")`` with a literal, and literal names of Python files beside
-it. Installed packages count by their version. Not counted are data files that code opens and names that are computed.
+``importlib.import_module("name")`` and ``__import__("name")`` with a literal, and literal names of Python files in its
+folder. Installed packages count by their version. Data files that code opens and computed names do not count.
 """
 
 import ast
@@ -45,20 +45,23 @@ class LocalSources:
 
 
 def imported_sources(files: Iterable[Path]) -> LocalSources:
-    """What files import, transitively; the files themselves are left out."""
+    """Find what files import, transitively.
+
+    Args:
+        files: The files; they are not part of the result.
+    """
     sources = LocalSources()
     own = {path.resolve() for path in files}
-    waiting = sorted(own)
-    seen = set(own)
-    while waiting:
-        path = waiting.pop()
-        for name, found in _imports(path, sources.packages):
-            if found in own:
+    pending = sorted(own)
+    visited = set(own)
+    while pending:
+        for name, imported in _imports(pending.pop(), sources.packages):
+            if imported in own:
                 continue
-            sources.files[name] = found
-            if found not in seen:
-                seen.add(found)
-                waiting.append(found)
+            sources.files[name] = imported
+            if imported not in visited:
+                visited.add(imported)
+                pending.append(imported)
     return sources
 
 
@@ -69,80 +72,98 @@ def _imports(path: Path, packages: set[str]) -> Iterator[tuple[str, Path]]:
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
-        # Importing it is an error, too; its text counts all the same.
+        # Importing it fails too; its text counts all the same.
         return
     roots = _roots(path)
     importers = _importers(tree)
     for node in ast.walk(tree):
         for name, folders in _names(node, path, roots, importers=importers):
             yield from _resolved(name, folders, packages, relative=folders is not roots)
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and node.value.endswith(".py")
-        ):
-            beside = (path.parent / node.value).resolve()
-            if beside.is_file():
-                yield node.value, beside
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _named_file(node.value, path.parent)
+
+
+def _named_file(text: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    """The Python file in a folder that a text names, if there is one."""
+    if text.endswith(".py"):
+        file = (folder / text).resolve()
+        if file.is_file():
+            yield text, file
 
 
 def _names(
     node: ast.AST, path: Path, roots: list[Path], importers: frozenset[str]
 ) -> Iterator[tuple[str, list[Path]]]:
-    """The modules that a piece of code may import, each with the folders in which to look."""
+    """The modules that a node may import, each with the folders to search: ``roots`` unless it is relative."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield alias.name, roots
     elif isinstance(node, ast.ImportFrom):
-        folders = roots
-        if node.level:
-            folders = [path.parents[min(node.level, len(path.parents)) - 1]]
-        prefix = f"{node.module}." if node.module else ""
-        if node.module:
-            yield node.module, folders
-        for alias in node.names:
-            # What is imported may be a module of its own.
-            yield f"{prefix}{alias.name}", folders
-        if node.level and not node.module:
-            yield "__init__", folders
+        yield from _names_of_from(node, path, roots)
     elif isinstance(node, ast.Call) and _called(node.func) in importers:
-        written = _literal_argument(node, 0, "name")
-        name = written.lstrip(".")
-        level = len(written) - len(name)
-        if level:
-            package = _literal_argument(node, 1, "package")
-        else:
-            package = ""
-        if package:
-            above = package.split(".")[: 1 - level or None]
-            yield ".".join([*above, name]), roots
-        elif name:
-            yield name, [path.parents[min(level, len(path.parents)) - 1]] if level else roots
+        yield from _names_of_call(node, path, roots)
+
+
+def _names_of_from(
+    node: ast.ImportFrom, path: Path, roots: list[Path]
+) -> Iterator[tuple[str, list[Path]]]:
+    folders = [_folder_above(path, node.level)] if node.level else roots
+    prefix = ""
+    if node.module:
+        prefix = f"{node.module}."
+        yield node.module, folders
+    for alias in node.names:
+        # Each imported name may be a module.
+        yield f"{prefix}{alias.name}", folders
+    if node.level and not node.module:
+        yield "__init__", folders
+
+
+def _names_of_call(
+    call: ast.Call, path: Path, roots: list[Path]
+) -> Iterator[tuple[str, list[Path]]]:
+    """The module in ``import_module("name")`` or ``import_module(".name", "package")``."""
+    dotted_name = _literal_argument(call, 0, "name")
+    name = dotted_name.lstrip(".")
+    level = len(dotted_name) - len(name)
+    package = _literal_argument(call, 1, "package") if level else ""
+    if package:
+        above = package.split(".")[: 1 - level or None]
+        yield ".".join([*above, name]), roots
+    elif name and level:
+        yield name, [_folder_above(path, level)]
+    elif name:
+        yield name, roots
+
+
+def _folder_above(path: Path, level: int) -> Path:
+    """The folder that ``level`` dots of a relative import mean; the root for too many dots."""
+    return path.parents[min(level, len(path.parents)) - 1]
 
 
 def _literal_argument(call: ast.Call, position: int, keyword: str) -> str:
     """An argument that is a literal text; empty when it is absent or computed."""
+    value: ast.expr | None = None
     if len(call.args) > position:
-        value: ast.expr | None = call.args[position]
-    else:
-        value = None
-    for given in call.keywords:
-        if given.arg == keyword:
-            value = given.value
+        value = call.args[position]
+    for argument in call.keywords:
+        if argument.arg == keyword:
+            value = argument.value
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         return value.value
     return ""
 
 
 def _importers(tree: ast.Module) -> frozenset[str]:
-    """The functions that import a module by name, by the names that a file gives to them."""
-    others: set[str] = set()
+    """The names of the functions that import a module by name, those that a file gives to them included."""
+    aliases: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "importlib":
-            others |= {
-                alias.asname for alias in node.names if alias.asname and alias.name in _IMPORTERS
-            }
-    return _IMPORTERS | others
+        if not isinstance(node, ast.ImportFrom) or node.module != "importlib":
+            continue
+        for alias in node.names:
+            if alias.asname and alias.name in _IMPORTERS:
+                aliases.add(alias.asname)
+    return _IMPORTERS | aliases
 
 
 def _called(function: ast.expr) -> str:
@@ -154,7 +175,7 @@ def _called(function: ast.expr) -> str:
 
 
 def _roots(path: Path) -> list[Path]:
-    """Where absolute imports of a file are looked for: beside it, above its package, and where Python looks."""
+    """The folders of absolute imports: that of the file, the one above its package, and those of ``sys.path``."""
     above = path.parent
     while (above / "__init__.py").is_file() and above != above.parent:
         above = above.parent
@@ -170,16 +191,17 @@ def _resolved(
     first = parts[0]
     if not relative and (first == _OURS or first in sys.stdlib_module_names):
         return
-    having = [folder for folder in folders if _has_module(folder, first)]
-    local = next((folder for folder in having if not _is_installed(folder)), None)
-    if local is not None:
-        yield from _along(local, parts)
-    # Where both are there, Python takes the installed one; either may change the verdict.
-    if any(_is_installed(folder) for folder in having):
+    matching = [folder for folder in folders if _has_module(folder, first)]
+    local_folders = [folder for folder in matching if not _is_installed(folder)]
+    if local_folders:
+        yield from _along(local_folders[0], parts)
+    # Python may import the local or the installed module; either may change the verdict.
+    if len(local_folders) < len(matching):
         packages.add(first)
 
 
 def _along(folder: Path, parts: list[str]) -> Iterator[tuple[str, Path]]:
+    """The files of a module and of the packages around it, below a folder."""
     for number, part in enumerate(parts, start=1):
         for suffix in _SUFFIXES:
             file = folder / f"{part}{suffix}"

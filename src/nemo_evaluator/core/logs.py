@@ -1,4 +1,4 @@
-"""Logs that others write through, without secrets and without what would disturb a terminal."""
+"""Log formatting without secrets and without control characters."""
 
 import logging
 
@@ -7,7 +7,7 @@ from nemo_evaluator.core.terminal import harmless
 
 
 class CleanFormatter(logging.Formatter):
-    """Formats as told, then takes secrets and control characters out: of messages, arguments and tracebacks alike."""
+    """Removes secrets and control characters from messages, arguments and tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         return harmless(scrub(super().format(record)))

@@ -1,6 +1,9 @@
-"""Any Python value as plain JSON data, for what orjson refuses: the slow way, and the one that always ends well.
-Surrogates become U+FFFD, whole numbers beyond 64 bits their digits as text, objects their ``str``, circles and what is
-nested deeper than 200 levels a note. NaN and infinities are null, as orjson has them."""
+"""Any Python value as plain JSON data, for values that orjson refuses: slower, and it never fails.
+
+Surrogates become U+FFFD, integers beyond 64 bits become texts of their digits, and objects become their ``str``. A note
+replaces circular references and values that are nested deeper than 200 levels. NaN and infinities become null, as in
+orjson.
+"""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -18,43 +21,53 @@ _AS_TEXT: Final = (
 
 
 def plain(value: Any, unknown: Callable[[Any], Any] = text_of) -> Any:
-    """A value that orjson can write; ``unknown`` stands for objects that JSON does not know."""
+    """Convert a value to one that orjson can write.
+
+    Args:
+        value: Any value.
+        unknown: Converts objects that have no form in JSON.
+    """
     return _plain(value, unknown, ())
 
 
-def _plain(value: Any, unknown: Callable[[Any], Any], inside: tuple[int, ...]) -> Any:
+def _plain(value: Any, unknown: Callable[[Any], Any], around: tuple[int, ...]) -> Any:
+    """The same for a value inside others; ``around`` holds the ids of those."""
     if isinstance(value, str):
         return valid_text(str(value))
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int):
         return _whole(int(value))
-    if len(inside) > DEEPEST:
+    if len(around) > DEEPEST:
         return None
-    if isinstance(value, dict | list | tuple) or (
-        is_dataclass(value) and not isinstance(value, type)
-    ):
-        if len(inside) >= DEEPEST or id(value) in inside:
-            if len(inside) >= DEEPEST:
-                return f"[nested deeper than {DEEPEST} levels]"
-            return "[circular]"
-        inside = (*inside, id(value))
-        if isinstance(value, dict):
-            return {_key(key): _plain(item, unknown, inside) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [_plain(item, unknown, inside) for item in value]
-        mapping: dict[Any, Any] = {}
-        for field in fields(value):
-            mapping[field.name] = _plain(getattr(value, field.name, None), unknown, inside)
-        return mapping
+    is_record = is_dataclass(value) and not isinstance(value, type)
+    if is_record or isinstance(value, dict | list | tuple):
+        return _container(value, unknown, around)
     try:
-        # Dates, UUIDs, enums, arrays: what orjson knows besides.
+        # Dates, UUIDs, enums, arrays: other types that orjson knows.
         return orjson.loads(orjson.dumps(value, option=_AS_TEXT))
     except TypeError:
-        given = unknown(value)
-    if isinstance(given, str):
-        return given
-    return _plain(given, unknown, (*inside, id(value)))
+        converted = unknown(value)
+    if isinstance(converted, str):
+        return converted
+    return _plain(converted, unknown, (*around, id(value)))
+
+
+def _container(value: Any, unknown: Callable[[Any], Any], around: tuple[int, ...]) -> Any:
+    """A mapping, a sequence or a dataclass."""
+    if len(around) >= DEEPEST:
+        return f"[nested deeper than {DEEPEST} levels]"
+    if id(value) in around:
+        return "[circular]"
+    around = (*around, id(value))
+    if isinstance(value, dict):
+        return {_key(key): _plain(item, unknown, around) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, unknown, around) for item in value]
+    members: dict[str, Any] = {}
+    for field in fields(value):
+        members[field.name] = _plain(getattr(value, field.name, None), unknown, around)
+    return members
 
 
 def _key(key: Any) -> str:

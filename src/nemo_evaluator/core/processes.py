@@ -15,8 +15,10 @@ psutil: Final[Any] = Lazy("psutil")
 
 
 def start_time(pid: int) -> int:
-    """When a process began, in hundredths of a second since boot; 0 when there is none, or only a zombie. Seconds since
-    boot do not move when somebody sets the clock."""
+    """When a process began, in hundredths of a second since boot; 0 for a missing process or a zombie.
+
+    Times since boot stay the same when the clock is set.
+    """
     try:
         process = psutil.Process(pid)
         if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
@@ -59,7 +61,7 @@ def process_name(pid: int) -> str:
 
 
 def command_of(pid: int) -> list[str]:
-    """The words that a process was started with; none when there is no such process."""
+    """The command line of a process; empty when there is no such process."""
     try:
         return list(psutil.Process(pid).cmdline())
     except (psutil.Error, ValueError):
@@ -68,26 +70,24 @@ def command_of(pid: int) -> list[str]:
 
 def marked_processes(variable: str) -> dict[int, int]:
     """Processes that have a variable in their environment, with the number in it; those of our own PID namespace."""
-    found = {}
-    here = _namespace(os.getpid())
+    numbers = {}
+    own_namespace = _namespace(os.getpid())
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             mark = process.environ().get(variable, "")
-            if mark.isdigit() and _namespace(process.pid) == here:
-                found[process.pid] = int(mark)
-    return found
+            if mark.isdigit() and _namespace(process.pid) == own_namespace:
+                numbers[process.pid] = int(mark)
+    return numbers
 
 
 def processes_of_sessions(leaders: set[int]) -> set[int]:
     """The processes in the sessions that began with some others, which may have ended."""
-    found = set()
+    members = set()
     for pid in psutil.pids():
         with suppress(OSError):
             if os.getsid(pid) in leaders:
-                found |= {pid}
-            else:
-                found |= set()
-    return found
+                members.add(pid)
+    return members
 
 
 def _namespace(pid: int) -> Path | None:
@@ -106,7 +106,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def wait_gone(pid: int, seconds: float) -> bool:
-    """Wait until a process is gone; False when it still is there."""
+    """Wait until a process has ended; False when it is still running after so many seconds."""
     began = start_time(pid)
     until = time.monotonic() + seconds
     while is_alive(pid, began):
@@ -117,7 +117,7 @@ def wait_gone(pid: int, seconds: float) -> bool:
 
 
 def end_process(pid: int, grace: float) -> None:
-    """Ask a process to end, and insist when it has not after ``grace`` seconds."""
+    """Send SIGTERM to a process, and SIGKILL when it is still running after ``grace`` seconds."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
         if not wait_gone(pid, grace):

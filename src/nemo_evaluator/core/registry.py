@@ -21,9 +21,9 @@ config_folder: ContextVar[Path | None] = ContextVar("config_folder", default=Non
 
 
 def nearest(word: str, words: list[str]) -> str | None:
-    """The closest of ``words`` to ``word``, if one is close."""
-    found = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
-    return found[0] if found else None
+    """The closest of ``words`` to ``word``; None when none is close."""
+    matches = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
+    return matches[0] if matches else None
 
 
 def did_you_mean(
@@ -34,22 +34,42 @@ def did_you_mean(
     also: str = "",
     form: str = "{!r}",
 ) -> str:
-    """A hint that asks for the closest of ``words``, written in ``form``; without one, ``otherwise`` (all of them).
-    ``also`` is said in either case."""
-    known = [str(one) for one in words]
+    """A hint after an unknown name.
+
+    Args:
+        word: The unknown name.
+        words: The known names.
+        otherwise: The hint when no known name is close; by default a list of all of them, unless there is ``also``.
+        also: A sentence that follows in either case.
+        form: How the hint writes a name.
+    """
+    known = [str(name) for name in words]
     close = nearest(word, known)
-    if otherwise is None:
-        if also:
-            otherwise = ""
-        else:
-            otherwise = f"known: {', '.join(known) or 'none'}"
-    return f"{f'did you mean {form.format(close)}?' if close else otherwise} {also}".strip()
+    if close is not None:
+        hint = f"did you mean {form.format(close)}?"
+    elif otherwise is not None:
+        hint = otherwise
+    elif also:
+        hint = ""
+    else:
+        hint = f"known: {', '.join(known) or 'none'}"
+    return f"{hint} {also}".strip()
 
 
 def load_object(target: str) -> Any:
-    """Import ``package.module:attribute`` (or ``package.module.attribute``), or ``file.py:attribute``. A file is looked
-    for in the folder of the config (``config_folder``), then in the current one."""
-    module, _, attribute = target.partition(":") if ":" in target else target.rpartition(".")
+    """Import an object by its name.
+
+    Args:
+        target: ``package.module:attribute``, ``package.module.attribute`` or ``file.py:attribute``. The file is
+            searched in the folder of the config (``config_folder``), then in the current one.
+
+    Raises:
+        UsageError: The target does not name an object, or cannot be imported.
+    """
+    if ":" in target:
+        module, _, attribute = target.partition(":")
+    else:
+        module, _, attribute = target.rpartition(".")
     if module.endswith(".py"):
         return load_from_file(module, attribute)
     if not module or not attribute:
@@ -73,20 +93,29 @@ def load_object(target: str) -> Any:
 
 
 def find_file(file: str | Path, folder: Path | None = None) -> Path:
-    """Where a file that a config names lies: beside the config, or in the current folder. Raises UsageError."""
+    """Find a file that a config names.
+
+    Args:
+        file: The path as the config writes it.
+        folder: The folder to search first; by default that of the config (``config_folder``).
+
+    Returns:
+        The file in that folder, or else in the current one.
+
+    Raises:
+        UsageError: There is no such file.
+    """
     folders: list[Path] = []
-    for one in (folder or config_folder.get(), Path.cwd()):
-        if one is not None:
-            folders.append(one.resolve())
-    found = next(
-        (path for one in folders if (path := one / Path(file).expanduser()).is_file()), None
-    )
-    if found is None:
-        raise UsageError(
-            f"there is no file {file}",
-            hint=f"looked in {' and '.join(map(str, dict.fromkeys(folders)))}",
-        )
-    return found.resolve()
+    for candidate in (folder or config_folder.get(), Path.cwd()):
+        if candidate is not None:
+            folders.append(candidate.resolve())
+    relative = Path(file).expanduser()
+    for parent in folders:
+        path = parent / relative
+        if path.is_file():
+            return path.resolve()
+    searched = " and ".join(map(str, dict.fromkeys(folders)))
+    raise UsageError(f"there is no file {file}", hint=f"looked in {searched}")
 
 
 def load_from_file(file: str, attribute: str, folder: Path | None = None) -> Any:
@@ -102,7 +131,7 @@ def load_file(path: Path) -> ModuleType:
     """The module of a user's Python file: the only way in which such files are imported, each of them once.
 
     A file that raises leaves no module behind, neither its own nor those of neighbours that it has just imported, so
-    that it can be imported again once it is mended.
+    that it can be imported again once it is fixed.
 
     Raises:
         UsageError: The file is not one of Python.
@@ -149,7 +178,7 @@ _user_folders: list[str] = []
 
 @contextmanager
 def _first_among_user_folders(folder: str) -> Iterator[None]:
-    """While a file is imported, its neighbours win over namesakes beside other users' files."""
+    """While a file is imported, modules in its folder take precedence over namesakes in the folders of other files."""
     others = [other for other in _user_folders if other != folder and other in sys.path]
     for other in others:
         sys.path.remove(other)
@@ -160,7 +189,7 @@ def _first_among_user_folders(folder: str) -> Iterator[None]:
 
 
 def _forget_namesakes(folder: Path) -> None:
-    """Forget modules that were imported from beside another user's file and have a namesake in this folder."""
+    """Forget modules that were imported from the folder of another file and have a namesake in this folder."""
     for name, module in list(sys.modules.items()):
         where = _folder_of(module)
         if where is None or where == folder or str(where) not in _user_folders:
@@ -170,7 +199,7 @@ def _forget_namesakes(folder: Path) -> None:
 
 
 def _folder_of(module: ModuleType) -> Path | None:
-    """The folder in which a module of the top level lies, or its package."""
+    """The folder of a top-level module or package; None for others."""
     file = getattr(module, "__file__", None)
     if not file or "." in module.__name__:
         return None
@@ -179,8 +208,11 @@ def _folder_of(module: ModuleType) -> Path | None:
 
 
 class Registry(Generic[T]):
-    """Names to things of one kind. A target is the thing itself, or ``"package.module:Name"``, imported on first use.
-    Third parties add theirs through the entry-point group given as ``group``."""
+    """Objects of one kind by their names.
+
+    A target is the object itself, or ``"package.module:Name"``, imported on first use. Other packages add theirs
+    through the entry points of ``group``.
+    """
 
     def __init__(self, kind: str, *, group: str | None = None) -> None:
         self.kind = kind
@@ -189,16 +221,25 @@ class Registry(Generic[T]):
         self._scanned = False
 
     def add(self, name: str, target: T | str, *, replace: bool = False) -> None:
-        """Register ``target`` as ``name``; a taken name is an error unless ``replace``."""
-        taken = self._targets.get(name)
-        if taken is not None and taken != target and not replace:
+        """Register a target.
+
+        Args:
+            name: Its name.
+            target: The object, or where to import it from.
+            replace: Replace another target of this name.
+
+        Raises:
+            UsageError: The name has another target, and ``replace`` is false.
+        """
+        registered = self._targets.get(name)
+        if registered is not None and registered != target and not replace:
             raise UsageError(
                 f"{self.kind} {name!r} is registered twice", hint="rename one of the two"
             )
         self._targets[name] = target
 
     def get(self, name: str) -> T:
-        """The thing called ``name``, imported if need be."""
+        """The object called ``name``, imported if necessary; raises UsageError for an unknown name."""
         if name not in self:
             raise UsageError(f"unknown {self.kind} {name!r}", hint=did_you_mean(name, self.names()))
         target = self._targets[name]
@@ -213,7 +254,7 @@ class Registry(Generic[T]):
         return sorted(self._targets)
 
     def knows(self, name: str) -> bool:
-        """True when a name was added in this process; entry points are not looked at."""
+        """Whether a name was added in this process; entry points are not searched."""
         return name in self._targets
 
     def __contains__(self, name: object) -> bool:

@@ -1,5 +1,7 @@
-"""Which texts of a config are secrets. Secret by default are: values of keys whose names say so, every header that is
-not on a short list, random text in environments and commands, and whatever came there from an environment variable.
+"""Which texts of a config are secrets.
+
+Secret by default are: values of keys whose names say so, every header that is not on a short list, random text in
+environments and commands, and values of environment variables in such places.
 
 The snapshot masks them (``masked_config``); records, logs and answers are searched for them (``remember_config``).
 """
@@ -32,7 +34,7 @@ _COMMAND_KEY: Final = re.compile(
     r"(^|_)(args|argv|arguments|flags|cmd|cmds|command|commands|entrypoint|script|options)$",
     re.IGNORECASE,
 )
-# Headers that say nothing of who asks.
+# Headers that do not identify the client.
 _HARMLESS_HEADERS: Final = frozenset(
     {
         "accept",
@@ -69,11 +71,11 @@ _HARMLESS_HEADERS: Final = frozenset(
         "x-title",
     }
 )
-# What is said openly elsewhere in a config is no secret, and masking it would empty the results.
+# Keys whose values are public: a value that occurs there is not a secret, and masking it would empty the results.
 _PLAIN_KEYS: Final = frozenset(
     {"model", "name", "served_model_name", "type", "protocol", "service", "id", "image"}
 )
-# Beside a secret in a block such as `auth`, these say what kind it is and whose.
+# Keys next to a secret in a block such as `auth`: they describe the secret.
 _BESIDE_SECRETS: Final = frozenset(
     {
         "type",
@@ -96,12 +98,14 @@ _HEADER_LINE: Final = re.compile(r"\s*([A-Za-z][\w-]*)\s*[:=]\s*(.+)")
 _PROSE_KEY: Final = re.compile(
     r"prompt|template|instruction|question|description|content|message|text", re.IGNORECASE
 )
+# A longer number at a place for secrets is a key.
+_LARGEST_PLAIN_NUMBER: Final = 99_999
 _NUMBER_OR_DATE: Final = re.compile(r"v?[\d.,:+_-]{1,10}|\d{4}-\d\d-\d\d([T ][\d:.+Z-]*)?")
 _HOST: Final = re.compile(r"[a-z][a-z0-9.-]*:\d{1,5}|[a-z0-9-]+(\.[a-z0-9-]+)+")
 _REFERENCE: Final = re.compile(
     r"(?<!\$)\$\{(\w+)(?::-((?:[^{}]|\{[^{}]*\})*))?\}|(?<!\$)\$\{\.[^}]*\}"
 )
-# Beside a reference these hold no secret: `Bearer `, `session=`.
+# Text around a reference that is not a secret: `Bearer `, `session=`.
 _FRAME: Final = re.compile(
     r"[\s;,]*(?:(?:Bearer|Basic|Token|ApiKey|Digest)\s*|[\w-]+[=:]\s*)?[\s;,]*", re.IGNORECASE
 )
@@ -115,6 +119,10 @@ class SettingKind(Enum):
     ENVIRONMENT = "environment"
     COMMAND = "command"
     OTHER = "other"
+
+
+# Where the value of an environment variable is a secret.
+_SECRET_PLACES: Final = (SettingKind.HEADER, SettingKind.NAMED, SettingKind.ENVIRONMENT)
 
 
 def place_of(path: ConfigPath) -> SettingKind:
@@ -137,18 +145,16 @@ def place_of(path: ConfigPath) -> SettingKind:
 
 
 def member_path(path: ConfigPath, mapping: Mapping[Any, Any], key: Any) -> ConfigPath:
-    """The path of a member of a mapping. In ``{name: DB_PASSWORD, value: ...}`` the value stands at its name."""
+    """The path of a member of a mapping. In ``{name: DB_PASSWORD, value: ...}`` the value is at ``DB_PASSWORD``."""
     if key == "value":
-        named: Any | None = mapping.get("name", mapping.get("key"))
-    else:
-        named = None
-    if isinstance(named, str):
-        return (*path, named)
+        name = mapping.get("name", mapping.get("key"))
+        if isinstance(name, str):
+            return (*path, name)
     return (*path, key)
 
 
 def holds_secrets(path: ConfigPath) -> bool:
-    """True when what stands at and under a path may be headers or an environment."""
+    """Whether the values at and below a path may be headers or an environment."""
     return any(_HEADER_KEY.search(str(key)) or _ENVIRONMENT_KEY.search(str(key)) for key in path)
 
 
@@ -157,7 +163,7 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
 
     Args:
         text: The value, environment references expanded.
-        path: Where it stands.
+        path: Where it is in the config.
         before: In a list, the text before it: `--api-key` makes a secret of what follows.
     """
     place = place_of(path)
@@ -172,16 +178,13 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
                 return []
             return [text]
         return _listed_header(text)
-    if (
-        place is SettingKind.ENVIRONMENT
-        and looks_random(text)
-        and not is_reference_name(name_of(path))
-    ):
+    name = name_of(path)
+    if place is SettingKind.ENVIRONMENT and looks_random(text) and not is_reference_name(name):
         return [text]
     parts = [*token_parts(text), *url_parts(text)]
-    if not _PROSE_KEY.search(name_of(path)):
+    if not _PROSE_KEY.search(name):
         parts += setting_parts(text)
-    if _HEADER_KEY.search(name_of(path)):
+    if _HEADER_KEY.search(name):
         parts += _header_lines(text)
     if place in (SettingKind.ENVIRONMENT, SettingKind.COMMAND):
         parts += command_parts(text)
@@ -189,7 +192,7 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
 
 
 def remember_config(data: Any, raw: Any, environment: Mapping[str, str]) -> None:
-    """Make secrets of all texts of a config that its places make secret.
+    """Make secrets of all texts of a config that are secret because of their place.
 
     Args:
         data: The config, environment references expanded.
@@ -202,20 +205,17 @@ def remember_config(data: Any, raw: Any, environment: Mapping[str, str]) -> None
             remember_part(part, plain)
     for path, text, _ in _texts(raw):
         place = place_of(path)
-        if "${" not in text or place not in (
-            SettingKind.HEADER,
-            SettingKind.NAMED,
-            SettingKind.ENVIRONMENT,
-        ):
+        if "${" not in text or place not in _SECRET_PLACES:
             continue
         for reference in _REFERENCE.finditer(text):
             value = environment.get(reference[1] or "", "")
-            if value and not (place is SettingKind.ENVIRONMENT and _says_where(value)):
+            is_location = place is SettingKind.ENVIRONMENT and _is_location(value)
+            if value and not is_location:
                 remember_part(value, plain)
 
 
 def remember_part(part: str, plain: frozenset[str] = frozenset()) -> None:
-    """Make secrets of the forms of a value; not of numbers, dates and what is said openly elsewhere."""
+    """Make secrets of the forms of a value; not of numbers, dates and the public values in ``plain``."""
     for form in header_parts(part):
         for value in decoded_forms(form):
             if value not in plain and not _NUMBER_OR_DATE.fullmatch(value):
@@ -224,9 +224,10 @@ def remember_part(part: str, plain: frozenset[str] = frozenset()) -> None:
 
 
 def _remember_lines(value: str) -> None:
-    """Logs are read by lines, and a private key has many."""
-    lines = value.split("\n")
-    for line in lines if len(lines) > 1 else ():
+    """Make secrets of the lines of a private key: logs are masked line by line."""
+    if "\n" not in value:
+        return
+    for line in value.split("\n"):
         if looks_random(line):
             Secret(line.strip())
 
@@ -234,26 +235,26 @@ def _remember_lines(value: str) -> None:
 def masked_config(
     value: Any, masked: list[ConfigPath], path: ConfigPath = (), before: str = ""
 ) -> Any:
-    """The value with ``***`` in the place of every secret; references such as ``${VARIABLE}`` stay.
+    """The value with ``***`` instead of every secret; references such as ``${VARIABLE}`` stay.
 
     Args:
         value: A part of a config, environment references unexpanded.
-        masked: The paths of what was masked are added to it.
-        path: Where the value stands.
+        masked: Receives the paths of the masked values.
+        path: Where the value is in the config.
         before: In a list, the text before it.
     """
     if isinstance(value, dict):
-        mapping: dict[Any, Any] = {}
+        members: dict[Any, Any] = {}
         for key, item in value.items():
-            mapping[key] = masked_config(item, masked, member_path(path, value, key))
-        return mapping
+            members[key] = masked_config(item, masked, member_path(path, value, key))
+        return members
     if isinstance(value, list):
-        texts = ["", *(item if isinstance(item, str) else "" for item in value)]
-        pairs = zip(value, texts, strict=False)
-        results: list[Any] = []
-        for n, (item, earlier) in enumerate(pairs):
-            results.append(masked_config(item, masked, (*path, n), before=earlier))
-        return results
+        items: list[Any] = []
+        earlier = ""
+        for number, item in enumerate(value):
+            items.append(masked_config(item, masked, (*path, number), before=earlier))
+            earlier = item if isinstance(item, str) else ""
+        return items
     if not isinstance(value, str):
         return _masked_number(value, masked, path)
     shown = masked_text(value, path, before)
@@ -263,24 +264,24 @@ def masked_config(
 
 
 def masked_text(text: str, path: ConfigPath, before: str = "") -> str:
-    """One value of a config with ``***`` in the place of its secrets."""
+    """One value of a config with ``***`` instead of its secrets."""
     pieces = secret_pieces(text, path, before)
     return scrub("".join(MASK if secret else piece for piece, secret in pieces))
 
 
 def secret_pieces(text: str, path: ConfigPath, before: str = "") -> list[tuple[str, bool]]:
-    """A value of a config in pieces, each with whether it is a secret. References such as ``${NAME}`` are none, their
-    defaults may be."""
+    """Split a value of a config into pieces, each with whether it is a secret.
+
+    References such as ``${NAME}`` are not secrets; their defaults may be.
+    """
     pieces: list[tuple[str, bool]] = []
     end = 0
     for match in _REFERENCE.finditer(text):
         pieces += _literal_pieces(text[end : match.start()], path, before, alone=False)
         if match[2]:
-            pieces += [
-                (f"${{{match[1]}:-", False),
-                *secret_pieces(match[2], path, before),
-                ("}", False),
-            ]
+            pieces.append((f"${{{match[1]}:-", False))
+            pieces += secret_pieces(match[2], path, before)
+            pieces.append(("}", False))
         else:
             pieces.append((match.group(), False))
         end = match.end()
@@ -288,19 +289,17 @@ def secret_pieces(text: str, path: ConfigPath, before: str = "") -> list[tuple[s
 
 
 def holds_mask(data: Any) -> Iterator[ConfigPath]:
-    """The places of secrets where ``***`` stands: the config was written without them."""
+    """The paths of secrets whose value is ``***``: the config was written without them."""
     for path, text, before in _texts(data):
-        whole = place_of(path) in (SettingKind.HEADER, SettingKind.NAMED) or is_flag_of_secret(
-            before
-        )
-        if whole and MASK in text:
+        is_named = place_of(path) in (SettingKind.HEADER, SettingKind.NAMED)
+        if (is_named or is_flag_of_secret(before)) and MASK in text:
             yield path
 
 
 def _masked_number(value: Any, masked: list[ConfigPath], path: ConfigPath) -> Any:
-    """A key of digits alone is a number for YAML."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and place_of(path) is SettingKind.NAMED and abs(value) > 99_999:
+    """A value that is not a text; YAML reads a key of digits as a number."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and place_of(path) is SettingKind.NAMED and abs(value) > _LARGEST_PLAIN_NUMBER:
         masked.append(path)
         return MASK
     return value
@@ -309,13 +308,13 @@ def _masked_number(value: Any, masked: list[ConfigPath], path: ConfigPath) -> An
 def _literal_pieces(
     text: str, path: ConfigPath, before: str, *, alone: bool
 ) -> list[tuple[str, bool]]:
-    """The same for text without references; ``alone``: nothing stands beside it."""
+    """The same for a text without references; ``alone`` when there is no reference around it."""
     if not text:
         return []
     parts = secret_parts(text, path, before)
     if text in parts:
-        frame = not alone and _FRAME.fullmatch(text) is not None and not looks_random(text)
-        return [(text, not frame)]
+        is_frame = not alone and _FRAME.fullmatch(text) is not None and not looks_random(text)
+        return [(text, not is_frame)]
     if not parts:
         return [(text, False)]
     longest_first = sorted(parts, key=len, reverse=True)
@@ -335,14 +334,11 @@ def _texts(
         earlier = ""
         for number, item in enumerate(value):
             yield from _texts(item, (*path, number), earlier)
-            if isinstance(item, str):
-                earlier = item
-            else:
-                earlier = ""
+            earlier = item if isinstance(item, str) else ""
 
 
 def _listed_header(text: str) -> list[str]:
-    """Of a header in a list, which has its name before it: ``Name: value``."""
+    """The value of a header in a list, ``Name: value``, unless the header is harmless."""
     name, _, value = text.partition(":")
     if name.strip().lower() in _HARMLESS_HEADERS or not value.strip():
         return []
@@ -365,13 +361,13 @@ def _plain_values(data: Any) -> Iterator[str]:
             yield text
 
 
-def _says_where(value: str) -> bool:
-    """True for paths, URLs, hosts and names of hubs: what they name is not secret, and occurs in ordinary text."""
+def _is_location(value: str) -> bool:
+    """Whether a value is a path, a URL, a host or a name on a hub: not a secret, and it occurs in ordinary text."""
     if looks_random(value):
         return False
     return value.startswith(("/", "./", "~")) or "/" in value or _HOST.fullmatch(value) is not None
 
 
 def name_of(path: ConfigPath) -> str:
-    """The last key of a path that is a name; of an item of a list, that of the list."""
+    """The last key of a path that is a name; for an item of a list, that of the list."""
     return next((key for key in reversed(path) if isinstance(key, str)), "")

@@ -115,11 +115,11 @@ def _word_like(piece: str) -> bool:
 
 def token_parts(text: str) -> list[str]:
     """The tokens of well-known shapes and the private keys in a text."""
-    results: list[str] = []
+    tokens: list[str] = []
     for pattern in (_TOKENS, _PRIVATE_KEY):
         for match in pattern.finditer(text):
-            results.append(match.group())
-    return results
+            tokens.append(match.group())
+    return tokens
 
 
 def url_parts(text: str) -> list[str]:
@@ -139,7 +139,7 @@ def url_parts(text: str) -> list[str]:
 
 
 def public_url(url: str) -> str:
-    """A URL with ``***`` in the place of its secrets: what it is called in files."""
+    """A URL with ``***`` instead of its secrets, as it is written to files."""
     for part in url_parts(url):
         url = url.replace(part, "***")
     return url
@@ -147,12 +147,10 @@ def public_url(url: str) -> str:
 
 def _user_parts(scheme: str, rest: str) -> list[str]:
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    if "@" not in authority and "@" in rest:
-        # A password may hold a slash that should have been escaped.
-        if re.match(r"[^/@\s]+:[^@\s]+@", rest):
-            authority = rest.rpartition("@")[0] + "@"
-        else:
-            authority = authority
+    is_cut = "@" not in authority and "@" in rest
+    if is_cut and re.match(r"[^/@\s]+:[^@\s]+@", rest):
+        # The password holds a slash that should have been escaped.
+        authority = rest.rpartition("@")[0] + "@"
     user_info, at_sign, _ = authority.rpartition("@")
     if not at_sign or scheme in _VERSIONED:
         return []
@@ -162,26 +160,17 @@ def _user_parts(scheme: str, rest: str) -> list[str]:
             return [user]
         return []
     # `https://TOKEN:x-oauth-basic@host`: the token may stand first.
+    parts: list[str] = []
     if looks_random(user) or token_parts(user):
-        parts = [user]
-    else:
-        parts = []
-    return parts if password in _USUAL_USERS else [*parts, password]
+        parts.append(user)
+    if password not in _USUAL_USERS:
+        parts.append(password)
+    return parts
 
 
 def command_parts(text: str) -> list[str]:
     """The secrets in a command: values of flags, variables and headers whose names say so, and random words."""
-    parts: list[str] = []
-    for name, value in _FLAG.findall(text):
-        value = value.strip("'\"")
-        if looks_secret(name):
-            parts.append(value)
-        elif name in _USER_FLAGS and ":" in value and not _IDS.fullmatch(value):
-            parts.append(value.partition(":")[2])
-    for name, value in (*_ASSIGNMENT.findall(text), *_SET.findall(text)):
-        value = value.strip("'\"")
-        if looks_secret(name) or (looks_random(value) and not is_reference_name(name)):
-            parts.append(value)
+    parts = [*_flag_values(text), *_variable_values(text)]
     for name, value in _HEADER.findall(text):
         if looks_secret(name):
             parts.append(without_scheme(value))
@@ -193,22 +182,43 @@ def command_parts(text: str) -> list[str]:
             parts.append(password)
     for cookies in _CURL_COOKIE.findall(text):
         parts += cookie_values(cookies)
-    words = re.split(r"[\s'\"=]+", text)
-    parts += [word for word in words if looks_random(word) and not _COMMIT_OR_DIGEST.search(word)]
+    for word in re.split(r"[\s'\"=]+", text):
+        if looks_random(word) and not _COMMIT_OR_DIGEST.search(word):
+            parts.append(word)
     return [part for part in parts if part and not part.startswith("$")]
+
+
+def _flag_values(text: str) -> Iterator[str]:
+    """The secret values of flags: ``--api-key X``, and the password in ``-u user:password``."""
+    for name, quoted_value in _FLAG.findall(text):
+        value = quoted_value.strip("'\"")
+        if looks_secret(name):
+            yield value
+        elif name in _USER_FLAGS and ":" in value and not _IDS.fullmatch(value):
+            yield value.partition(":")[2]
+
+
+def _variable_values(text: str) -> Iterator[str]:
+    """The secret values of variables: ``NAME=X``, ``set NAME X``."""
+    for name, quoted_value in (*_ASSIGNMENT.findall(text), *_SET.findall(text)):
+        value = quoted_value.strip("'\"")
+        if looks_secret(name) or (looks_random(value) and not is_reference_name(name)):
+            yield value
 
 
 def setting_parts(text: str) -> list[str]:
     """The secrets in settings that are one text: JSON objects, connection strings such as ``Server=h;Pwd=X``, and
     authorization headers."""
+    members: list[tuple[str, str]] = []
     if "{" in text:
-        pairs = _JSON_MEMBER.findall(text)
-    else:
-        pairs = []
+        members += _JSON_MEMBER.findall(text)
     if ";" in text and _CONNECTION.fullmatch(text):
-        pairs += _CONNECTION_PART.findall(text)
-    named = [value for name, value in pairs if looks_secret(name) or name.strip().lower() == "pwd"]
-    return named + _AUTHORIZATION.findall(text)
+        members += _CONNECTION_PART.findall(text)
+    parts: list[str] = []
+    for name, value in members:
+        if looks_secret(name) or name.strip().lower() == "pwd":
+            parts.append(value)
+    return parts + _AUTHORIZATION.findall(text)
 
 
 def is_flag_of_secret(word: str) -> bool:
@@ -232,7 +242,7 @@ def is_reference_name(name: str) -> bool:
 
 
 def header_parts(value: str) -> Iterator[str]:
-    """The forms of a header's value that somebody may say back: whole, without its scheme, and taken apart."""
+    """The forms of a header's value that a server may repeat: whole, without its scheme, and in parts."""
     yield value
     bare = without_scheme(value)
     yield bare
@@ -262,6 +272,6 @@ def _basic_parts(encoded: str) -> Iterator[str]:
 
 
 def decoded_forms(part: str) -> Iterator[str]:
-    """A secret of a URL as it is written there, and as it is meant."""
+    """A secret of a URL as it is written, and without its escapes."""
     yield part
     yield unquote(part)

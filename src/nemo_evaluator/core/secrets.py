@@ -1,8 +1,10 @@
-"""Secrets are a type: they print as ``***`` and leave only through ``reveal()``. What a server says back is another way
-out, so every value that was ever a ``Secret`` is looked for where records are written and where proxies answer:
-``scrub`` for text, ``files.scrub_json`` for encoded JSON. Values under 8 characters, and single words under 16 letters,
-are not looked for: they are placeholders (``EMPTY``, ``placeholder``), and masking them would change ordinary
-answers."""
+"""Secrets are a type: they print as ``***`` and leave only through ``reveal()``.
+
+A server may repeat a secret in its reply. So every value that was ever a ``Secret`` is masked where records are
+written and where proxies answer: ``scrub`` for text, ``files.scrub_json`` for encoded JSON. Values under 8 characters
+and single words under 16 letters are not masked: they are placeholders (``EMPTY``, ``placeholder``), and masking them
+would change ordinary answers.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,7 +16,7 @@ from nemo_evaluator.core.secret_names import looks_secret as looks_secret
 
 MASK: Final = "***"
 _SHORTEST: Final = 8
-# Of letters and digits together: `hunter2` is no word of an answer.
+# For letters and digits together: `hunter2` is not an ordinary word.
 _SHORTEST_MIXED: Final = 6
 _SHORTEST_WORD: Final = 16
 # What people write where a server asks for a key and does not look at it.
@@ -127,8 +129,9 @@ def remember_named(values: Mapping[Any, Any]) -> None:
                 remember_named(item)
             elif isinstance(item, str) and looks_secret(str(name)):
                 scheme, _, rest = item.strip().partition(" ")
-                # `Bearer sk-...`: a server that says it back may leave the first word out.
-                _ = Secret(item), Secret(rest or scheme)
+                Secret(item)
+                # `Bearer sk-...`: a server that repeats it may leave the first word out.
+                Secret(rest or scheme)
 
 
 def remember_environment(variables: Mapping[str, str]) -> None:
@@ -150,7 +153,7 @@ def remember_urls(value: Any) -> None:
 
 
 def forget(secret: Secret) -> None:
-    """No longer look for a secret that has lost its meaning, such as the key of a closed session."""
+    """Stop masking a secret that is no longer valid, such as the key of a closed session."""
     if _known.pop(secret.reveal(), None) is not None:
         _arrange()
 
@@ -194,18 +197,20 @@ def _is_looked_for(value: str) -> bool:
     if value.lower() in _PLACEHOLDERS:
         return False
     if value.isalpha():
-        # Letters in mixed case are no word, unless they are few.
-        return len(value) >= (
-            _SHORTEST if _ORDINARY_WORD.fullmatch(value) is None else _SHORTEST_WORD
-        )
-    mixed = any(letter.isalpha() for letter in value) and any(letter.isdigit() for letter in value)
-    return len(value) >= (_SHORTEST_MIXED if mixed else _SHORTEST)
+        # Letters in mixed case are not an ordinary word.
+        is_word = _ORDINARY_WORD.fullmatch(value) is not None
+        return len(value) >= (_SHORTEST_WORD if is_word else _SHORTEST)
+    has_letters = any(character.isalpha() for character in value)
+    has_digits = any(character.isdigit() for character in value)
+    is_mixed = has_letters and has_digits
+    return len(value) >= (_SHORTEST_MIXED if is_mixed else _SHORTEST)
 
 
 def _arrange() -> None:
-    plain_forms[:] = sorted(
-        {form for forms in _known.values() for form in forms}, key=len, reverse=True
-    )
+    forms: set[str] = set()
+    for forms_of_value in _known.values():
+        forms.update(forms_of_value)
+    plain_forms[:] = sorted(forms, key=len, reverse=True)
     encoded_forms[:] = [_quoted(form).encode("utf-8", "replace") for form in plain_forms]
 
 
@@ -228,8 +233,10 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _inside_base64(data: bytes, before: int) -> Iterator[str]:
-    """How bytes stand in Base64 when ``before`` others precede them, as in ``user:password``: without the letters that
-    also depend on their neighbours."""
+    """How Base64 writes bytes after ``before`` others, as in ``user:password``.
+
+    Letters that also depend on the bytes around them are left out.
+    """
     encoded = _base64.b64encode(bytes(before) + data).decode().rstrip("=")
     first = -(-before * 8 // 6)
     last = (before + len(data)) * 8 // 6
@@ -240,5 +247,5 @@ def _inside_base64(data: bytes, before: int) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """A text as it stands inside JSON."""
+    """A text as JSON writes it, without the quotes."""
     return str(_json.dumps(text, ensure_ascii=False))[1:-1]

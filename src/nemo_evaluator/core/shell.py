@@ -25,7 +25,7 @@ _MOUNT_PARTS: Final = (1, 2, 3)
 
 
 def control_character(text: str, *, lines: bool = False) -> str | None:
-    """The first character of a text that must not stand in a script, as Python writes it; None when there is none.
+    """The first character of a text that a script must not contain, as Python writes it; None when all are allowed.
 
     Args:
         text: The value.
@@ -81,7 +81,7 @@ def mount_problem(mount: str, *, commas: bool = True) -> str | None:
 
 
 def one_line(value: object, what: str = "a value of the job script") -> str:
-    """A value that stands in one line of a script. Raises UsageError for one that holds a control character."""
+    """A value for one line of a script. Raises UsageError for one that holds a control character."""
     text = str(value)
     character = control_character(text)
     if character is not None:

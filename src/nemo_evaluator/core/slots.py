@@ -1,5 +1,8 @@
-"""Work slots that are given away while their holder waits. The loop holds one slot per step at work. Whoever has to
-wait without working (back-off, a rate limit) does it inside ``lent_slot()``, so that another step can run meanwhile."""
+"""Slots that limit how many steps work at once, and that are lent to others while their holder waits.
+
+The loop holds one slot per working step. Code that waits without working (back-off, a rate limit) does so inside
+``lent_slot()``, so that another step can run meanwhile.
+"""
 
 import asyncio
 from collections import deque
@@ -14,12 +17,13 @@ class Slots:
     def __init__(self, size: int) -> None:
         self.size = max(1, size)
         self._free = self.size
-        # For their turn, the longest first.
+        # In the order of their arrival.
         self._waiters: deque[asyncio.Future[None]] = deque()
         self.lent = 0
 
     @property
     def waiting(self) -> int:
+        """How many steps wait for a slot."""
         return len(self._waiters)
 
     @property
@@ -58,7 +62,7 @@ current_slots: ContextVar[Slots | None] = ContextVar("current_slots", default=No
 
 @asynccontextmanager
 async def lent_slot() -> AsyncIterator[None]:
-    """Give the slot of the running step away for the length of the block."""
+    """Lend the slot of the running step to others during the block."""
     slots = current_slots.get()
     if slots is None:
         yield

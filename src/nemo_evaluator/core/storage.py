@@ -1,4 +1,4 @@
-"""What the operating system refuses (space, rights, descriptors) as an error that says how to mend it."""
+"""What the operating system refuses (space, rights, descriptors) as an error that explains how to fix it."""
 
 import errno
 from typing import Final

@@ -1,4 +1,4 @@
-"""Text that comes from elsewhere, on a terminal."""
+"""Untrusted text on a terminal: without control characters, cut to a width, in columns."""
 
 import os
 import re
@@ -10,8 +10,10 @@ from unicodedata import combining, east_asian_width
 
 _CONTROLS: Final = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")}
 _LINES_AND_DIRECTIONS: Final = (*range(0x2028, 0x202F), *range(0x2066, 0x206A))
+# Characters that move the cursor or change the reading direction.
 _UNSEEN: Final = dict.fromkeys((*_CONTROLS, *_LINES_AND_DIRECTIONS), " ")
 _ESCAPED: Final = {code: f"\\u{code:04x}" for code in _UNSEEN if code >= 0x20}
+# A column is not cut below this width.
 _NARROWEST: Final = 8
 _GREEN = 32
 _RED = 31
@@ -25,30 +27,37 @@ _VERDICT: Final = re.compile(rf"^({'|'.join(map(re.escape, _COLOURS))})(?=  )", 
 
 
 def coloured(text: str) -> str:
-    """Text with the verdicts at the beginning of its lines in their colour, for a terminal."""
+    """Colour the verdicts at the beginnings of lines, for a terminal."""
     return _VERDICT.sub(lambda match: f"\x1b[{_COLOURS[match[1]]}m\x1b[1m{match[1]}\x1b[0m", text)
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
-    """The width to break lines at: a terminal's, or ``COLUMNS``; None for a pipe, whose lines are left whole."""
-    known = (stream or sys.stdout).isatty() or os.environ.get("COLUMNS")
-    if known:
+    """The width at which lines are broken.
+
+    Args:
+        stream: Where the lines are printed; stdout by default.
+
+    Returns:
+        The columns of the terminal, or of ``COLUMNS``; None for a pipe, where lines stay whole.
+    """
+    has_width = (stream or sys.stdout).isatty() or os.environ.get("COLUMNS")
+    if has_width:
         return shutil.get_terminal_size().columns
     return None
 
 
 def harmless(text: str) -> str:
-    """The same text, with blanks for what would move the cursor or turn the reading direction around."""
+    """Replace characters that would move the cursor or change the reading direction by blanks."""
     return text.translate(_UNSEEN)
 
 
 def harmless_json(text: str) -> str:
-    """JSON of the same meaning, with escapes in place of those characters; the rest JSON escapes by itself."""
+    """Escape the same characters in a JSON text, whose meaning stays; JSON itself escapes the other controls."""
     return text.translate(_ESCAPED)
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """The same on one line, cut to ``most`` characters."""
+    """A text on one line, cut to ``most`` characters."""
     line = " ".join(harmless(text).split())
     if most is None or len(line) <= most:
         return line
@@ -56,61 +65,76 @@ def one_line(text: str, most: int | None = None) -> str:
 
 
 def indented(text: str, indent: str) -> str:
-    """Text of several lines that cannot be taken for lines of ours: all but the first begin with ``indent``."""
+    """Indent all lines of a text but the first, so that none of them looks like a line of nel."""
     return harmless(text).replace("\n", f"\n{indent}")
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a line takes: wide characters take two."""
+    """How many columns of a terminal a line takes; wide characters take two."""
     if text.isascii():
         return len(text)
     return sum(_cells_of(char) for char in text)
 
 
 def fitted(text: str, width: int) -> str:
-    """The line, cut to so many columns."""
+    """A line, cut to a number of columns."""
     if cells(text) <= width:
         return text
-    taken = 0
-    for at, char in enumerate(text):
-        taken += _cells_of(char)
-        if taken > width - 1:
-            return f"{text[:at]}…"
+    columns = 0
+    for position, char in enumerate(text):
+        columns += _cells_of(char)
+        if columns > width - 1:
+            return f"{text[:position]}…"
     return text
 
 
 def table(
     rows: Sequence[Sequence[str]], width: int | None, narrow: Sequence[int] = ()
 ) -> list[str]:
-    """Rows as columns; those that ``narrow`` names give way, one after the other, where ``width`` is not enough."""
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    for at in narrow if width is not None else ():
-        over = sum(widths) + 2 * (len(widths) - 1) - (width or 0)
-        widths[at] = min(widths[at], max(_NARROWEST, widths[at] - max(0, over)))
-    columns: list[list[str]] = []
-    for column, w in zip(zip(*rows, strict=True), widths, strict=True):
-        columns.append(shortened(column, w))
-    cut = list(zip(*columns, strict=True))
-    results: list[str] = []
-    for row in cut:
-        results.append(
-            "  ".join(
-                cell + " " * (w - cells(cell)) for cell, w in zip(row, widths, strict=True)
-            ).rstrip()
-        )
-    return results
+    """Lay out rows in columns.
+
+    Args:
+        rows: The cells of each row.
+        width: The columns of the terminal; None for no limit.
+        narrow: The numbers of the columns that may be cut, one after the other, until the rows fit.
+
+    Returns:
+        One line for each row.
+    """
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(cells, column)) for column in columns]
+    if width is not None:
+        for number in narrow:
+            excess = sum(widths) + 2 * (len(widths) - 1) - width
+            narrowed = max(_NARROWEST, widths[number] - max(0, excess))
+            widths[number] = min(widths[number], narrowed)
+    fitting: list[list[str]] = []
+    for column, column_width in zip(columns, widths, strict=True):
+        fitting.append(shortened(column, column_width))
+    return [_padded(row, widths) for row in zip(*fitting, strict=True)]
+
+
+def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
+    """The cells of a row in one line, each as wide as its column."""
+    padded: list[str] = []
+    for cell, width in zip(row, widths, strict=True):
+        padded.append(cell + " " * (width - cells(cell)))
+    return "  ".join(padded).rstrip()
 
 
 def shortened(names: Sequence[str], room: int) -> list[str]:
-    """Names cut in the middle to so many columns, numbered where two would read the same."""
+    """Cut names in the middle to a number of columns, and number those that would read the same."""
     short = [name if cells(name) <= room else _middle(name, room) for name in names]
-    wholes: dict[str, set[str]] = {}
+    names_of: dict[str, set[str]] = {}
     for text, name in zip(short, names, strict=True):
-        wholes.setdefault(text, set()).add(name)
-    results: list[str] = []
-    for at, text in enumerate(short, 1):
-        results.append(f"{fitted(text, room - 4)}{at:>4}" if len(wholes[text]) > 1 else text)
-    return results
+        names_of.setdefault(text, set()).add(name)
+    unambiguous: list[str] = []
+    for number, text in enumerate(short, 1):
+        if len(names_of[text]) > 1:
+            unambiguous.append(f"{fitted(text, room - 4)}{number:>4}")
+        else:
+            unambiguous.append(text)
+    return unambiguous
 
 
 def _middle(text: str, room: int) -> str:

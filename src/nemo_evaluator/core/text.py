@@ -1,4 +1,4 @@
-"""Texts that can be written anywhere, whoever they come from."""
+"""Texts that can be encoded and written anywhere, whatever their source."""
 
 from contextlib import suppress
 
@@ -11,7 +11,7 @@ def valid_text(text: str) -> str:
 
 
 def text_of(value: object) -> str:
-    """``str`` of an object, also where its own code fails."""
+    """``str`` of an object, or the name of its class when its own code raises."""
     with suppress(Exception):
         return valid_text(str(value))
     return f"<{type(value).__name__}>"

@@ -1,4 +1,4 @@
-"""The value types that rooms hand to each other: problem, answer, verdict, outcome."""
+"""The value types that packages exchange: problem, answer, verdict, outcome."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class SandboxSpec:
-    """What a problem needs of the place where its code runs."""
+    """The sandbox that a problem needs."""
 
     image: str = ""
     workdir: str = "/workspace"
@@ -32,7 +32,7 @@ class SandboxSpec:
     entrypoint: str | list[str] | None = None
     volumes: list[Any] = field(default_factory=list)
     environment_dir: str | None = None
-    # What the problem asks for (bytes, seconds; a way to the internet); None: as the config says.
+    # Resources (memory and disk in bytes, life in seconds) and internet access; None leaves them to the config.
     cpus: float | None = None
     memory: int | None = None
     disk: int | None = None
@@ -42,8 +42,14 @@ class SandboxSpec:
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """One of the requests of which a problem consists: a text to continue, or one whose log-likelihood is wanted.
-    ``scored_from`` is the token, in a prompt of token ids, or the character with which the scored part begins."""
+    """One of several requests of a problem: a prompt to continue, or one whose log-likelihood is scored.
+
+    Attributes:
+        prompt: A text, or token ids.
+        scored_from: The position of the first scored character, or of the first scored token in a prompt of token ids;
+            None for a prompt to continue.
+        generation: Generation parameters of this request.
+    """
 
     prompt: str | list[int]
     scored_from: int | None = None
@@ -52,7 +58,7 @@ class PromptRequest:
 
 @dataclass(slots=True)
 class SeedResult:
-    """One problem as it is asked."""
+    """One problem, ready to be sent to a solver."""
 
     prompt: str
     expected_answer: str
@@ -67,34 +73,34 @@ class SeedResult:
     pre_agent_cmd: str | None = None
     # Metadata keys that results need not repeat because the prompt or the target already carries them.
     shown: frozenset[str] = frozenset()
-    # Requests instead of the one that the prompt is: the response is then their results, as a JSON list.
+    # Requests that replace the prompt: the response is then the JSON list of their results.
     requests: list[PromptRequest] | None = None
-    # The problem's own folder on this machine (tests, solution): no part of any fingerprint or file.
+    # The problem's folder on this machine (tests, solution); not in any fingerprint or file.
     folder: Path | None = None
-    # Places and commands that an agent has no honest use for; what of them its trajectory shows is noted in its row.
+    # Paths and commands that an honest agent does not use; the row notes those that its trajectory contains.
     tripwires: Mapping[str, str] = field(default_factory=dict)
-    # What the solver did, told to whoever verifies: some benchmarks grade the way as well as the end.
+    # The actions of the solver, for verifiers that grade them as well as the result.
     trajectory: list[JsonDict] = field(default_factory=list)
 
     @property
     def plain_messages(self) -> list[Message]:
-        """What prompt and system say, as messages."""
+        """The system prompt and the prompt as messages."""
+        messages: list[Message] = []
         if self.system:
-            head: list[Message] = [{"role": "system", "content": self.system}]
-        else:
-            head = []
-        return [*head, {"role": "user", "content": self.prompt}]
+            messages.append({"role": "system", "content": self.system})
+        messages.append({"role": "user", "content": self.prompt})
+        return messages
 
     def stored_metadata(self) -> JsonDict:
-        """The metadata as it is written to files."""
+        """The metadata that is written to files."""
         if self.shown:
-            return {k: v for k, v in self.metadata.items() if k not in self.shown}
+            return {name: item for name, item in self.metadata.items() if name not in self.shown}
         return self.metadata
 
 
 @dataclass(slots=True)
 class VerifyResult:
-    """What the environment says of an answer."""
+    """The verdict of the environment on an answer."""
 
     reward: float
     extracted_answer: str | None = None
@@ -103,7 +109,7 @@ class VerifyResult:
 
 
 class ErrorKind(StrEnum):
-    """How a solver that returns (rather than raises) an error wants it to be taken."""
+    """How to treat an error that a solver returns instead of raising it."""
 
     NONE = "none"
     GRACEFUL = "graceful"
@@ -124,7 +130,7 @@ class ToolCallInfo:
 
 @dataclass(slots=True)
 class ModelResponse:
-    """What a model said, and what it cost."""
+    """A model's reply and its cost."""
 
     content: str
     model: str = ""
@@ -134,7 +140,7 @@ class ModelResponse:
     total_tokens: int | None = None
     reasoning_tokens: int | None = None
     cached_tokens: int | None = None
-    # The server's time; what was waited before it was asked (concurrency, pace, budget) is ``queue_ms``.
+    # The server's time. Waiting before the request was sent (concurrency, pace, budget) is ``queue_ms``.
     latency_ms: float = 0.0
     raw_response: JsonDict = field(default_factory=dict)
     request_prompt: str = ""
@@ -163,7 +169,7 @@ class ModelResponse:
 
 @dataclass(slots=True)
 class SolveResult:
-    """What a solver brought back: text, usage, trajectory."""
+    """The result of a solver: text, usage, trajectory."""
 
     response: str
     model_response: ModelResponse | None = None
@@ -176,7 +182,7 @@ class SolveResult:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A measured row. ``label`` says when it was measured under a limit (budget, context_exceeded)."""
+    """A measured row. ``label`` names the limit that cut it short, if any (budget, context_exceeded)."""
 
     verdict: VerifyResult
     label: Cause | None = None
@@ -193,7 +199,7 @@ Outcome: TypeAlias = Scored | Failed
 
 
 class ReportMapping(Mapping[str, Any]):
-    """A report with attributes; as a mapping it is what ``to_dict`` gives."""
+    """A report with attributes; as a mapping, the same as ``to_dict()``."""
 
     __slots__ = ()
 
@@ -213,14 +219,14 @@ class ReportMapping(Mapping[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class ModelAccess:
-    """What an outside agent is given: a base URL, a key that is good for one attempt, and the model's name."""
+    """How an external agent reaches its model: a base URL, a key for one attempt, and the model's name."""
 
     url: str
     api_key: Secret
     model: str
 
     def variables(self) -> dict[str, str]:
-        """The environment to run the agent with; ``{url}`` is left for whoever knows the address inside."""
+        """The environment to run the agent with; the sandbox replaces ``{url}`` by the address inside."""
         key = self.api_key.reveal()
         # Besides MODEL_BASE_URL, which sandboxes set: our key, and the variables that OpenAI's own client reads.
         return {

@@ -1,4 +1,4 @@
-"""Numbers of things and sentences, as people read them."""
+"""Counts and sentences for people."""
 
 import textwrap
 
@@ -9,7 +9,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def folded(text: str, width: int | None) -> str:
-    """The same lines, long ones broken between words at ``width``; what follows stands further in."""
+    """Break long lines between words at ``width``; continuation lines are indented by two more."""
     if width is None:
         return text
     lines: list[str] = []
@@ -28,7 +28,7 @@ def folded(text: str, width: int | None) -> str:
 def wrapped(
     text: str, indent: str = "  ", *, width: int | None = None, mark: str = ""
 ) -> list[str]:
-    """A sentence behind its ``mark``, broken into lines of ``width``, the later ones further in."""
+    """A sentence after its ``mark``, broken into lines of ``width``, the later ones indented further."""
     first = f"{indent}{mark}"
     if width is None or not text:
         return [(first + text).rstrip()]
