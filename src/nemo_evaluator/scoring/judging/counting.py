@@ -1,5 +1,7 @@
-"""What the assertions of the tests came to: how many reached the program, the first that failed, and the exception of
-the program that the tests have yet to receive.
+"""The results of the assertions of the tests.
+
+They are: how many assertions reached the program, the first that failed, and the exception of the program that the
+tests have not received yet.
 
 The tests were rewritten before they travelled here, so that their assertions and handlers report to this module.
 """
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-# What the rewriting knows about an assertion: its value does not depend on the program unless it asks it meanwhile; it
-# reads something that came from the program; or its value is always the same.
+# Kinds of assertions, as the rewriting knows them: the value depends on the program only if the program is called
+# meanwhile; the value is made from an answer; or the value is always the same.
 APART: Final = 0
 INVOLVED: Final = 1
 CONSTANT: Final = 2
@@ -23,7 +25,7 @@ _MAX_TEXT: Final = 400
 
 
 class End(BaseException):
-    """The tests cannot go on: a verdict and its reason. No ``except`` of the tests takes that back."""
+    """The tests cannot continue: a verdict and its reason. An ``except`` of the tests does not change that."""
 
 
 class Failed(BaseException):
@@ -39,22 +41,30 @@ class Unrunnable(Exception):
 
 
 class AssertionCounts:
-    """Counts the answers of the program and the assertions that depend on them."""
+    """Counts the answers of the program and the assertions that depend on them.
+
+    Attributes:
+        answers: How many answers the program has given.
+        counted: How many assertions hold that depend on the program.
+        end: The first reason why the tests cannot continue.
+        failure: The first assertion that failed.
+        evaluated: The numbers of the assertions that were evaluated.
+        entered: The places that were reached where answers decide which assertions follow; see ``code_rewrite``.
+        raised: The exception of the program that the tests have not received yet.
+    """
 
     def __init__(self) -> None:
         self.answers = 0
         self.counted = 0
         self.end: End | None = None
         self.failure: str | None = None
-        # Assertions that were evaluated, and places that were come to where answers decide which are; see code_rewrite.
         self.evaluated: set[int] = set()
         self.entered: set[int] = set()
-        # The exception of the program that is on its way to the tests.
         self.raised: BaseException | None = None
         self._label = ""
 
     def stop(self, verdict: str, text: str) -> End:
-        """Remember the first reason why the tests cannot go on."""
+        """Remember the first reason why the tests cannot continue."""
         if self.end is None:
             self.end = End(verdict, text[:_MAX_TEXT])
         return self.end
@@ -72,28 +82,28 @@ class AssertionCounts:
             raise self.stop("crash", self.raised_text)
 
     def send(self, error: BaseException, label: str) -> BaseException:
-        """An exception of the program is on its way to the tests; ``label`` is for the reader of a verdict."""
+        """Note an exception that the tests will receive; ``label`` is for the reader of a verdict."""
         self.raised = error
         self._label = label
         return error
 
     @property
     def raised_text(self) -> str:
-        """The exception that is on its way, for the reader of a verdict."""
+        """The exception that the tests have not received yet, for the reader of a verdict."""
         return self._label
 
     def asks(self) -> int:
-        """How many answers there are: what an assertion compares with afterwards."""
+        """How many answers there are before an assertion is evaluated."""
         return self.answers
 
     def failed(self) -> None:
-        """An assertion that is a call raised; nobody may swallow that."""
+        """Note that an assertion that is a call raised; catching the exception does not undo that."""
         error = sys.exc_info()[1]
         if isinstance(error, (AssertionError, Failed)) and error is not self.raised:
             self.fail(describe(error))
 
     def raising(self, error: Any) -> Any:
-        """The tests raise an AssertionError by themselves; nobody may swallow that."""
+        """Note that the tests raise an AssertionError themselves; catching it does not undo that."""
         self.fail("AssertionError: raised by the tests")
         return error
 
@@ -102,7 +112,7 @@ class AssertionCounts:
         return any(not self.evaluated.intersection(branches[branch]) for branch in self.entered)
 
     def items(self, branch: int, number: int, values: Any) -> Any:
-        """What ``all`` or ``any`` goes through in an assertion; without items it asserts nothing."""
+        """The items of an ``all`` or ``any`` in an assertion; without items it asserts nothing."""
         self.entered.add(branch)
         for value in values:
             self.evaluated.add(number)
@@ -183,7 +193,7 @@ def describe(error: BaseException) -> str:
 
 
 def not_a_number(tally: AssertionCounts) -> float:
-    """What stands for a NaN of the program: no assertion may hold because such a number is neither less nor more."""
+    """The value for a NaN of the program: comparing it with ``<`` or ``>`` fails the tests."""
 
     def compare(self: float, other: object) -> bool:
         tally.fail("AssertionError: the answer is not a number")

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 def exception_type(name: str, base: type[Exception], number: int) -> type[Exception]:
-    """A class that stands for a class of exceptions of the program, which has this number.
+    """Make the class that represents a class of exceptions of the program.
+
+    Args:
+        name: Its name.
+        base: Its nearest builtin class.
+        number: The number of the program's class.
 
     Raises:
         Malformed: No class can be derived from the base.
@@ -39,7 +44,7 @@ def rebuilt(names: list[str], text: str, own: list[Any]) -> Exception:
 
     Args:
         names: Its builtin classes, nearest first.
-        text: What it says.
+        text: Its text.
         own: The program's own classes of it, nearest first, and the exception itself.
     """
     bases = tuple(kind for kind in own if isinstance(kind, type) and "_nel_number" in vars(kind))

@@ -1,5 +1,4 @@
-"""Contexts in which tests expect an exception, and comparisons that allow a difference: what pytest calls ``raises``
-and ``approx``."""
+"""``raises`` and ``approx`` of pytest: contexts that expect an exception, and comparisons that allow a difference."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ _ABSOLUTE: Final = 1e-12
 
 
 class ExceptionInfo:
-    """What a ``with pytest.raises(...) as info`` gives."""
+    """The ``info`` of ``with pytest.raises(...) as info``."""
 
     value: Any = None
 
@@ -38,7 +37,7 @@ class ExceptionInfo:
 
 
 class Expecting:
-    """Notes what the tests had asked and what had failed when a context began that expects an exception."""
+    """The state of the counts when a context began that expects an exception."""
 
     def __init__(self, tally: AssertionCounts) -> None:
         self._tally = tally
@@ -46,7 +45,7 @@ class Expecting:
         self._answers = tally.answers
 
     def accept(self, error: BaseException) -> None:
-        """The exception is the expected one: it arrived, and it is no failed assertion."""
+        """Count the expected exception; it does not count as a failed assertion."""
         if not self._tally.receive(error) and self._tally.answers > self._answers:
             self._tally.counted += 1
         self._tally.failure = self._failure
@@ -134,7 +133,8 @@ class Approx:
         if isinstance(expected, (list, tuple)):
             if not isinstance(actual, (list, tuple)) or len(actual) != len(expected):
                 return False
-            return all(self._equal(one, other) for one, other in zip(actual, expected))  # noqa: B905
+            pairs = zip(actual, expected)  # noqa: B905 - images may have an old Python
+            return all(self._equal(item, expected_item) for item, expected_item in pairs)
         return self._numbers_equal(actual, expected)
 
     def _numbers_equal(self, actual: Any, expected: Any) -> bool:
@@ -154,15 +154,16 @@ class Approx:
     def _tolerance(self, expected: Any) -> Any:
         if self._absolute is not None and self._relative is None:
             return self._absolute
-        relative = (_RELATIVE if self._relative is None else self._relative) * abs(float(expected))
-        return max(relative, _ABSOLUTE if self._absolute is None else self._absolute)
+        relative = _RELATIVE if self._relative is None else self._relative
+        absolute = _ABSOLUTE if self._absolute is None else self._absolute
+        return max(relative * abs(float(expected)), absolute)
 
 
 def patch_contexts(tally: AssertionCounts, context: Any, *, counts: bool) -> None:
     """Make a context class of the standard library report the exceptions that it accepts.
 
     Args:
-        tally: Hears of them.
+        tally: Receives the reports.
         context: The class, such as ``contextlib.suppress``.
         counts: An accepted exception is an assertion that holds.
     """

@@ -1,4 +1,4 @@
-"""What pytest functions ask for by the names of their parameters."""
+"""Fixtures: the values that pytest functions request by the names of their parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .names import Names
 
-# What a parameter is called that stands for the function under test.
+# Parameters with these names receive the function under test.
 _ENTRY_PARAMETERS: Final = (
     "candidate",
     "func",
@@ -28,14 +28,14 @@ _KEPT: Final = ("class", "module", "package", "session")
 
 
 class Request:
-    """What a fixture may ask about the test; only ``param`` is known."""
+    """The ``request`` of a fixture; it has only ``param``."""
 
     def __init__(self, param: Any) -> None:
         self.param = param
 
 
 class Fixtures:
-    """Makes fixtures, and takes them down again."""
+    """Sets fixtures up and tears them down."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -46,50 +46,63 @@ class Fixtures:
     def arguments(
         self, function: Any, given: dict[str, Any], instance: Any
     ) -> Iterator[dict[str, Any]]:
-        """The arguments of a function beyond the given ones, once for each combination of fixture parameters."""
-        wanted = [name for name in _parameters(function) if name not in given]
+        """Set up the fixtures of a function, once for each combination of fixture parameters.
+
+        Args:
+            function: The test function.
+            given: Its arguments from ``parametrize``.
+            instance: The object whose method it is, if any.
+
+        Yields:
+            The other arguments.
+        """
+        requested = [name for name in _parameters(function) if name not in given]
         automatic = [fixture.name for fixture in self._all(instance) if fixture.autouse]
-        for params in self._combinations([*automatic, *wanted], instance):
-            made: dict[str, Any] = {}
-            for name in [*automatic, *wanted]:
-                self._make(name, instance, params, made=made)
-            yield {name: made[name] for name in wanted}
+        for params in self._combinations([*automatic, *requested], instance):
+            values: dict[str, Any] = {}
+            for name in [*automatic, *requested]:
+                self._make(name, instance, params, values=values)
+            yield {name: values[name] for name in requested}
 
     def close(self, *, everything: bool) -> None:
-        """Run what stands behind the ``yield`` of fixtures, the last first."""
+        """Run the code after the ``yield`` of fixtures, the last fixture first."""
         while self._open:
             _finish(self._open.pop())
         while everything and self._open_kept:
             _finish(self._open_kept.pop())
 
     def _all(self, instance: Any) -> list[Fixture]:
-        values = [
-            *self._names.values(),
-            *(vars(type(instance)).values() if instance is not None else ()),
-        ]
+        values = list(self._names.values())
+        if instance is not None:
+            values += vars(type(instance)).values()
         return [value for value in values if isinstance(value, Fixture)]
 
     def _find(self, name: str, instance: Any) -> Fixture | None:
-        return next(
-            (fixture for fixture in reversed(self._all(instance)) if fixture.name == name), None
-        )
+        for fixture in reversed(self._all(instance)):
+            if fixture.name == name:
+                return fixture
+        return None
 
-    def _combinations(self, wanted: list[str], instance: Any) -> list[dict[str, Any]]:
+    def _combinations(self, requested: list[str], instance: Any) -> list[dict[str, Any]]:
+        """All combinations of the parameters of the fixtures."""
         combinations: list[dict[str, Any]] = [{}]
-        for name in self._needed(wanted, instance):
+        for name in self._needed(requested, instance):
             fixture = self._find(name, instance)
             if fixture is None or not fixture.params:
                 continue
             values: list[Any] = []
             for param in fixture.params:
                 values.append(param.values[0] if isinstance(param, Param) else param)
-            combinations = [{**params, name: value} for params in combinations for value in values]
+            extended: list[dict[str, Any]] = []
+            for params in combinations:
+                extended += [{**params, name: value} for value in values]
+            combinations = extended
         return combinations
 
-    def _needed(self, wanted: list[str], instance: Any) -> list[str]:
-        """The named fixtures and those that they need themselves."""
+    def _needed(self, requested: list[str], instance: Any) -> list[str]:
+        """The requested fixtures and those that they request themselves."""
         needed: list[str] = []
-        pending = list(wanted)
+        pending = list(requested)
         while pending:
             name = pending.pop(0)
             if name not in needed:
@@ -99,20 +112,23 @@ class Fixtures:
                     pending += _parameters(fixture.function)
         return needed
 
-    def _make(self, name: str, instance: Any, params: dict[str, Any], made: dict[str, Any]) -> Any:
-        if name in made:
-            return made[name]
+    def _make(
+        self, name: str, instance: Any, params: dict[str, Any], values: dict[str, Any]
+    ) -> Any:
+        """The value of a fixture; ``values`` holds those of this combination so far."""
+        if name in values:
+            return values[name]
         fixture = self._find(name, instance)
         if fixture is None:
-            made[name] = self._built_in(name)
+            values[name] = self._built_in(name)
         elif name in self._kept and name not in params:
-            made[name] = self._kept[name]
+            values[name] = self._kept[name]
         else:
-            made[name] = self._set_up(fixture, instance, params, made=made)
-        return made[name]
+            values[name] = self._set_up(fixture, instance, params, values=values)
+        return values[name]
 
     def _set_up(
-        self, fixture: Fixture, instance: Any, params: dict[str, Any], made: dict[str, Any]
+        self, fixture: Fixture, instance: Any, params: dict[str, Any], values: dict[str, Any]
     ) -> Any:
         arguments: dict[str, Any] = {}
         for name in _parameters(fixture.function):
@@ -121,7 +137,7 @@ class Fixtures:
             elif name == "request":
                 arguments[name] = Request(params.get(fixture.name))
             else:
-                arguments[name] = self._make(name, instance, params, made=made)
+                arguments[name] = self._make(name, instance, params, values=values)
         value = fixture.function(**arguments)
         is_kept = fixture.scope in _KEPT
         if hasattr(value, "gi_frame"):
@@ -137,7 +153,7 @@ class Fixtures:
 
     def _built_in(self, name: str) -> Any:
         if name == "tmp_path":
-            import pathlib  # noqa: PLC0415 - few tests want a folder
+            import pathlib  # noqa: PLC0415 - few tests need a folder
             import tempfile  # noqa: PLC0415
 
             folder = pathlib.Path(tempfile.mkdtemp())
@@ -150,6 +166,7 @@ class Fixtures:
 
 
 def _parameters(function: Any) -> list[str]:
+    """The parameters of a function without defaults, without the ``self`` of a method."""
     if hasattr(function, "__wrapped__") and not hasattr(function, "patchings"):
         function = function.__wrapped__
     code = getattr(function, "__code__", None)
@@ -157,17 +174,14 @@ def _parameters(function: Any) -> list[str]:
         return []
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     defaults = len(function.__defaults__ or ())
-    with_default = {
-        *names[code.co_argcount - defaults : code.co_argcount],
-        *(function.__kwdefaults__ or ()),
-    }
-    if getattr(function, "__self__", None) is not None:
-        bound = 1
-    else:
-        bound = 0
-    return [name for name in names[bound:] if name not in with_default]
+    with_default = set(names[code.co_argcount - defaults : code.co_argcount])
+    with_default.update(function.__kwdefaults__ or ())
+    is_method = getattr(function, "__self__", None) is not None
+    first = 1 if is_method else 0
+    return [name for name in names[first:] if name not in with_default]
 
 
 def _finish(generator: Any) -> None:
+    """Run a generator to its next ``yield``, or to its end."""
     for _ in generator:
         break

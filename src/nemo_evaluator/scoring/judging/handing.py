@@ -1,4 +1,4 @@
-"""What the tests hand to the program, and what the program may do with it."""
+"""Objects of the tests that are passed to the program, and what the program may do with them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def is_of_judge(value: Any) -> bool:
 
 
 def is_usable(value: Any) -> bool:
-    """The program can do with it what it could in one process: call it, and look up its attributes."""
+    """Whether the program can use an object as in one process, with calls and attributes alone."""
     kind = type(value)
     if kind.__module__ == "unittest.mock" or isinstance(value, type):
         return True
@@ -72,6 +72,18 @@ def is_usable(value: Any) -> bool:
 
 
 def perform(target: Any, action: str, operands: tuple[Any, ...]) -> Any:
+    """Do what the program asks of an object of the tests.
+
+    Args:
+        target: The object.
+        action: "call", "get" or "set".
+        operands: The arguments of the call, or the name of the attribute and its new value.
+
+    Raises:
+        Malformed: The request has no known form.
+        TypeError: The program may not call the object.
+        AttributeError: The program may not use the attribute.
+    """
     if action == "call":
         if len(operands) != 2 or type(operands[0]) is not tuple or type(operands[1]) is not dict:
             raise values.Malformed("a call of no known form")

@@ -1,4 +1,4 @@
-"""What the marks of a pytest function say: which cases it has, and whether it is left out."""
+"""Marks of pytest functions: they define cases, and skip functions."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ if TYPE_CHECKING:
 
 def marks_of(target: Any) -> list[Mark]:
     """The marks of a function or class."""
+    marks = None
     if hasattr(target, "__dict__"):
         marks = getattr(target, "pytestmark", None)
-    else:
-        marks = None
     if not isinstance(marks, list):
         marks = [marks]
     return [mark for mark in marks if isinstance(mark, Mark)]
 
 
 def is_skipped(marks: list[Any], names: Any) -> bool:
-    """Tests that are skipped or expected to fail measure nothing."""
+    """Whether marks skip a test, or expect it to fail: such a test measures nothing.
+
+    Raises:
+        Unrunnable: A condition is a text, which would have to be executed.
+    """
     for mark in marks:
         if not isinstance(mark, Mark):
             continue
@@ -32,7 +35,7 @@ def is_skipped(marks: list[Any], names: Any) -> bool:
         if mark.name in ("skipif", "xfail"):
             for condition in _conditions(mark):
                 if isinstance(condition, str):
-                    # It would be run as code, and it may be an answer of the program.
+                    # pytest executes it, and it may be an answer of the program.
                     raise Unrunnable("a condition of a mark is a text")
                 if condition:
                     return True
@@ -54,33 +57,32 @@ def cases_of(marks: list[Any]) -> list[tuple[dict[str, Any], list[Any]]]:
     for mark in marks:
         if not isinstance(mark, Mark) or mark.name != "parametrize":
             continue
-        more = []
+        extended = []
         for arguments, own_marks in cases:
             for values, value_marks in _rows(mark):
-                more.append(({**arguments, **values}, [*own_marks, *value_marks]))
-        cases = more
+                extended.append(({**arguments, **values}, [*own_marks, *value_marks]))
+        cases = extended
     return cases
 
 
 def _rows(mark: Mark) -> list[tuple[dict[str, Any], list[Any]]]:
+    """The arguments of each case of one ``parametrize``, and its marks."""
     names = mark.args[0] if mark.args else mark.kwargs["argnames"]
-    if len(mark.args) > 1:
-        values = mark.args[1]
-    else:
-        values = mark.kwargs["argvalues"]
+    rows = mark.args[1] if len(mark.args) > 1 else mark.kwargs["argvalues"]
     if isinstance(names, str):
-        fields: list[str | Any] = [name.strip() for name in names.split(",")]
+        fields: list[Any] = [name.strip() for name in names.split(",")]
     else:
         fields = list(names)
-    rows = []
-    for value in values:
+    cases = []
+    for row in rows:
         marks: list[Any] = []
-        if len(fields) == 1:
-            items: tuple[Any] | Any = (value,)
+        if isinstance(row, Param):
+            values = row.values
+            marks = row.marks
+        elif len(fields) == 1:
+            values = (row,)
         else:
-            items = value
-        if isinstance(value, Param):
-            items = value.values
-            marks = value.marks
-        rows.append((dict(zip(fields, items)), marks))  # noqa: B905 - images may have an old Python
-    return rows
+            values = row
+        arguments = dict(zip(fields, values))  # noqa: B905 - images may have an old Python
+        cases.append((arguments, marks))
+    return cases

@@ -74,14 +74,12 @@ _NOTHING: Final = object()
 
 
 class Names(_Globals):
-    """The globals of the tests: what is not theirs or Python's is the stub's, a module's, or the program's."""
+    """The globals of the tests; a missing name comes from the stub, a module, or the program, in this order."""
 
     def __init__(self, session: ProgramSession, tests: dict[str, Any]) -> None:
-        own_builtins = {
-            **vars(builtins),
-            "next": _next_of(session),
-            "getattr": _getattr_of(session),
-        }
+        own_builtins = dict(vars(builtins))
+        own_builtins["next"] = _next_of(session)
+        own_builtins["getattr"] = _getattr_of(session)
         super().__init__(
             __name__="__main__", __file__="tests.py", __doc__=None, __builtins__=own_builtins
         )
@@ -119,7 +117,7 @@ class Names(_Globals):
             if name in getattr(sys, "stdlib_module_names", _MODULES):
                 return __import__(name)
         if name not in self._asked:
-            # A name of the tests' own that is not bound now, or one that is in a text: the program has no say in it.
+            # An own name of the tests that is not bound now, or a name in a text: the program does not define it.
             is_of_answers = name in self._unbound or name not in self._source
             reason = f"the tests use {name!r}, which nobody defines"
             raise self.session.stop("crash" if is_of_answers else "unjudged", reason)
@@ -133,7 +131,7 @@ class Names(_Globals):
             # No handler of the tests takes that for the exception that it expects.
             raise self.session.stop("crash", f"NameError: name {name!r} is not defined") from None
         if isinstance(value, Remote) or (isinstance(value, type) and "_nel_number" in vars(value)):
-            # A plain value is asked for again each time: it may have changed.
+            # A plain value is requested each time: the program may have changed it.
             self[name] = value
         return value
 
@@ -149,7 +147,7 @@ class Names(_Globals):
 
 
 def _getattr_of(session: ProgramSession) -> Any:
-    """``getattr`` for the tests: a name that the program chose leads nowhere inside the judge."""
+    """``getattr`` for the tests: a name that the program chose does not lead into the judge."""
 
     def getattr(target: Any, name: str, *default: Any) -> Any:
         if isinstance(name, str) and name in _INSIDE and session.tally.answers:

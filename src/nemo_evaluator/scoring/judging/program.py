@@ -1,5 +1,7 @@
-"""The program's side: it runs the program, then answers the judge's requests. All of this is in the program's reach,
-so nothing here is secret and nothing here is trusted."""
+"""The program's end of the pipe: it runs the program, then answers the judge's requests.
+
+The program can reach all of this, so nothing here is secret and nothing here is trusted.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 FILE: Final = "main.py"
-# Replies: a value, an exception, the end of an iteration, no such name, the program's end, a program that is no Python,
-# a call of a function of the tests, arguments that a call changed.
+# Kinds of replies: a value, an exception, the end of an iteration, a missing name, the end of the program, a program
+# that is not valid Python, a call of a function of the tests, and the arguments that a call changed.
 VALUE, RAISED, STOPPED, MISSING, ENDED, SYNTAX, CALLBACK, CHANGED = range(8)
-# Requests that are no action: the result of a call of the tests' functions, and the exception that it raised.
+# Requests that are not an action: the result of a function of the tests, and the exception that it raised.
 RETURNED: Final = "returned"
 FAILED: Final = "failed"
 _MAX_TEXT: Final = 3000
@@ -45,37 +47,27 @@ _OPERATORS: Final[dict[str, Callable[..., Any]]] = {
 
 
 class ProgramObjects:
-    """Holds the objects of the program that were shown to the judge."""
+    """Runs the program, and holds its objects that the judge has references to."""
 
     def __init__(self, requests: int, replies: int) -> None:
         self._requests = requests
         self._replies = replies
-        # A program with threads may call functions of the tests from all of them, one at a time.
+        # All threads of a program may call functions of the tests, one at a time.
         self._lock = _thread.RLock()
+        # The objects that the judge has references to, and their numbers by id.
         self._shown: list[Any] = []
         self._numbers: dict[int, int] = {}
+        # What represents objects of the tests here.
         self._functions: dict[int, TestObject] = {}
         self._globals: dict[str, Any] = {}
-        self._actions: dict[str, Callable[..., Any]] = {
-            "call": lambda target, args, kwargs: target(*args, **kwargs),
-            "get": getattr,
-            "set": setattr,
-            "del": delattr,
-            "item": lambda target, key: target[key],
-            "set_item": lambda target, key, value: target.__setitem__(key, value),
-            "del_item": lambda target, key: target.__delitem__(key),
-            "enter": lambda target: type(target).__enter__(target),
-            "exit": _exit,
-            "await": _await,
-            "is_instance": lambda kind, value: isinstance(value, kind),
-            "is_subclass": lambda kind, value: issubclass(value, kind),
-        }
-        for action in ("len", "iter", "next", "str", "repr", "bool", "int", "float", "reversed"):
-            self._actions[action] = getattr(builtins, action)
-        self._actions.update(_OPERATORS)
+        self._actions = _actions()
 
     def run(self, source: str) -> bool:
-        """Run the program as the main module; False when it did not come to its end."""
+        """Run the program as the main module, and report how it ended to the judge.
+
+        Returns:
+            Whether it reached its end.
+        """
         main = type(sys)("__main__")
         main.__dict__.update(__file__=FILE, __builtins__=builtins)
         sys.modules["__main__"] = main
@@ -87,7 +79,7 @@ class ProgramObjects:
             return False
         try:
             exec(code, main.__dict__)
-        except BaseException as error:  # noqa: BLE001 - whatever it raises is its end
+        except BaseException as error:  # noqa: BLE001 - any exception ends the program
             self._tell("", ENDED, _described(error))
             return False
         self._tell("", VALUE, None)
@@ -140,12 +132,10 @@ class ProgramObjects:
             if action == "get" and _is_absent(*operands):
                 return MISSING, None
             raise
-        if (
-            action == "call"
-            and result is None
-            and any(isinstance(value, _MUTABLE) for value in operands[1])
-        ):
-            return CHANGED, operands[1]
+        if action == "call" and result is None:
+            arguments = operands[1]
+            if any(isinstance(value, _MUTABLE) for value in arguments):
+                return CHANGED, arguments
         return VALUE, result
 
     def _tell(self, key: str, kind: int, content: Any) -> None:
@@ -158,36 +148,32 @@ class ProgramObjects:
         values.send(self._replies, body)
 
     def _forget(self, shown: int) -> None:
-        """Take back the numbers of objects that were not sent after all."""
+        """Free the numbers of objects whose message was not sent after all."""
         for value in self._shown[shown:]:
             self._numbers.pop(id(value), None)
         del self._shown[shown:]
 
     def _refer(self, value: Any) -> values.Reference:
+        """The reference that is sent to the judge instead of a value that is not plain."""
         if isinstance(value, TestObject):
             return values.Reference(object.__getattribute__(value, "_number"), True, "function")
         if isinstance(value, type):
             name = getattr(value, "__name__", None)
-        else:
-            name = None
-        if (
-            isinstance(name, str)
-            and name in values.BUILTIN_TYPES
-            and getattr(builtins, name) is value
-        ):
-            return values.Reference(-1, True, name)
+            is_known = isinstance(name, str) and name in values.BUILTIN_TYPES
+            if is_known and getattr(builtins, name) is value:
+                return values.Reference(-1, True, name)
         number = self._numbers.get(id(value))
         if number is None:
             number = len(self._shown)
             self._numbers[id(value)] = number
             self._shown.append(value)
         if isinstance(value, type) and issubclass(value, Exception):
-            return values.Reference(
-                number, values.EXCEPTION, f"{_builtin_names(value)[0]}:{value.__name__}"
-            )
+            base = _builtin_names(value)[0]
+            return values.Reference(number, values.EXCEPTION, f"{base}:{value.__name__}")
         return values.Reference(number, callable(value), type(value).__name__)
 
     def _resolve(self, reference: values.Reference) -> Any:
+        """The object of a reference: the program's own, a builtin, one of a module, or one of the tests."""
         if reference.number >= 0:
             return self._shown[reference.number]
         if reference.number == -1:
@@ -212,12 +198,12 @@ class ProgramObjects:
                     return message[2]
                 if message[1] == FAILED:
                     raise getattr(builtins, message[2])(message[3])
-                # The function of the tests asks the program in turn.
+                # The function of the tests sends a request of its own first.
                 self._serve_one(message)
 
 
 class TestObject:
-    """Stands in the program for an object of the tests."""
+    """Represents an object of the tests in the program."""
 
     def __init__(self, host: ProgramObjects, number: int, type_name: str) -> None:
         object.__setattr__(self, "_host", host)
@@ -234,14 +220,36 @@ class TestObject:
 
 
 class TestFunction(TestObject):
-    """Stands in the program for a function of the tests: calling it asks the judge."""
+    """Represents a function of the tests in the program: the judge executes its calls."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._host.call_back(self._number, "call", (args, kwargs))
 
 
+def _actions() -> dict[str, Callable[..., Any]]:
+    """What the judge may ask for, by the name of the action; the first operand is the object that it is about."""
+    actions: dict[str, Callable[..., Any]] = {
+        "call": lambda target, args, kwargs: target(*args, **kwargs),
+        "get": getattr,
+        "set": setattr,
+        "del": delattr,
+        "item": lambda target, key: target[key],
+        "set_item": lambda target, key, value: target.__setitem__(key, value),
+        "del_item": lambda target, key: target.__delitem__(key),
+        "enter": lambda target: type(target).__enter__(target),
+        "exit": _exit,
+        "await": _await,
+        "is_instance": lambda kind, value: isinstance(value, kind),
+        "is_subclass": lambda kind, value: issubclass(value, kind),
+    }
+    for action in ("len", "iter", "next", "str", "repr", "bool", "int", "float", "reversed"):
+        actions[action] = getattr(builtins, action)
+    actions.update(_OPERATORS)
+    return actions
+
+
 def _is_absent(target: Any, name: str) -> bool:
-    """Nothing computes the attribute, so that looking for it raised no exception of the program's own."""
+    """Whether an attribute is missing, and no code of the program computes attributes or raised the error."""
     kinds = type(target).__mro__
     if any("__getattr__" in vars(kind) or "__getattribute__" in vars(kind) for kind in kinds[:-1]):
         return False
@@ -276,8 +284,12 @@ def _await(awaitable: Any) -> Any:
 
 
 def _described(error: BaseException) -> tuple[list[str], str, str, list[Any]]:
-    """The builtin classes of an exception, nearest first, its text, what a reader of the verdict is told, and the
-    program's own classes of it, followed by the exception itself."""
+    """An exception as it is sent to the judge.
+
+    Returns:
+        The names of its builtin classes, nearest first; its text; a label for the reader of the verdict; and the
+        program's own classes of it, nearest first, followed by the exception itself.
+    """
     line = 0
     trace = error.__traceback__
     while trace is not None:
@@ -287,11 +299,14 @@ def _described(error: BaseException) -> tuple[list[str], str, str, list[Any]]:
     where = f" ({FILE}, line {line})" if line else ""
     text = _text_of(error)
     label = f"{type(error).__name__[:_MAX_NAME]}: {text}"[:_MAX_LABEL] + where
-    own: list[type[Exception]] = []
+    own_classes: list[Any] = []
     for kind in type(error).__mro__:
         if kind.__module__ == "__main__" and issubclass(kind, Exception):
-            own.append(kind)
-    return _builtin_names(type(error)), text, label, [*own[:_MAX_CLASSES], error] if own else []
+            own_classes.append(kind)
+    own: list[Any] = []
+    if own_classes:
+        own = [*own_classes[:_MAX_CLASSES], error]
+    return _builtin_names(type(error)), text, label, own
 
 
 def _builtin_names(kind: type) -> list[str]:

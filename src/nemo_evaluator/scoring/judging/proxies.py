@@ -1,4 +1,4 @@
-"""What stands in the tests for an object of the program."""
+"""Proxies: they represent objects of the program in the tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _ask(remote: Remote, action: str, *operands: Any) -> Any:
 
 
 def _typed(remote: Remote, action: str, kind: type) -> Any:
-    """An answer that Python wants to be of one type."""
+    """An answer that has to be of one type, such as that of ``__len__``."""
     answer = _ask(remote, action)
     if isinstance(answer, kind):
         return answer
@@ -75,7 +75,7 @@ class Remote:
         try:
             return int(_typed(self, "len", int))
         except MissingName:
-            # ``list`` wants to know how long a generator is, and takes this for an answer.
+            # ``list`` asks for the length of a generator, and accepts a TypeError.
             raise TypeError("the object has no length") from None
 
     def __bool__(self) -> bool:
@@ -94,19 +94,19 @@ class Remote:
         return str(_typed(self, "repr", str))
 
     def __iter__(self) -> Iterator[Any]:
-        walk = _ask(self, "iter")
-        if isinstance(walk, Remote):
-            return walk
-        return iter(walk)
+        items = _ask(self, "iter")
+        if isinstance(items, Remote):
+            return items
+        return iter(items)
 
     def __next__(self) -> Any:
         return _ask(self, "next")
 
     def __reversed__(self) -> Iterator[Any]:
-        walk = _ask(self, "reversed")
-        if isinstance(walk, Remote):
-            return walk
-        return iter(walk)
+        items = _ask(self, "reversed")
+        if isinstance(items, Remote):
+            return items
+        return iter(items)
 
     def __await__(self) -> Generator[Any, Any, Any]:
         yield from ()
@@ -120,16 +120,17 @@ class Remote:
     ) -> bool:
         """The program learns what class of exception it is, and may suppress one that is no verdict."""
         session = _state(self)[0]
-        is_verdict = error is not None and (
-            isinstance(error, AssertionError) or not isinstance(error, Exception)
-        )
-        if is_verdict or (error is session.tally.raised and error is not None):
-            return False
-        if kind is None:
-            names: list[str] = []
-        else:
-            names = [base.__name__ for base in kind.__mro__ if base.__module__ == "builtins"]
-        suppress = _ask(self, "exit", names[0] if names else None)
+        if error is not None:
+            is_verdict = isinstance(error, AssertionError) or not isinstance(error, Exception)
+            if is_verdict or error is session.tally.raised:
+                return False
+        name = None
+        if kind is not None:
+            builtin_names = [
+                base.__name__ for base in kind.__mro__ if base.__module__ == "builtins"
+            ]
+            name = builtin_names[0] if builtin_names else None
+        suppress = _ask(self, "exit", name)
         return suppress is True and error is not None
 
     def __instancecheck__(self, value: Any) -> bool:
@@ -155,7 +156,7 @@ class Remote:
         return _ask(self, "neg")
 
 
-# Nobody reaches the session through an attribute of a proxy.
+# No attribute of a proxy leads to the session.
 _STATE: Any = vars(Remote)["_state"]
 delattr(Remote, "_state")
 
@@ -170,6 +171,8 @@ class ProgramFunction(Remote):
 
 
 def _operator(name: str) -> Callable[[Remote, Any], Any]:
+    """The method of an operator, which the program computes when both operands are its own."""
+
     def operate(self: Remote, other: Any) -> Any:
         # The other operand may be the expected value, unless it is the program's too.
         if isinstance(other, Remote):

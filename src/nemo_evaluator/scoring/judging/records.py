@@ -39,7 +39,7 @@ class Record(_Items):
 
 
 def fields_of(value: Any) -> tuple[str, ...]:
-    """The names of a named tuple's items; nothing for other tuples, and where the names cannot be kept."""
+    """The names of a named tuple's items; empty for other tuples, and for names that cannot be sent."""
     fields = getattr(type(value), "_fields", ())
     if type(fields) is not tuple or len(fields) != tuple.__len__(value):
         return ()
@@ -52,7 +52,7 @@ def record_type(name: str, fields: tuple[str, ...]) -> type[Record]:
     """A class of records.
 
     Raises:
-        ValueError: A field is no name, or there are too many.
+        ValueError: A field is not a valid name, or there are too many.
     """
     if not _are_names(fields):
         raise ValueError("a named tuple with items of no known names")

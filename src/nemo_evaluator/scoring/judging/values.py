@@ -1,6 +1,6 @@
 """Plain values as bytes, typed and bounded: what a judge and a program exchange, and nothing else.
 
-A value of a type that is not listed here is sent as a reference, and the reader decides what stands for it. A reader
+A value of any other type is sent as a reference, and the reader decides which object the reference means. A reader
 trusts nothing: bytes that are not exactly one value raise Malformed.
 """
 
@@ -42,15 +42,14 @@ BUILTIN_TYPES: Final = frozenset(_VALUE_TYPES.split())
 def _zone_of(value: Any) -> tuple[Any, Any]:
     """The offset from UTC in seconds and its name; (None, None) for a time without a zone."""
     if value.tzinfo is None:
-        offset: Any | None = None
-    else:
-        offset = value.utcoffset()
+        return None, None
+    offset = value.utcoffset()
     if offset is None:
         return None, None
     return offset.total_seconds(), str(value.tzname())
 
 
-# Types whose values are known by what they are built from: the module, and the arguments.
+# Types that are sent as the arguments to build them with: the module of the type, and how to get the arguments.
 _BUILT: Final[dict[str, tuple[str, Callable[[Any], tuple[Any, ...]]]]] = {
     "Decimal": ("decimal", lambda v: (str(v),)),
     "Fraction": ("fractions", lambda v: (v.numerator, v.denominator)),
@@ -92,11 +91,11 @@ EXCEPTION: Final = 2
 
 
 class Malformed(Exception):
-    """Bytes that are no value, or a value beyond the bounds."""
+    """Bytes that are not a value, or a value beyond the bounds."""
 
 
 class Reference:
-    """Stands in a message for something that is not sent itself.
+    """Represents in a message an object that is not sent itself.
 
     A number of at least 0 means an object of the program, -1 a builtin or a function of an importable module by its
     name, and a smaller number an object of the tests. ``kind`` is OBJECT, CALLABLE or EXCEPTION (a class of exceptions,
@@ -121,7 +120,13 @@ def encode(
     max_frame: int = MAX_FRAME,
     max_depth: int = MAX_DEPTH,
 ) -> bytes:
-    """Encode a value; ``refer`` is called for whatever is not plain.
+    """Encode a value.
+
+    Args:
+        value: The value.
+        refer: Makes a reference to an object that is not plain.
+        max_frame: How many bytes the result may have.
+        max_depth: How deeply lists may be nested.
 
     Raises:
         ValueError: The value is too large or nested too deeply.
@@ -141,8 +146,8 @@ def decode(
 
     Args:
         data: The bytes of one value.
-        resolve: Called for each reference.
-        nan: What stands for a number that is not a number, if anything special does.
+        resolve: Returns the object of a reference.
+        nan: The value to return for every NaN; by default an ordinary NaN.
         max_depth: How deeply lists may be nested.
 
     Raises:
@@ -167,19 +172,20 @@ def decode(
 
 
 def no_reference(value: object) -> Any:
-    """For messages that hold only plain values."""
-    raise ValueError(f"a {type(value).__name__} where only plain values stand")
+    """The ``refer`` of messages that hold only plain values; raises ValueError."""
+    raise ValueError(f"a {type(value).__name__} where only plain values are allowed")
 
 
 def send(fd: int, body: bytes) -> None:
     """Write one frame."""
-    left = memoryview(len(body).to_bytes(4, "big") + body)
-    while left:
-        left = left[os.write(fd, left) :]
+    remaining = memoryview(len(body).to_bytes(4, "big") + body)
+    while remaining:
+        written = os.write(fd, remaining)
+        remaining = remaining[written:]
 
 
 def receive(fd: int, max_frame: int = MAX_FRAME) -> bytes | None:
-    """Read one frame; None at the end."""
+    """Read one frame; None at the end of the pipe. Raises Malformed for a frame beyond the bounds."""
     head = _exactly(fd, 4)
     if head is None:
         return None
@@ -190,6 +196,7 @@ def receive(fd: int, max_frame: int = MAX_FRAME) -> bytes | None:
 
 
 def _exactly(fd: int, size: int) -> bytes | None:
+    """Read so many bytes; None when the pipe ends before them."""
     parts = []
     while size:
         part = os.read(fd, min(size, 1 << 20))
@@ -201,19 +208,22 @@ def _exactly(fd: int, size: int) -> bytes | None:
 
 
 class _Writer:
+    """Encodes a value piece by piece; ``parts`` holds the bytes."""
+
     def __init__(self, refer: Callable[[Any], Reference], max_frame: int, max_depth: int) -> None:
         self.parts: list[bytes] = []
         self._refer = refer
-        self._room = max_frame
+        self._bytes_left = max_frame
         self._max_depth = max_depth
 
     def _add(self, data: bytes) -> None:
-        self._room -= len(data)
-        if self._room < 0:
+        self._bytes_left -= len(data)
+        if self._bytes_left < 0:
             raise ValueError("the value is too large")
         self.parts.append(data)
 
     def put(self, value: Any, depth: int) -> None:
+        """Encode a value that is inside ``depth`` others."""
         if depth > self._max_depth:
             raise ValueError("the value is nested too deeply")
         if value is None:
@@ -243,13 +253,9 @@ class _Writer:
     def _put_list(self, value: Any, depth: int) -> None:
         if isinstance(value, tuple):
             fields = fields_of(value)
-        else:
-            fields = ()
-        if fields:
-            self._add(b"n")
-            self._name(type(value).__name__)
-            self.put(list(fields), depth + 1)
-            return self.put(list(tuple.__iter__(value)), depth + 1)
+            if fields:
+                self._put_record(value, fields, depth)
+                return
         for kind, tag in _LISTS:
             if isinstance(value, kind):
                 items = list(kind.__iter__(value))
@@ -259,21 +265,38 @@ class _Writer:
                 return
         self._put_rare(value, depth)
 
+    def _put_record(self, value: tuple[Any, ...], fields: tuple[str, ...], depth: int) -> None:
+        self._add(b"n")
+        self._name(type(value).__name__)
+        self.put(list(fields), depth + 1)
+        self.put(list(tuple.__iter__(value)), depth + 1)
+
     def _put_rare(self, value: Any, depth: int) -> None:
-        if isinstance(value, (bytes, bytearray)):
-            return self._sized(b"b" if isinstance(value, bytes) else b"y", bytes(value))
-        if isinstance(value, complex):
-            return self._add(b"c%r;%r;" % (value.real, value.imag))
-        if isinstance(value, range):
+        if isinstance(value, bytes):
+            self._sized(b"b", bytes(value))
+        elif isinstance(value, bytearray):
+            self._sized(b"y", bytes(value))
+        elif isinstance(value, complex):
+            self._add(b"c%r;%r;" % (value.real, value.imag))
+        elif isinstance(value, range):
             self._add(b"r")
-            return self.put((value.start, value.stop, value.step), depth + 1)
+            self.put((value.start, value.stop, value.step), depth + 1)
+        else:
+            self._put_object(value, depth)
+
+    def _put_object(self, value: Any, depth: int) -> None:
+        """A value of a library type, a scalar of numpy, or a reference."""
         name = type(value).__name__
         module = type(value).__module__
-        if name in _BUILT and module.startswith(_BUILT[name][0]):
-            self._add(b"x%s;" % name.encode())
-            return self.put(_BUILT[name][1](value), depth + 1)
+        if name in _BUILT:
+            home, arguments_of = _BUILT[name]
+            if module.startswith(home):
+                self._add(b"x%s;" % name.encode())
+                self.put(arguments_of(value), depth + 1)
+                return
         if module == "numpy" and getattr(value, "shape", None) == ():
-            return self.put(value.item(), depth + 1)
+            self.put(value.item(), depth + 1)
+            return
         reference = self._refer(value)
         self._add(b"o%d;%d;" % (reference.number, reference.kind))
         self._name(reference.type_name)
@@ -288,6 +311,8 @@ class _Writer:
 
 
 class _Reader:
+    """Decodes bytes of the other process; ``at`` is the position of the next byte."""
+
     def __init__(
         self, data: bytes, resolve: Callable[[Reference], Any], nan: float | None, max_depth: int
     ) -> None:
@@ -315,6 +340,7 @@ class _Reader:
         return self._data[self.at - size : self.at]
 
     def value(self, depth: int) -> Any:
+        """The value that begins at the next byte."""
         if depth > self._max_depth:
             raise ValueError("nested too deeply")
         tag = self._data[self.at : self.at + 1]
@@ -365,12 +391,9 @@ class _Reader:
         name = self.value(depth + 1)
         fields = self.value(depth + 1)
         items = self.value(depth + 1)
-        if (
-            type(name) is not str
-            or type(fields) is not list
-            or type(items) is not list
-            or len(fields) != len(items)
-        ):
+        if type(name) is not str or type(fields) is not list or type(items) is not list:
+            raise ValueError("a named tuple of no known form")
+        if len(fields) != len(items):
             raise ValueError("a named tuple of no known form")
         return record_type(name, tuple(fields))(items)
 
@@ -378,7 +401,7 @@ class _Reader:
         module = __import__(_BUILT[name][0])
         arguments = self.value(depth + 1)
         if type(arguments) is not tuple:
-            raise ValueError("arguments that are no tuple")
+            raise ValueError("arguments that are not a tuple")
         if name in _CONTAINERS:
             if len(arguments) != 1 or type(arguments[0]) is not _CONTAINERS[name]:
                 raise ValueError("a container of no known content")
@@ -390,12 +413,13 @@ class _Reader:
 
 
 def _with_zone(datetime: Any, name: str, arguments: tuple[Any, ...]) -> Any:
+    """A time whose last two arguments are the offset from UTC in seconds and the name of its zone."""
+    kind = getattr(datetime, name)
     offset = arguments[-2]
     if offset is None:
-        return getattr(datetime, name)(*arguments[:-2])
+        return kind(*arguments[:-2])
     delta = datetime.timedelta(seconds=offset)
+    zone = datetime.timezone.utc
     if delta:
         zone = datetime.timezone(delta, arguments[-1])
-    else:
-        zone = datetime.timezone.utc
-    return getattr(datetime, name)(*arguments[:-2], tzinfo=zone)
+    return kind(*arguments[:-2], tzinfo=zone)
