@@ -50,7 +50,7 @@ def test_uris() -> None:
     with pytest.raises(UsageError, match="unknown key 'spilt'") as caught:
         DatasetRef.parse("hf://org/data?spilt=test")
     assert caught.value.hint == "did you mean 'split'?"
-    with pytest.raises(UsageError, match="names no dataset"):
+    with pytest.raises(UsageError, match="does not name a dataset"):
         DatasetRef.parse("hf://")
     with pytest.raises(UsageError, match="cannot read the split"):
         DatasetRef.parse("hf://d?split=train[a:b]")

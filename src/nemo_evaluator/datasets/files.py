@@ -34,7 +34,15 @@ _KEPT = 4
 
 
 def open_file(path: Path, source: str | None = None) -> Rows:
-    """The rows of a file, by its suffix; an unknown suffix is read as JSON lines."""
+    """Open a file.
+
+    Args:
+        path: The file; its suffix decides the format, and an unknown suffix means JSON lines.
+        source: What messages call it; by default the path.
+
+    Raises:
+        UsageError: The file does not exist, or does not have the format.
+    """
     if not path.is_file():
         raise UsageError(
             f"dataset file {path} does not exist", hint=f"looked in {path.absolute().parent}"
@@ -68,8 +76,8 @@ def _open_json(path: Path, source: str) -> Rows:
             f"{source} is not valid JSON: {error}", hint="repair it, or save it as .jsonl"
         ) from error
     if isinstance(value, dict):
-        listed = next((value[key] for key in _LIST_KEYS if isinstance(value.get(key), list)), None)
-        value = [value] if listed is None else listed
+        lists = [value[key] for key in _LIST_KEYS if isinstance(value.get(key), list)]
+        value = lists[0] if lists else [value]
     if not isinstance(value, list):
         raise UsageError(
             f"{source} holds a {type(value).__name__}", hint="a .json dataset is a list of objects"
@@ -78,7 +86,13 @@ def _open_json(path: Path, source: str) -> Rows:
 
 
 def cached(path: Path, name: str, make: Callable[[IO[bytes]], None]) -> Path:
-    """The file that ``make`` derives from ``path``, made once per state (size and time of change) of ``path``."""
+    """A file derived from another, created once per state (size and time of change) of the other.
+
+    Args:
+        path: The other file.
+        name: The name of the derived file.
+        make: Writes the derived file.
+    """
     stat = path.stat()
     key = digest_parts(str(path.resolve()), stat.st_size, stat.st_mtime_ns)
     target = cache_dir() / "files" / key / name
@@ -123,10 +137,9 @@ class ParquetRows(Rows):
         self.path = path
         self.source = source
         self._file: Any = optional("pyarrow.parquet", extra="all", what="pyarrow").ParquetFile(path)
-        groups = range(self._file.metadata.num_row_groups)
-        self._ends = list(
-            accumulate(self._file.metadata.row_group(group).num_rows for group in groups)
-        )
+        metadata = self._file.metadata
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        self._ends = list(accumulate(sizes))
         self._table = lru_cache(_KEPT)(self._file.read_row_group)
 
     @property

@@ -1,4 +1,4 @@
-"""JSON lines on disk: an index of line offsets in memory (12 bytes a row), rows read as they are asked for."""
+"""JSON lines on disk: an index of line offsets in memory (12 bytes a row), rows read on request."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class JsonlRows(Rows):
         self.path = path
         self.source = source or str(path)
         self._starts, self._sizes = _index(path)
-        # What was read last and where it begins, set in one go because several threads may read; and which row a
-        # reader in order asks for next.
+        # The bytes that were read last, and where they begin; one tuple, because several threads may read.
         self._block = (b"", 0)
+        # The row that a reader in order requests next.
         self._next = 0
         self._expected: dict[int, bytes] = {}
 
@@ -43,8 +43,8 @@ class JsonlRows(Rows):
         return len(self._starts)
 
     def expect(self, numbers: Sequence[int]) -> None:
-        # Many small reads one after another take a fifth of the time of as many with other work between. Where one
-        # fails, each row is read, and fails, alone.
+        # Reading many rows in one go takes a fifth of the time of reading each between other work. When a read fails,
+        # every row is read alone later, and its own error is reported.
         self._expected = {}
         if sum(self._sizes[number] for number in numbers) <= _CHUNK:
             with suppress(OSError):
@@ -73,12 +73,9 @@ class JsonlRows(Rows):
         size = self._sizes[index]
         at = self._starts[index] - block_at
         if not 0 <= at <= len(block) - size:
-            # A reader in order is given a block of rows at a time, any other only what it asks for.
-            if index == self._next:
-                length = max(size, _BLOCK)
-            else:
-                length = size
-            block = self._pread(index, length)
+            # A reader in order gets a block of rows at a time, any other only the row that it requests.
+            is_in_order = index == self._next
+            block = self._pread(index, max(size, _BLOCK) if is_in_order else size)
             at = 0
             self._block = block, self._starts[index]
         self._next = index + 1
@@ -88,7 +85,7 @@ class JsonlRows(Rows):
     def _sha256(self) -> str:
         if self.path.parent.parent != cache_dir() / "files":
             return file_sha256(self.path)
-        # Files that we derived never change under their name, so their digest is kept beside them.
+        # Files that nel derived never change under their name, so their digest is stored in a file next to them.
         beside = self.path.with_name(f"{self.path.name}.sha256")
         if not beside.exists():
             write_atomic(beside, file_sha256(self.path))
@@ -111,10 +108,8 @@ def _index(path: Path) -> tuple[array[int], array[int]]:
     starts = array("q")
     sizes = array("i")
     with path.open("rb", buffering=_CHUNK) as file:
-        if file.read(len(_BOM)) == _BOM:
-            position = len(_BOM)
-        else:
-            position = 0
+        has_bom = file.read(len(_BOM)) == _BOM
+        position = len(_BOM) if has_bom else 0
         file.seek(position)
         for line in file:
             size = len(line) - line.endswith(b"\n")

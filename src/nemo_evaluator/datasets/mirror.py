@@ -1,4 +1,4 @@
-"""A mirror: a folder that stands for the hub where the hub cannot be reached.
+"""A mirror: a folder that replaces the hub on machines that cannot reach it.
 
 ``index.yaml`` maps dataset, config and split to a file::
 
@@ -30,7 +30,18 @@ INDEX = "index.yaml"
 
 @dataclass(frozen=True, slots=True)
 class MirrorEntry:
-    """One file of a mirror."""
+    """One file of a mirror.
+
+    Attributes:
+        dataset: The name on the hub, or a URL.
+        split: The split in the file.
+        file: The path of the file, relative to the mirror.
+        rows: How many rows it has.
+        complete: Whether these are all rows of the split.
+        sha256: The digest of the file, if the index has it.
+        config: The config of the dataset, if it has one.
+        revision: The commit on the hub, if known.
+    """
 
     dataset: str
     split: str
@@ -51,6 +62,7 @@ class Mirror:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
+        """Read the index of a mirror folder; raises UsageError when there is no valid one."""
         path = folder / INDEX
         if not path.is_file():
             raise UsageError(
@@ -60,15 +72,20 @@ class Mirror:
         return cls(folder, _read_index(path, path.stat().st_mtime_ns))
 
     def find(self, ref: DatasetRef) -> MirrorEntry | None:
-        """The entry of a dataset; without a config in ``ref``, the only config there is."""
-        same: list[MirrorEntry] = []
-        for e in self.entries:
-            if e.dataset.lower() == ref.repo.lower() and e.split == ref.split:
-                same.append(e)
-        exact = [entry for entry in same if entry.config == ref.config]
-        if not exact and ref.config is None and len({entry.config for entry in same}) == 1:
-            exact = same
-        return exact[0] if exact else None
+        """The entry of a dataset, or None; a ``ref`` without a config matches the only config."""
+        candidates = [entry for entry in self._entries_of(ref) if entry.split == ref.split]
+        for entry in candidates:
+            if entry.config == ref.config:
+                return entry
+        configs = {entry.config for entry in candidates}
+        if ref.config is None and len(configs) == 1:
+            return candidates[0]
+        return None
+
+    def _entries_of(self, ref: DatasetRef) -> list[MirrorEntry]:
+        """All splits and configs of a dataset."""
+        repo = ref.repo.lower()
+        return [entry for entry in self.entries if entry.dataset.lower() == repo]
 
     def open(self, entry: MirrorEntry, source: str) -> Rows:
         """The rows of an entry; a damaged file is an error."""
@@ -81,30 +98,32 @@ class Mirror:
         return open_file(path, source)
 
     def missing(self, ref: DatasetRef) -> UsageError:
-        """The error for a dataset that is not here, saying what is."""
-        same = [e for e in self.entries if e.dataset.lower() == ref.repo.lower()]
-        near = sorted(f"{f'config={e.config} ' if e.config else ''}split={e.split}" for e in same)
-        if near:
-            have = f"; it has {ref.repo} with {', '.join(near[:12])}"
+        """The error for a missing dataset; it lists the configs and splits that the mirror has."""
+        available: list[str] = []
+        for entry in self._entries_of(ref):
+            config = f"config={entry.config} " if entry.config else ""
+            available.append(f"{config}split={entry.split}")
+        if available:
+            contents = f"it has {ref.repo} with {', '.join(sorted(available)[:12])}"
         else:
-            have = f"; it has nothing of {ref.repo}"
+            contents = f"it has nothing of {ref.repo}"
         hint = f"on a connected machine: nel data mirror BENCHMARK --to {self.folder}"
-        return UsageError(f"the mirror {self.folder} does not hold {ref.key}{have}", hint=hint)
+        message = f"the mirror {self.folder} does not hold {ref.key}; {contents}"
+        return UsageError(message, hint=hint)
 
     def verify(self) -> list[str]:
-        """Every problem of the mirror, in words; an empty list means that all is well."""
+        """All problems of the mirror; an empty list when it is intact."""
         problems = []
         for entry in self.entries:
             path = self.folder / entry.file
             problem = _damage(path, entry)
-            if problem is None:
-                count = len(open_file(path))
-                if count == entry.rows:
-                    problem = None
-                else:
-                    problem = f"holds {counted(count, 'row')}, the index says {entry.rows}"
-            if problem:
+            if problem is not None:
                 problems.append(f"{entry.file}: {problem}")
+                continue
+            count = len(open_file(path))
+            if count != entry.rows:
+                actual = counted(count, "row")
+                problems.append(f"{entry.file}: holds {actual}, the index says {entry.rows}")
         return problems
 
 
@@ -120,14 +139,16 @@ def _read_index(path: Path, changed: int) -> tuple[MirrorEntry, ...]:
 
 def write_index(folder: Path, entries: list[MirrorEntry]) -> None:
     """Write the index of a mirror folder."""
-    listed: list[dict[str, Any]] = []
+    datasets: list[dict[str, Any]] = []
     for entry in entries:
-        listed.append({key: value for key, value in asdict(entry).items() if value is not None})
-    text = yaml.safe_dump({"version": 1, "datasets": listed}, sort_keys=False, allow_unicode=True)
-    write_atomic(folder / INDEX, text)
+        members = asdict(entry).items()
+        datasets.append({key: value for key, value in members if value is not None})
+    index = {"version": 1, "datasets": datasets}
+    write_atomic(folder / INDEX, yaml.safe_dump(index, sort_keys=False, allow_unicode=True))
 
 
 def _damage(path: Path, entry: MirrorEntry) -> str | None:
+    """What is wrong with the file of an entry; None when nothing is."""
     if not path.is_file():
         return "the file is missing"
     if entry.sha256 and file_sha256(path) != entry.sha256:
@@ -137,7 +158,7 @@ def _damage(path: Path, entry: MirrorEntry) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A hub or web dataset that was opened: what a mirror needs to hold it."""
+    """A hub or web dataset that was opened, with all that a mirror needs to store it."""
 
     ref: DatasetRef
     rows: Rows
@@ -146,26 +167,48 @@ class Opened:
 
 
 def fill(folder: Path, opened: Iterable[Opened]) -> list[MirrorEntry]:
-    """Write datasets that benchmarks opened into a mirror folder, as JSON lines; what it held before stays, what is the
-    same dataset is replaced."""
+    """Write datasets into a mirror folder, as JSON lines.
+
+    Args:
+        folder: The mirror. It keeps its other datasets, and loses older copies of the same ones.
+        opened: The datasets that benchmarks opened.
+
+    Returns:
+        The new entries.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    older: list[MirrorEntry] = []
     if (folder / INDEX).exists():
-        kept = list(Mirror.read(folder).entries)
-    else:
-        kept = []
+        older = list(Mirror.read(folder).entries)
     added: dict[tuple[str, str | None, str], MirrorEntry] = {}
-    for one in opened:
-        ref = one.ref
+    for dataset in opened:
+        ref = dataset.ref
         key = (ref.repo, ref.config, ref.split)
         if key in added:
             continue
-        name = f"{safe_name(ref.repo)[-80:]}/{safe_name('-'.join(filter(None, (ref.config, ref.split))))}.jsonl"
-        _write(folder / name, one.rows)
-        about = (len(one.rows), one.complete, file_sha256(folder / name), ref.config, one.revision)
-        added[key] = MirrorEntry(ref.repo, ref.split, name, *about)
-        kept = [entry for entry in kept if (entry.dataset, entry.config, entry.split) != key]
-        write_index(folder, [*kept, *added.values()])
+        added[key] = _stored(folder, dataset)
+        older = [entry for entry in older if (entry.dataset, entry.config, entry.split) != key]
+        # Written after each dataset: an interruption loses only the current one.
+        write_index(folder, [*older, *added.values()])
     return list(added.values())
+
+
+def _stored(folder: Path, dataset: Opened) -> MirrorEntry:
+    """Write one dataset into a mirror folder."""
+    ref = dataset.ref
+    subset = "-".join(filter(None, (ref.config, ref.split)))
+    name = f"{safe_name(ref.repo)[-80:]}/{safe_name(subset)}.jsonl"
+    _write(folder / name, dataset.rows)
+    return MirrorEntry(
+        dataset=ref.repo,
+        split=ref.split,
+        file=name,
+        rows=len(dataset.rows),
+        complete=dataset.complete,
+        sha256=file_sha256(folder / name),
+        config=ref.config,
+        revision=dataset.revision,
+    )
 
 
 def _write(target: Path, rows: Rows) -> None:

@@ -1,4 +1,4 @@
-"""The mirror for other packages: what they load with ``datasets.load_dataset`` comes from it where it holds that."""
+"""The mirror for other packages: ``datasets.load_dataset`` reads a dataset from the mirror when the mirror has it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ from nemo_evaluator.datasets.mirror import Mirror, MirrorEntry
 from nemo_evaluator.datasets.ref import DatasetRef
 from nemo_evaluator.datasets.settings import mirror_dir
 
-# Datasets of which a mirror keeps all configs in one file: the column that tells them apart.
+# The column with the config, in datasets whose configs a mirror keeps in one file.
 _CONFIG_COLUMN = "subject"
 
 
 @contextmanager
 def mirrored_hub() -> Iterator[None]:
-    """While this is open, ``datasets.load_dataset`` looks into the mirror first, if one is set."""
+    """Make ``datasets.load_dataset`` search the mirror first, if one is set, during the block."""
     folder = mirror_dir()
     if folder is None:
         yield
@@ -29,23 +29,13 @@ def mirrored_hub() -> Iterator[None]:
     def load_dataset(
         path: str, name: str | None = None, *others: Any, split: str | None = None, **more: Any
     ) -> Any:
-        found = _entries(mirror, path, name)
-        if not found:
+        entries = _entries(mirror, path, name)
+        if not entries:
             return original(path, name, *others, split=split, **more)
-        if split is not None:
-            wanted: DatasetRef | None = DatasetRef(path).with_split(split)
-        else:
-            wanted = None
-        splits: dict[str, Any] = {}
-        for entry in found:
-            if wanted is None or entry.split == wanted.split:
-                splits[entry.split] = library.Dataset.from_list(_rows(mirror, entry, name))
-        if wanted is None:
-            return library.DatasetDict(splits)
-        if wanted.split not in splits:
-            raise mirror.missing(DatasetRef(path, name, wanted.split))
-        whole = splits[wanted.split]
-        return whole.select(wanted.numbers(len(whole)))
+        if split is None:
+            return _all_splits(library, mirror, entries, name)
+        ref = DatasetRef(path, name).with_split(split)
+        return _one_split(library, mirror, entries, ref)
 
     library.load_dataset = load_dataset
     try:
@@ -54,24 +44,53 @@ def mirrored_hub() -> Iterator[None]:
         library.load_dataset = original
 
 
+def _all_splits(
+    library: Any, mirror: Mirror, entries: list[MirrorEntry], config: str | None
+) -> Any:
+    """The ``DatasetDict`` of some entries."""
+    splits: dict[str, Any] = {}
+    for entry in entries:
+        splits[entry.split] = library.Dataset.from_list(_rows(mirror, entry, config))
+    return library.DatasetDict(splits)
+
+
+def _one_split(library: Any, mirror: Mirror, entries: list[MirrorEntry], ref: DatasetRef) -> Any:
+    """The ``Dataset`` of a split, or of a slice of it; raises UsageError when the mirror does not have it."""
+    matching = [entry for entry in entries if entry.split == ref.split]
+    if not matching:
+        raise mirror.missing(DatasetRef(ref.repo, ref.config, ref.split))
+    whole = library.Dataset.from_list(_rows(mirror, matching[-1], ref.config))
+    return whole.select(ref.numbers(len(whole)))
+
+
 def _entries(mirror: Mirror, path: str, config: str | None) -> list[MirrorEntry]:
-    """The splits of a dataset, by its name with or without the owner."""
+    """The splits of a dataset, by its name with or without the owner.
+
+    Returns:
+        The entries of this config; else those of all configs in one file; else those of the only config.
+    """
     named: list[MirrorEntry] = []
-    for e in mirror.entries:
-        if path.lower() in (e.dataset.lower(), e.dataset.lower().rpartition("/")[2]):
-            named.append(e)
+    for entry in mirror.entries:
+        dataset = entry.dataset.lower()
+        if path.lower() in (dataset, dataset.rpartition("/")[2]):
+            named.append(entry)
     exact = [entry for entry in named if entry.config == config]
-    only = {entry.config for entry in named}
-    whole = [entry for entry in named if entry.config == "all"]
-    return (
-        exact or whole or (named if len(only) == 1 and (config is None or only == {None}) else [])
-    )
+    if exact:
+        return exact
+    combined = [entry for entry in named if entry.config == "all"]
+    if combined:
+        return combined
+    configs = {entry.config for entry in named}
+    if len(configs) == 1 and (config is None or configs == {None}):
+        return named
+    return []
 
 
 def _rows(mirror: Mirror, entry: MirrorEntry, config: str | None) -> list[JsonDict]:
+    """The rows of an entry; of one file with all configs, those of one config."""
     rows = _all_rows(mirror, entry)
-    chosen = config not in (None, entry.config) and entry.config == "all"
-    if chosen:
+    is_combined = entry.config == "all" and config not in (None, "all")
+    if is_combined:
         return [row for row in rows if row.get(_CONFIG_COLUMN) == config]
     return rows
 

@@ -35,7 +35,15 @@ def recording() -> Iterator[list[Opened]]:
 
 
 def open_rows(dataset: str | Path | DatasetRef, base: Path | None = None) -> Rows:
-    """The rows of a dataset: ``hf://...``, ``https://...``, a path (also relative to ``base``), or a hub name."""
+    """Open a dataset.
+
+    Args:
+        dataset: ``hf://...``, ``https://...``, a path, or a name on the hub.
+        base: A second folder for relative paths.
+
+    Raises:
+        UsageError: The dataset does not exist, or cannot be read.
+    """
     if isinstance(dataset, DatasetRef):
         return open_ref(dataset)
     name = str(dataset)
@@ -43,18 +51,24 @@ def open_rows(dataset: str | Path | DatasetRef, base: Path | None = None) -> Row
         return open_ref(DatasetRef.parse(name))
     if name.startswith(("http://", "https://")):
         return open_url(name)
-    for candidate in (Path(name).expanduser(), *((base / name,) if base else ())):
+    candidates = [Path(name).expanduser()]
+    searched = {str(Path.cwd())}
+    if base:
+        candidates.append(base / name)
+        searched.add(str(base))
+    for candidate in candidates:
         if candidate.is_file():
             return open_file(candidate)
-    if (
-        isinstance(dataset, Path)
-        or _LOOKS_LIKE_PATH.search(name.partition("?")[0])
-        or name.lower().endswith(SUFFIXES)
-    ):
-        looked = " and ".join(sorted({str(Path.cwd()), *([str(base)] if base else [])}))
-        hint = f"looked in {looked}; a hub dataset is written hf://owner/name?split=..."
+    if isinstance(dataset, Path) or _looks_like_file(name):
+        folders = " and ".join(sorted(searched))
+        hint = f"looked in {folders}; a hub dataset is written hf://owner/name?split=..."
         raise UsageError(f"dataset file {name} does not exist", hint=hint)
     return open_ref(DatasetRef.parse(name))
+
+
+def _looks_like_file(name: str) -> bool:
+    path = name.partition("?")[0]
+    return _LOOKS_LIKE_PATH.search(path) is not None or name.lower().endswith(SUFFIXES)
 
 
 def open_ref(ref: DatasetRef) -> Rows:
@@ -72,11 +86,14 @@ def open_ref(ref: DatasetRef) -> Rows:
         if not complete:
             _log.warning("%s: the mirror holds a part of it (%s rows)", ref.key, f"{len(rows):,}")
     else:
-        known = lock.read_lock().get(ref.key)
-        # Here, as below: it brings a client of the web along, which a dataset of this machine does not need.
+        # Imported here, as below: it loads an HTTP client, which local datasets do not need.
         from nemo_evaluator.datasets.hub import fetch  # noqa: PLC0415
 
-        rows, revision = fetch(ref, ref.revision or (known.revision if known else None))
+        wanted_revision = ref.revision
+        locked = lock.read_lock().get(ref.key)
+        if not wanted_revision and locked:
+            wanted_revision = locked.revision
+        rows, revision = fetch(ref, wanted_revision)
         origin = "hub"
         complete = True
     _record(Opened(ref, rows, revision, complete=complete))
@@ -93,12 +110,12 @@ def open_url(url: str, fetch: Callable[[str], Rows] | None = None) -> Rows:
     folder = mirror_dir()
     if folder:
         rows = _mirrored_url(Mirror.read(folder), name)
+        origin = "mirror"
     else:
         rows = (fetch or _fetch_url)(url)
+        origin = "url"
     _record(Opened(DatasetRef(name), rows, None))
-    lock.check(
-        name, LockEntry(rows.content_hash(), len(rows), None, origin="mirror" if folder else "url")
-    )
+    lock.check(name, LockEntry(rows.content_hash(), len(rows), None, origin=origin))
     return rows
 
 
@@ -112,10 +129,11 @@ def _mirrored_url(mirror: Mirror, url: str) -> Rows:
     for entry in mirror.entries:
         if entry.dataset == url:
             return mirror.open(entry, url)
-    # One that was put there by hand goes by its name.
-    found = [path for path in mirror.folder.glob("*/*") if path.name == url.rpartition("/")[2]]
-    if len(found) == 1:
-        return open_file(found[0], url)
+    # A file that somebody copied into the mirror has the name from the URL.
+    file_name = url.rpartition("/")[2]
+    copies = [path for path in mirror.folder.glob("*/*") if path.name == file_name]
+    if len(copies) == 1:
+        return open_file(copies[0], url)
     hint = f"on a connected machine: nel data mirror BENCHMARK --to {mirror.folder}"
     raise UsageError(f"the mirror {mirror.folder} does not hold {url}", hint=hint)
 

@@ -27,12 +27,12 @@ class DatasetRef:
 
     @classmethod
     def parse(cls, uri: str) -> Self:
-        """Read a dataset URI; ``hf://`` may be left out."""
+        """Parse a dataset URI; ``hf://`` is optional. Raises UsageError for anything else."""
         name, _, query = uri.removeprefix("hf://").partition("?")
         repo = unquote(name).strip("/")
         if not _REPO.match(repo):
             hint = "write hf://owner/name?config=C&split=S, or the path of an existing file"
-            raise UsageError(f"{uri!r} names no dataset", hint=hint)
+            raise UsageError(f"{uri!r} does not name a dataset", hint=hint)
         values = dict(parse_qsl(query, keep_blank_values=False))
         unknown = [key for key in values if key not in _KEYS]
         if unknown:
@@ -41,7 +41,12 @@ class DatasetRef:
             )
         split, part = _split_part(values.get("split", "test"))
         return cls(
-            repo, values.get("config"), split, values.get("revision"), part, values.get("file")
+            repo=repo,
+            config=values.get("config"),
+            split=split,
+            revision=values.get("revision"),
+            part=part,
+            file=values.get("file"),
         )
 
     def with_split(self, split: str) -> Self:
@@ -65,17 +70,21 @@ class DatasetRef:
 
 
 def _split_part(split: str) -> tuple[str, str | None]:
+    """The name of a split, and its slice if it has one."""
     if "[" not in split:
         return split, None
-    found = _SLICE.match(split)
-    if found is None:
+    match = _SLICE.match(split)
+    if match is None:
         raise UsageError(
             f"cannot read the split {split!r}", hint="write it as test, test[:100] or test[10%:20%]"
         )
-    return found["split"], f"{found['start'] or ''}:{found['stop'] or ''}"
+    start = match["start"] or ""
+    stop = match["stop"] or ""
+    return match["split"], f"{start}:{stop}"
 
 
 def _bound(text: str, size: int) -> int | None:
+    """One end of a slice as a row number; None for the first or the last row."""
     if not text:
         return None
     if text.endswith("%"):

@@ -1,4 +1,7 @@
-"""The connections of the scripted server, for their low cost on the bare protocol, and the desk that they share."""
+"""The connections of the scripted server, and the state that they share.
+
+They parse HTTP themselves: a web framework would cost more than the client under test.
+"""
 
 import asyncio
 import hashlib
@@ -29,7 +32,7 @@ _SILENT: Final = frozenset({Fault.STALL, Fault.RESET, Fault.CLOSE, Fault.BAD_HTT
 
 @dataclass(eq=False, repr=False)
 class ScriptState:
-    """What a scripted server knows and counts: the script, the rules of access, the requests so far."""
+    """The state of a scripted server: the script, the access rules, and the requests so far."""
 
     script: Script = "ok"
     _: KW_ONLY
@@ -56,8 +59,11 @@ class ScriptState:
         return {digest: seen for digest, seen in self.counts.items() if seen > 1}
 
     def note(self, seen: Seen) -> None:
+        """Remember a request, and count it by path and body."""
         self.requests.append(seen)
-        self.counts[hashlib.blake2b(seen.path.encode() + seen.raw, digest_size=16).hexdigest()] += 1
+        content = seen.path.encode() + seen.raw
+        digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+        self.counts[digest] += 1
 
     def stats(self) -> dict[str, Any]:
         """Counts as one JSON object; the server gives it at ``/stats``."""
@@ -72,7 +78,7 @@ class ScriptState:
 
 
 class Connection(asyncio.Protocol):
-    """Reads requests one after another and plays what the script says to each."""
+    """Reads requests one after another, and answers each as the script says."""
 
     def __init__(self, server: ScriptState) -> None:
         self._server = server
@@ -82,7 +88,7 @@ class Connection(asyncio.Protocol):
         self._head = list[tuple[bytes, bytes]]()
         self._body = list[bytes]()
         self._waiting: deque[tuple[str, str, list[tuple[bytes, bytes]], bytes]] = deque()
-        # The one that is being answered.
+        # The request that is being answered.
         self._seen: Seen | None = None
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -112,7 +118,7 @@ class Connection(asyncio.Protocol):
         self._writable.set()
 
     def drop(self) -> None:
-        """Close without ceremony: the server is going away."""
+        """Close at once: the server stops."""
         self._seen = None
         self._transport.abort()
 
@@ -150,14 +156,15 @@ class Connection(asyncio.Protocol):
             server.max_in_flight = max(server.max_in_flight, server.in_flight)
             if server.record or server.api_key or server.book.constant is None:
                 headers: dict[str, str] = {}
-                for k, v in head:
-                    headers[k.decode("latin-1").lower()] = v.decode("latin-1")
+                for name, value in head:
+                    headers[name.decode("latin-1").lower()] = value.decode("latin-1")
                 self._seen.headers = headers
             if server.record:
                 server.note(self._seen)
             self._begin(self._seen)
 
     def _begin(self, seen: Seen) -> None:
+        """Choose the answer to a request, and send it now or after its delay."""
         server = self._server
         say = self._refusal(seen)
         if say is None and not server.weather.calm:
@@ -171,15 +178,15 @@ class Connection(asyncio.Protocol):
             self._play(seen, say)
 
     def _refusal(self, seen: Seen) -> Say | None:
+        """The error for a request that breaks the access rules; None for any other."""
         server = self._server
         if not seen.path.endswith(_POSTS):
             return Say(status=404, message=f"no such path: {seen.path}")
         if server.api_key is not None:
-            given = seen.headers.get("authorization", "").removeprefix(
-                "Bearer "
-            ) or seen.headers.get("x-api-key", "")
-            if given != server.api_key:
-                return Say(status=401, message=f"Incorrect API key provided: {given}")
+            api_key = seen.headers.get("authorization", "").removeprefix("Bearer ")
+            api_key = api_key or seen.headers.get("x-api-key", "")
+            if api_key != server.api_key:
+                return Say(status=401, message=f"Incorrect API key provided: {api_key}")
         if server.models:
             try:
                 model = seen.body.get("model")
@@ -194,14 +201,7 @@ class Connection(asyncio.Protocol):
         fault = say.fault
         if fault in _SILENT:
             self._server.statuses[str(fault)] += 1
-            if fault is Fault.RESET:
-                self._reset()
-            elif fault is Fault.CLOSE:
-                self._end()
-                self._transport.close()
-            elif fault is Fault.BAD_HTTP:
-                self._write(b"this is not HTTP at all\r\n\r\n")
-                self._transport.close()
+            self._fail_silently(fault)
             return
         self._server.statuses[str(fault or say.status)] += 1
         if say.raw is not None:
@@ -212,58 +212,66 @@ class Connection(asyncio.Protocol):
             return
         self._answer(seen, say)
 
-    def _answer(self, seen: Seen, say: Say) -> None:
-        fault = say.fault
-        if seen.path.endswith("/embeddings") and say.status < 400 and say.body is None:
-            payload = orjson.dumps(embeddings_of(seen.body))
-        else:
-            constant = say is self._server.book.constant and not self._server.record
-            if constant:
-                model = "scripted"
-            else:
-                model = str(seen.body.get("model", "scripted"))
-            payload = orjson.dumps(answer_body(seen.path, say, model, prompt_chars=len(seen.raw)))
-        length = len(payload)
-        cut = fault is Fault.TRUNCATED_BODY
-        if fault in SPOILED:
-            payload = SPOILED[fault](payload, say)
-        head = head_of(say, length if cut else len(payload))
-        if fault in (Fault.STALL_HEADERS, Fault.STALL_BODY):
-            self._write(head + payload[: len(payload) // 2 if fault is Fault.STALL_BODY else 0])
-            return
-        self._write(head + payload)
-        self._finish()
-        if cut:
+    def _fail_silently(self, fault: Fault | None) -> None:
+        """A fault without an answer; a stall does nothing at all."""
+        if fault is Fault.RESET:
+            self._reset()
+        elif fault is Fault.CLOSE:
+            self._end()
+            self._transport.close()
+        elif fault is Fault.BAD_HTTP:
+            self._write(b"this is not HTTP at all\r\n\r\n")
             self._transport.close()
 
+    def _answer(self, seen: Seen, say: Say) -> None:
+        """Send a whole answer, or the part that its fault leaves."""
+        fault = say.fault
+        payload = self._payload(seen, say)
+        whole_length = len(payload)
+        if fault in SPOILED:
+            payload = SPOILED[fault](payload, say)
+        if fault is Fault.STALL_HEADERS:
+            self._write(head_of(say, len(payload)))
+        elif fault is Fault.STALL_BODY:
+            self._write(head_of(say, len(payload)) + payload[: len(payload) // 2])
+        elif fault is Fault.TRUNCATED_BODY:
+            self._write(head_of(say, whole_length) + payload)
+            self._finish()
+            self._transport.close()
+        else:
+            self._write(head_of(say, len(payload)) + payload)
+            self._finish()
+
+    def _payload(self, seen: Seen, say: Say) -> bytes:
+        """The body of a whole answer."""
+        if seen.path.endswith("/embeddings") and say.status < 400 and say.body is None:
+            return orjson.dumps(embeddings_of(seen.body))
+        # A constant answer that is not recorded does not parse the request: that is the fast path of load tests.
+        is_constant = say is self._server.book.constant and not self._server.record
+        model = "scripted" if is_constant else str(seen.body.get("model", "scripted"))
+        return orjson.dumps(answer_body(seen.path, say, model, prompt_chars=len(seen.raw)))
+
     async def _stream(self, seen: Seen, say: Say) -> None:
+        """Send an answer as server-sent events, or those that its fault leaves."""
         head = (
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
         )
         self._write(head + extra_lines(say) + b"\r\n")
         options = seen.body.get("stream_options") or {}
         model = str(seen.body.get("model", "scripted"))
+        wants_usage = bool(options.get("include_usage"))
+        prompt_chars = len(seen.raw)
         events = list(
-            stream_events(
-                seen.path,
-                say,
-                model,
-                prompt_chars=len(seen.raw),
-                usage=bool(options.get("include_usage")),
-            )
+            stream_events(seen.path, say, model, prompt_chars=prompt_chars, usage=wants_usage)
         )
-        broken = len(events) // 2
+        middle = len(events) // 2
         for number, chunk in enumerate(events):
-            if number == broken and say.fault in (
-                Fault.STREAM_ERROR,
-                Fault.STREAM_RESET,
-                Fault.STREAM_STALL,
-            ):
-                if say.fault is Fault.STREAM_STALL:
-                    return
-                if say.fault is Fault.STREAM_RESET:
-                    self._reset()
-                    return
+            if number == middle and say.fault is Fault.STREAM_STALL:
+                return
+            if number == middle and say.fault is Fault.STREAM_RESET:
+                self._reset()
+                return
+            if number == middle and say.fault is Fault.STREAM_ERROR:
                 error = Say(status=500, message=say.message or "the model fell over")
                 self._write_chunk(error_event(seen.path, error))
                 break

@@ -1,6 +1,8 @@
-"""The scripted server from the command line: ``python -m nemo_evaluator.testing.server --answer 42 --delay 0.2``. The
-first line on stdout is a JSON object with the server's URL. It runs until it is told to stop, or until its parent
-closes its standard input with ``--until-eof``."""
+"""The scripted server from the command line: ``python -m nemo_evaluator.testing.server --answer 42 --delay 0.2``.
+
+The first line on stdout is a JSON object with the server's URL. It runs until SIGTERM or Ctrl-C; with ``--until-eof``,
+also until its standard input closes.
+"""
 
 import asyncio
 import contextlib
@@ -25,12 +27,12 @@ from nemo_evaluator.testing.scripted import ScriptedServer
 @click.option(
     "--script", "script_file", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@click.option("--answer", default="ok", help="What to say to everybody, when there is no script.")
+@click.option("--answer", default="ok", help="The answer to every request, without a script.")
 @click.option(
     "--answers", "answers_file", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--delay", default=0.0, help="Seconds before each answer.")
-@click.option("--jitter", default=0.0, help="Up to this many seconds more, by chance.")
+@click.option("--jitter", default=0.0, help="Add up to this many seconds at random.")
 @click.option("--rate-limit", type=float, help="Requests per second; 429 beyond.")
 @click.option(
     "--burst", type=float, help="Requests allowed in a burst; one second's worth by default."
@@ -40,7 +42,7 @@ from nemo_evaluator.testing.scripted import ScriptedServer
 @click.option("--p429", default=0.0, help="Share of requests that get a 429.")
 @click.option("--preset", default=0.0, help="Share of connections that are reset.")
 @click.option("--stall", "pstall", default=0.0, help="Share of requests that are never answered.")
-@click.option("--seed", default=0, help="Seed of what happens by chance.")
+@click.option("--seed", default=0, help="Seed of the random delays and faults.")
 @click.option("--api-key", envvar="SCRIPTED_API_KEY", help="Refuse other keys with 401.")
 @click.option("--model", "models", multiple=True, help="Refuse other models with 404.")
 @click.option("--record", default=0, help="Requests to remember (and count by body).")
@@ -58,14 +60,15 @@ def main(
         script: Script = load_script(script_file)
     else:
         script = Say(answer, delay=delay, jitter=jitter)
+    answers: Any = None
     if answers_file:
-        answers: Any | None = orjson.loads(answers_file.read_bytes())
-    else:
-        answers = None
+        answers = orjson.loads(answers_file.read_bytes())
     until_eof = options.pop("until_eof")
-    weather = Weather(
-        **{one.name: options.pop(one.name) for one in fields(Weather) if one.name in options}
-    )
+    weather_options: dict[str, Any] = {}
+    for weather_field in fields(Weather):
+        if weather_field.name in options:
+            weather_options[weather_field.name] = options.pop(weather_field.name)
+    weather = Weather(**weather_options)
     server = ScriptedServer(script, answers=answers, weather=weather, **options)
     with contextlib.suppress(KeyboardInterrupt):
         uvloop.run(_serve(server, until_eof))

@@ -69,20 +69,13 @@ def answer_body(path: str, say: Say, model: str, prompt_chars: int) -> Any:
 
 def embeddings_of(body: JsonDict) -> JsonDict:
     """Small vectors that tell their texts apart."""
-    given = body.get("input")
-    if isinstance(given, list):
-        texts: list[Any] | list[Any | None] = given
-    else:
-        texts = [given]
-    data: list[dict[str, object]] = []
+    texts = body.get("input")
+    if not isinstance(texts, list):
+        texts = [texts]
+    data: list[JsonDict] = []
     for number, text in enumerate(texts):
-        data.append(
-            {
-                "object": "embedding",
-                "index": number,
-                "embedding": [float(len(str(text))), float(number)],
-            }
-        )
+        vector = [float(len(str(text))), float(number)]
+        data.append({"object": "embedding", "index": number, "embedding": vector})
     # Out of order on purpose: the client must sort by index.
     return {
         "object": "list",
@@ -93,7 +86,7 @@ def embeddings_of(body: JsonDict) -> JsonDict:
 
 
 def speech_of(path: str) -> Speech:
-    """The protocol that is spoken at a path: what chat answers and chunks become there."""
+    """The protocol of a path, which converts answers and chunks of chat completions."""
     return next(speech for end, speech in SPEECH.items() if path.endswith(end))
 
 
@@ -102,6 +95,7 @@ def _head(model: str) -> JsonDict:
 
 
 def error_body(path: str, say: Say) -> JsonDict:
+    """The JSON value of an error for the protocol of ``path``."""
     message = say.message or f"scripted error {say.status}"
     kind = "server_error" if say.status >= 500 else "invalid_request_error"
     if path.endswith("/messages"):
@@ -110,6 +104,7 @@ def error_body(path: str, say: Say) -> JsonDict:
 
 
 def error_event(path: str, say: Say) -> bytes:
+    """The server-sent event of an error in the middle of a stream."""
     return b"".join(speech_of(path).translator().feed(error_body(path, say)))
 
 
@@ -128,14 +123,11 @@ def tool_calls_of(say: Say) -> list[JsonDict]:
     calls = []
     for number, call in enumerate(say.tool_calls):
         arguments = call.get("arguments", {})
-        if isinstance(arguments, str):
-            text = arguments
-        else:
-            text = orjson.dumps(arguments).decode()
-        function = {"name": call["name"], "arguments": text}
-        calls.append(
-            {"id": call.get("id", f"call_{number}"), "type": "function", "function": function}
-        )
+        if not isinstance(arguments, str):
+            arguments = orjson.dumps(arguments).decode()
+        call_id = call.get("id", f"call_{number}")
+        function = {"name": call["name"], "arguments": arguments}
+        calls.append({"id": call_id, "type": "function", "function": function})
     return calls
 
 
@@ -153,13 +145,20 @@ def pieces(say: Say) -> list[str]:
 def stream_events(
     path: str, say: Say, model: str, prompt_chars: int, *, usage: bool
 ) -> Iterator[bytes]:
-    """The server-sent events of an answer, one at a time; ``usage`` where completions shall tell theirs."""
+    """The server-sent events of an answer, one at a time.
+
+    Args:
+        path: The path of the request.
+        say: The answer.
+        model: The name of the model.
+        prompt_chars: The length of the prompt, for the reported usage.
+        usage: Whether completions report their usage; the other protocols always do.
+    """
+    reported: JsonDict | None = None
     if usage or not path.endswith("/completions"):
-        told: dict[str, Any] | None = usage_of(say, prompt_chars)
-    else:
-        told = None
+        reported = usage_of(say, prompt_chars)
     translator = speech_of(path).translator()
-    for chunk in _chunks(say, model, told):
+    for chunk in _chunks(say, model, reported):
         yield from translator.feed(chunk)
     yield from translator.end()
 
@@ -177,21 +176,26 @@ def _chunks(say: Say, model: str, usage: JsonDict | None) -> Iterator[JsonDict]:
     for piece in pieces(say):
         yield chunk({"content": piece})
     for number, call in enumerate(tool_calls_of(say)):
-        function = call["function"]
-        begun = {"index": number, "id": call["id"], "type": "function"}
-        yield chunk(
-            {"tool_calls": [{**begun, "function": {"name": function["name"], "arguments": ""}}]}
-        )
-        text = function["arguments"]
-        for part in (text[: len(text) // 2], text[len(text) // 2 :]):
-            yield chunk({"tool_calls": [{"index": number, "function": {"arguments": part}}]})
+        for part in _tool_call_parts(number, call):
+            yield chunk({"tool_calls": [part]})
     yield chunk({}, say.finish_reason)
     if usage is not None:
         yield {**head, "choices": [], "usage": usage}
 
 
+def _tool_call_parts(number: int, call: JsonDict) -> Iterator[JsonDict]:
+    """A tool call as it is streamed: its name first, then its arguments in two halves."""
+    name = call["function"]["name"]
+    arguments: str = call["function"]["arguments"]
+    start = {"index": number, "id": call["id"], "type": "function"}
+    yield {**start, "function": {"name": name, "arguments": ""}}
+    middle = len(arguments) // 2
+    for half in (arguments[:middle], arguments[middle:]):
+        yield {"index": number, "function": {"arguments": half}}
+
+
 def extra_lines(say: Say) -> bytes:
-    """The header lines that a script asks for."""
+    """The header lines that a script sets."""
     lines = [f"{name}: {value}" for name, value in say.headers.items()]
     wait = say.retry_after
     if wait is not None:
@@ -202,14 +206,11 @@ def extra_lines(say: Say) -> bytes:
 
 
 def head_of(say: Say, length: int) -> bytes:
+    """The status line and the headers of an answer whose body has so many bytes."""
     reason = _REASONS.get(say.status, b"Scripted")
-    if say.fault is Fault.WRONG_TYPE:
-        kind = b"text/html"
-    else:
-        kind = b"application/json"
+    kind = b"text/html" if say.fault is Fault.WRONG_TYPE else b"application/json"
+    extra = b""
     if say.headers or say.retry_after is not None:
         extra = extra_lines(say)
-    else:
-        extra = b""
     head = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n"
     return head % (say.status, reason, kind, length, extra)
