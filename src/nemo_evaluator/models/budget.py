@@ -27,7 +27,7 @@ class BudgetExhausted(BoundaryError):
 
 
 @dataclass(slots=True)
-class _Account:
+class _SpendingAccount:
     """What is counted of one kind: requests, USD or tokens.
 
     Attributes:
@@ -92,9 +92,9 @@ class Budget:
         self.tokens = tokens
         self.requests = requests
         self.minutes = minutes
-        self._requests = _Account(requests, counted(requests or 0, "request"))
-        self._usd = _Account(usd, f"{usd or 0.0:g} USD", 0.0, reserved=0.0)
-        self._tokens = _Account(tokens, counted(tokens or 0, "token"))
+        self._requests = _SpendingAccount(requests, counted(requests or 0, "request"))
+        self._usd = _SpendingAccount(usd, f"{usd or 0.0:g} USD", 0.0, reserved=0.0)
+        self._tokens = _SpendingAccount(tokens, counted(tokens or 0, "token"))
         # In the order in which errors name them.
         self._accounts = (self._requests, self._usd, self._tokens)
         self._started = monotonic()
