@@ -66,7 +66,7 @@ class _MessagesTranslator(Translator):
 
     def _call(self, call: JsonDict) -> Iterator[bytes]:
         function = call.get("function") or {}
-        block = {
+        block: JsonDict = {
             "type": "tool_use",
             "id": call.get("id"),
             "name": function.get("name"),
