@@ -81,7 +81,7 @@ class EvalFile(JsonFile):
 
 
 def _json(value: Any) -> bytes:
-    """As Inspect writes it: no nulls; a number that JSON has no word for becomes null, which readers accept."""
+    """JSON as Inspect writes it: without nulls; NaN and infinity become null, which readers accept."""
     plain = to_jsonable_python(value, exclude_none=True, inf_nan_mode="constants")
     return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
 
@@ -128,7 +128,7 @@ def _folders(bundles: Sequence[ExportBundle], output_dir: Path) -> list[Path]:
 
 
 def write_log(bundle: ExportBundle, target: Path, kind: type[JsonFile]) -> None:
-    """The rows of a bundle as samples, then what is to be said of them all."""
+    """Write the rows of a bundle as samples, then the header."""
     count = 0
     ids = dict[int, None]()
     usage = JsonDict()

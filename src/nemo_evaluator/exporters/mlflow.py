@@ -40,7 +40,7 @@ _NEVER: Final = ("*cache*", "*.db", "*.lock", "synthetic", "debug.json", "previo
 @dataclass
 class MlflowExporter:
     """Finds the MLflow run of a bundle again by its tags ``job_id`` and ``nel.run``, so exporting twice leaves one run.
-    A run whose export broke off half-way is deleted and written anew, and so is that of a run that was resumed
+    A run whose export broke off half-way is deleted and written again, and so is that of a run that was resumed
     since."""
 
     tracking_uri: str | None = None
@@ -98,7 +98,7 @@ class MlflowExporter:
     def _export_one(self, client: Any, experiment: str, bundle: ExportBundle) -> str:
         existing, outdated = self._find(client, experiment, bundle)
         if existing is not None and self.skip_existing:
-            return f"{_shown(self.uri)} run {existing} (was there)"
+            return f"{_shown(self.uri)} run {existing} (already exported)"
         run_id = existing or self._create(client, experiment, bundle)
         self._log_metrics(client, run_id, bundle)
         if self.copy_artifacts:
@@ -239,7 +239,7 @@ def _job(bundle: ExportBundle) -> str:
 
 
 def _keyed(values: Mapping[str, T]) -> dict[str, T]:
-    """The values under names that MLflow takes; names that become one another are told apart by a number."""
+    """The values under names that MLflow takes; a number distinguishes names that become equal."""
     keyed: dict[str, T] = {}
     for name, value in values.items():
         plain = re.sub(r"[^\w\-. /:]", "_", str(name).replace("@", "_at_").replace("^", "_pow_"))[

@@ -107,7 +107,7 @@ class WandbExporter:
 
 
 def _labels(bundles: Sequence[ExportBundle]) -> list[str]:
-    """A prefix for each bundle: the benchmark, with the model where one benchmark is there twice."""
+    """A prefix for each bundle: the benchmark, with the model when two bundles have the same benchmark."""
     names = [bundle.name for bundle in bundles]
     both: list[str] = []
     for name, one in zip(names, bundles, strict=True):

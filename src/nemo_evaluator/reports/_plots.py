@@ -147,7 +147,7 @@ class Bins:
 
     @property
     def rules(self) -> list[tuple[float, str, bool]]:
-        """Place and words of each line that has room, and whether the words stand to its left."""
+        """Position and label of each line that fits, and whether the label is on its left."""
         found: list[tuple[float, str, bool]] = []
         for name, value in sorted(self.lines, key=lambda line: line[1]):
             edges = self.histogram.edges
@@ -180,7 +180,7 @@ class Shares:
 
     @property
     def words(self) -> list[tuple[int, str, str]]:
-        """Count, class and words of the parts that are there."""
+        """Count, style and label of the parts that are not empty."""
         total = sum(count for _, count, _ in self.parts) or 1
         results: list[tuple[int, str, str]] = []
         for label, count, style in self.parts:

@@ -37,7 +37,7 @@ def agent_steps(row: JsonDict) -> list[JsonDict]:
 
 @dataclass(slots=True)
 class Presence:
-    """How often each field of a set is there, and how often it is there and empty."""
+    """How often each field of a set is present, and how often it is present but empty."""
 
     fields: list[str]
     total: int = 0
@@ -156,7 +156,7 @@ def _reclassify(row: JsonDict, calls: list[JsonDict]) -> bool:
 
 
 def _enrich(row: JsonDict, calls: list[JsonDict], filled: Counter[str]) -> str:
-    """Put the calls of a row where they belong; returns what became of them."""
+    """Attach the calls of a row to its steps; returns the outcome."""
     if not calls:
         return "no_wire"
     documents = row.get("trajectory") or []

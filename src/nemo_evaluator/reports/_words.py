@@ -120,7 +120,7 @@ def coverage(bench: BenchmarkReport) -> str:
 
 
 def right_of(score: Score) -> str:
-    """``(correct/total)`` of a scorer; nothing for graded rewards, whose mean is no share of right answers."""
+    """``(correct/total)`` of a scorer; nothing for graded rewards, whose mean is not a share of right answers."""
     if (
         score.correct is None
         or not score.total

@@ -18,7 +18,7 @@ from nemo_evaluator.reports.compare import LISTED, name_of, state_of, titled, wo
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How much of a comparison is told."""
+    """How much of a comparison is shown."""
 
     show_flips: bool = False
     compact: bool = False

@@ -38,7 +38,7 @@ def _name(text: str) -> Markup:
 
 
 def render_markdown(report: EvalReport) -> str:
-    """One table of headlines, then what stands behind each of them."""
+    """One table of headlines, then the details of each."""
     return _render(report, "report.md.j2", words.cell, meanings=explained(STATUSES))
 
 

@@ -108,7 +108,7 @@ def figures_of(bench: BenchmarkReport) -> list[Figure]:
 
 
 def _outcomes(bench: BenchmarkReport) -> Figure:
-    """What became of the planned steps: from the rows where there are any, else as far as the bundle tells."""
+    """The outcomes of the planned rows: from the rows if they exist, else from the bundle."""
     cover = bench.coverage
     details = bench.details
     if details is not None and details.rows:

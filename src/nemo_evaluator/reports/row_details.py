@@ -68,7 +68,7 @@ class RowDetails:
 
 
 def read_details(results: Path) -> RowDetails | None:
-    """One pass over the rows, keeping two numbers of each; None when there is no file. What is no row is counted."""
+    """Read the rows once, keeping two numbers of each; None without a file. Malformed lines are counted."""
     if not results.is_file():
         return None
     latency = array("d")
@@ -166,7 +166,7 @@ def _calls(row: Row) -> tuple[str, ...]:
 
 
 def _judges(details: JsonDict, name: str = "judge") -> Iterator[tuple[str, str]]:
-    """What judges gave as their reasons, wherever it stands in the details."""
+    """The reasons that judges gave, at any depth of the details."""
     for key, value in details.items():
         if key in _REASONS and isinstance(value, str) and value:
             yield name, _cut(value)

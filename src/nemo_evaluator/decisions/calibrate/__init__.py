@@ -1,1 +1,1 @@
-"""Human labels against a judge: which rows to label, what they say of it, and the score they correct."""
+"""Human labels against a judge: the draw of rows to label, the judge's agreement, and the corrected score."""

@@ -137,7 +137,7 @@ class RegressionReport(ReportMapping):
         return report
 
     def _test(self, key: str) -> JsonDict:
-        """The test in the terms of its format: what was lost is positive."""
+        """The JSON of the test; a loss is positive there."""
         test = self.test
         gain = self.gain
         found: JsonDict = {

@@ -240,7 +240,7 @@ class _Gate:
     ) -> Measurement:
         """The margins, the doubts about them, and the margins with failed rows counted either way.
 
-        ``by_rows`` is False for an additional scorer, whose missing rewards are no failures.
+        ``by_rows`` is False for an additional scorer, where a missing reward is not a failure.
         """
         pairing = compared.pairing
         confidence = self._policy.confidence

@@ -188,7 +188,7 @@ def measure(
 def _relative_ruler(absolute: Ruler, allowed_losses: Floats, share: float) -> Ruler:
     """The ruler of a relative limit: the mean of gain + allowed loss must not be negative.
 
-    Nothing is divided by the baseline, so a baseline near zero is no problem.
+    Nothing is divided by the baseline, so the rule works for a baseline near zero.
     """
     ruler = replace(absolute, name="max_relative_drop")
     contrast = ruler.gain + allowed_losses

@@ -30,7 +30,7 @@ _FEW: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class PowerQuestion:
-    """What is to be found, and how surely. ``benchmarks`` is the size of the suite, None for as many as are planned."""
+    """The drop to detect and the error rates. ``benchmarks`` is the size of the suite, None for the planned ones."""
 
     drop: float
     power: float = 0.8
@@ -120,7 +120,7 @@ def plan_from_score(
         raise UsageError(said, hint="--drop is in score units, below --score")
     if tuple(question.repeats) not in ((), (1,)):
         hint = "give a finished run with repeats, whose answers show their noise"
-        raise UsageError("how much repeats help cannot be told from a score", hint=hint)
+        raise UsageError("a single score does not show how much repeats help", hint=hint)
     words = f"assumptions: score {score:g}, answers of the two sides correlate by {question.correlation:g}"
     differences = assumed(score, question.correlation)
     return _plan(
