@@ -79,7 +79,7 @@ def shrunk_variance(observed: float, largest: float, informative: float) -> floa
         largest: The variance at full dependence (or without the judge).
         informative: Number of units that carry the observed variance.
     """
-    weight = informative**_INFORMATION_POWER
+    weight: float = informative**_INFORMATION_POWER
     return (weight * observed + _PRIOR_WEIGHT * largest) / (weight + _PRIOR_WEIGHT)
 
 

@@ -132,7 +132,8 @@ def ppi_mean(data: Labelled, trust: float | None = None) -> Estimate:
         per_problem = influence
     else:
         problem = np.unique(data.clusters, return_inverse=True)[1]
-        per_problem = np.bincount(problem, weights=influence)
+        sums = np.bincount(problem, weights=influence)
+        per_problem = np.asarray(sums, dtype=np.float64)
     error = math.sqrt(float(per_problem @ per_problem)) / rows
     return Estimate(value, error, trust, influence=influence)
 
@@ -146,7 +147,8 @@ def _influence(data: Labelled, slope: float, residual: Floats, *, rectifier: flo
     weighted_residual = data.weights * residual
     if not data.uniform:
         centred_judge = data.judge - data.judge.mean()
-        return slope * centred_judge + data.weights * (residual - rectifier * data.known)
+        centred_residual = data.weights * (residual - rectifier * data.known)
+        return np.asarray(slope * centred_judge + centred_residual, dtype=np.float64)
     influence = slope * data.judge + weighted_residual
     labelled = data.known > 0
     for sample in (labelled, ~labelled):
