@@ -182,5 +182,5 @@ def test_strict_wants_someone_who_asked() -> None:
     doc["final_metrics"]["total_steps"] = 2
     assert validate_trajectory(doc) == []
     assert validate_trajectory(doc, strict=True) == [
-        "steps: an agent acts but nobody asked it anything"
+        "steps: an agent acts without a message from a user or the system"
     ]

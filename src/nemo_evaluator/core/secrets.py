@@ -93,7 +93,7 @@ class Secret:
         _remember(value)
 
     def reveal(self) -> str:
-        """The value itself; call it only where it goes on the wire."""
+        """The value itself; call it only where it is sent."""
         return self._value
 
     def __repr__(self) -> str:

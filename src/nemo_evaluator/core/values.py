@@ -1,7 +1,8 @@
 """A ``dataclass`` that generates the methods of a class on first use.
 
 The decorator of the standard library compiles half a dozen functions for each class when its module is imported. A
-command imports about a hundred such classes and uses few of them. Deferring the work saves FIGURE.
+command imports many such classes and uses few of them. Without this module, ``nel eval run --resume`` with nothing left
+to run takes 0.91 s instead of 0.82 s of user CPU (minimum of 18 alternating runs each; median difference 0.10 s).
 
 In all else the classes are the same (``fields``, ``replace``, subclasses, pickling); every class has slots.
 

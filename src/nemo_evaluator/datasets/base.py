@@ -1,4 +1,4 @@
-"""Rows: a dataset as a sequence that reads a row when it is asked for, and keeps none."""
+"""Rows: a dataset as a sequence that reads each row on request, and keeps none."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Rows(Sequence[JsonDict]):
         return self._read(index)
 
     def expect(self, numbers: Sequence[int]) -> None:
-        """Told which rows are asked for next, in case reading them together is cheaper."""
+        """Announce the rows that will be read next, in case reading them together is cheaper."""
 
     def content_hash(self) -> str:
         """A digest of the content: equal rows in equal order, equal digest within one kind of source."""
         return digest([digest(row) for row in self])
 
     def close(self) -> None:
-        """Let go of files; the rows may be read again later."""
+        """Close files; the rows may be read again later."""
 
 
 class ListRows(Rows):
@@ -63,8 +63,9 @@ class ListRows(Rows):
         self.source = source
         for number, row in enumerate(listed):
             if not isinstance(row, dict):
-                said = f"row {number} of {source or 'the dataset'} is a {type(row).__name__}, not a mapping of columns"
-                raise UsageError(said, hint="a dataset yields one dict per problem")
+                where = f"row {number} of {source or 'the dataset'}"
+                message = f"{where} is a {type(row).__name__}, not a mapping of columns"
+                raise UsageError(message, hint="a dataset yields one dict per problem")
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -131,7 +132,8 @@ class ChainedRows(Rows):
 
     def _read(self, index: int) -> JsonDict:
         part = bisect_right(self._ends, index)
-        return self._parts[part][index - (self._ends[part - 1] if part else 0)]
+        start = self._ends[part - 1] if part else 0
+        return self._parts[part][index - start]
 
     def content_hash(self) -> str:
         return digest([part.content_hash() for part in self._parts])

@@ -145,7 +145,7 @@ def _write(target: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def explain(ref: DatasetRef, error: Exception) -> UsageError:
-    """What went wrong at the hub, and how to mend it."""
+    """The error for users behind an error of the hub: what went wrong, and how to fix it."""
     text = str(error)
     kind = type(error).__name__
     choices = re.search(r"\[(['\"][^\]]+)\]", text)

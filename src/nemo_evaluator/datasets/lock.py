@@ -39,14 +39,14 @@ def read_lock(path: Path | None = None) -> dict[str, LockEntry]:
     try:
         value = read_json(path)
         if value.get("version") != _VERSION:
-            said = f"{path} has version {value.get('version')}, not {_VERSION}"
-            raise UsageError(said, hint="delete it to start anew")
+            message = f"{path} has version {value.get('version')}, not {_VERSION}"
+            raise UsageError(message, hint="delete it to create a new one")
         return {key: LockEntry(**entry) for key, entry in value["datasets"].items()}
     except FileNotFoundError:
         return {}
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"{path} is not a dataset lock: {error}", hint="delete it to start anew"
+            f"{path} is not a dataset lock: {error}", hint="delete it to create a new one"
         ) from error
 
 
@@ -88,7 +88,7 @@ def _add(found: dict[str, LockEntry], path: Path) -> None:
 
 
 def forget(keys: set[str]) -> list[str]:
-    """Drop entries, so that the next use takes the newest revision; returns those that were there."""
+    """Drop entries, so that the next use takes the newest revision; returns the dropped keys."""
     path = lock_file()
     with exclusive(path):
         entries = read_lock(path)

@@ -1,7 +1,7 @@
 """Rewrites a test file so that its assertions and handlers report to the judge.
 
-Each ``assert`` reports whether it holds and whether the program was asked meanwhile; each handler, which exception it
-received. ``judging/counting.py`` holds the functions that are called.
+Each ``assert`` reports whether it holds and whether the program was called meanwhile. Each handler reports which
+exception it received. ``judging/counting.py`` has the functions that receive the reports.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ _Node = TypeVar("_Node", bound=ast.AST)
 class Rewriter(ast.NodeTransformer):
     """Rewrites one file.
 
-    ``asserts`` tells afterwards whether any assertion of the file may depend on the program. ``branches`` holds, for
-    each place where an answer decides what is done, the numbers of the assertions there: the tests have to reach one.
+    Attributes:
+        asserts: Whether any assertion of the file may depend on the program; set by the rewriting.
+        branches: For each place where an answer decides which statements run, the numbers of the assertions there. The
+            tests have to reach one of them.
     """
 
     def __init__(self, scopes: FileScopes, flow: Flow, truth: Truth) -> None:
@@ -44,7 +46,7 @@ class Rewriter(ast.NodeTransformer):
         self._flow = flow
         self._scope: NameScope = scopes.module
         self._loaded: set[str] = set()
-        # The assertions of each function, by its name: what is asserted when it is called.
+        # The assertions that a call of each function may reach, by its name.
         self._asserted_by: dict[str, list[int]] = {}
         for scope in scopes:
             if isinstance(scope.node, FUNCTIONS):
@@ -86,30 +88,26 @@ class Rewriter(ast.NodeTransformer):
         """A call that asserts, such as ``self.assertEqual(f(3), 9)``, is counted when it returns."""
         call = node.value
         if isinstance(call, ast.Call) and self._asserts(call):
-            kind: int | None = self._kind_of_call(call)
-        else:
-            kind = None
-        number = self._number(call)
-        if kind is None and self._chooses(node.value):
+            return self._asserting_call(node, call)
+        numbers: list[int] = []
+        if self._chooses(call):
             numbers = self._assertions_in([node])
-        else:
-            numbers = []
-        self._is_asserting = kind is not None
         self.generic_visit(node)
-        self._is_asserting = False
-        if kind is not None:
-            arguments = [
-                _call("__nel_asks__"),
-                node.value,
-                ast.Constant(kind),
-                ast.Constant(number),
-            ]
-            node.value = _at(_call("__nel_called__", *arguments), node.value)
-            return _at(_reporting_failure(node), node)
         return self._entering(node, numbers)
 
+    def _asserting_call(self, node: ast.Expr, call: ast.Call) -> ast.stmt:
+        """``X`` becomes ``__nel_called__(__nel_asks__(), X, kind, number)``, in a ``try`` that reports a failure."""
+        kind = self._kind_of_call(call)
+        number = self._number(call)
+        self._is_asserting = True
+        self.generic_visit(node)
+        self._is_asserting = False
+        arguments = [_call("__nel_asks__"), node.value, ast.Constant(kind), ast.Constant(number)]
+        node.value = _at(_call("__nel_called__", *arguments), node.value)
+        return _at(_reporting_failure(node), node)
+
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        """``raise AssertionError(...)`` is an assertion that failed, whoever swallows it."""
+        """``raise AssertionError(...)`` is an assertion that failed, even when it is caught."""
         self.generic_visit(node)
         if isinstance(node.exc, ast.Call):
             kind: ast.expr | None = node.exc.func
@@ -128,7 +126,7 @@ class Rewriter(ast.NodeTransformer):
         return self._branch(node, [] if _asks_for_nothing(node.iter) else [node.iter], node.body)
 
     def visit_AsyncFor(self, node: ast.AsyncFor) -> Any:
-        """The same for what is waited for."""
+        """The same for ``async for``."""
         return self._branch(node, [node.iter], node.body)
 
     def visit_While(self, node: ast.While) -> Any:
@@ -140,26 +138,22 @@ class Rewriter(ast.NodeTransformer):
         return self._branch(node, node.body if _may_swallow(node) else [], node.body)
 
     def visit_AsyncWith(self, node: ast.AsyncWith) -> Any:
-        """The same for a context that is waited for."""
+        """The same for ``async with``."""
         return self._branch(node, node.body if _may_swallow(node) else [], node.body)
 
     def visit_Match(self, node: ast.Match) -> Any:
         """An answer may decide which assertions are reached."""
-        return self._branch(
-            node, [node.subject], [statement for case in node.cases for statement in case.body]
-        )
+        block: list[ast.stmt] = []
+        for case in node.cases:
+            block += case.body
+        return self._branch(node, [node.subject], block)
 
     def _chooses(self, value: ast.expr) -> bool:
         """``f(3) == 9 and check()``, ``list(map(check, f(3)))``: an answer decides what is called, and how often."""
-        parts = [value, *own_nodes(value)]
-        is_choice = any(
-            isinstance(part, (ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp)) for part in parts
-        )
-        is_choice = is_choice or any(
-            isinstance(part, ast.Call) and _name_of(part) == "map" for part in parts
-        )
-        is_choice = is_choice and not _asks_for_nothing(value)
-        return is_choice and self._flow.level(value, self._scope) == CERTAIN
+        is_choice = any(_is_choice(part) for part in (value, *own_nodes(value)))
+        if not is_choice or _asks_for_nothing(value):
+            return False
+        return self._flow.level(value, self._scope) == CERTAIN
 
     def _branch(
         self, node: ast.stmt, deciding: list[ast.expr] | list[ast.stmt], block: list[ast.stmt]
@@ -187,9 +181,8 @@ class Rewriter(ast.NodeTransformer):
             return False
         if isinstance(values, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
             parts: list[ast.expr] = []
-            for one in values.generators:
-                for part in (one.iter, *one.ifs):
-                    parts.append(part)
+            for generator in values.generators:
+                parts += [generator.iter, *generator.ifs]
             return any(self._flow.level(part, self._scope) == CERTAIN for part in parts)
         return name == "all" and self._flow.level(values, self._scope) == CERTAIN
 
@@ -222,7 +215,7 @@ class Rewriter(ast.NodeTransformer):
         return self._numbers.setdefault(node, len(self._numbers))
 
     def _rest_of(self, node: ast.If) -> list[ast.stmt]:
-        """What is not done when an ``if`` leaves: the statements that follow it."""
+        """The statements after an ``if`` that may leave its block; empty when it cannot leave."""
         leaves = any(_leaves(part) for part in _nodes([*node.body, *node.orelse]))
         if not leaves:
             return []
@@ -232,7 +225,7 @@ class Rewriter(ast.NodeTransformer):
         return []
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """``pattern.format(x)`` with a pattern that may come from the program is kept from looking into ``x``."""
+        """``pattern.format(x)``, with a pattern that may come from the program, must not read attributes of ``x``."""
         if self._is_asserting and self._may_lack_items(node):
             self.generic_visit(node)
             number = self._number(node)
@@ -385,6 +378,13 @@ class Rewriter(ast.NodeTransformer):
         return True
 
 
+def _is_choice(node: ast.AST) -> bool:
+    """Whether an expression may decide which calls inside it happen, and how often."""
+    if isinstance(node, ast.Call):
+        return _name_of(node) == "map"
+    return isinstance(node, (ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp))
+
+
 def _call(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
 
@@ -445,7 +445,7 @@ def _leaves(node: ast.AST) -> bool:
 
 
 def _asks_for_nothing(node: ast.expr) -> bool:
-    """The program is given something empty, so that an empty answer may be right: ``f([])``."""
+    """Whether a call has an empty argument, so that an empty answer may be right: ``f([])``."""
     for part in (node, *own_nodes(node)):
         for argument in part.args if isinstance(part, ast.Call) else []:
             if isinstance(argument, (ast.List, ast.Tuple, ast.Set)) and not argument.elts:
@@ -458,23 +458,19 @@ def _asks_for_nothing(node: ast.expr) -> bool:
 
 
 def _may_swallow(node: ast.With | ast.AsyncWith) -> bool:
-    """A context that is no usual one and does not name the exceptions that it expects."""
-    for item in node.items:
-        call = item.context_expr
-        if isinstance(call, ast.Call):
-            name = _name_of(call)
-        else:
-            name = ""
-        if isinstance(call, ast.Call):
-            arguments = call.args
-        else:
-            arguments = []
-        is_broad = any(
-            isinstance(part, ast.Name) and part.id in _ALL_EXCEPTIONS for part in arguments
-        )
-        if name not in _EXPECTING_CALLS or (name == "suppress" and is_broad):
-            return True
-    return False
+    """Whether a context may swallow exceptions that it does not name."""
+    return any(not _names_exceptions(item.context_expr) for item in node.items)
+
+
+def _names_exceptions(context: ast.expr) -> bool:
+    """Whether a context is a known one that swallows only the exceptions in its arguments."""
+    if not isinstance(context, ast.Call) or _name_of(context) not in _EXPECTING_CALLS:
+        return False
+    is_broad = any(
+        isinstance(argument, ast.Name) and argument.id in _ALL_EXCEPTIONS
+        for argument in context.args
+    )
+    return _name_of(context) != "suppress" or not is_broad
 
 
 def _catches_all(handler: ast.ExceptHandler) -> bool:

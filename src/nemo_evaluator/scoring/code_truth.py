@@ -61,7 +61,7 @@ _MAX_DEPTH: Final = 20
 
 
 class Truth:
-    """Says of an expression whether it is always true or always false."""
+    """Decides whether an expression is always true or always false."""
 
     def __init__(self, scopes: FileScopes, entry: str) -> None:
         self._scopes = scopes
@@ -90,18 +90,15 @@ class Truth:
             if any(isinstance(part, ast.Constant) and part.value for part in node.values):
                 return True
             return None
-        if isinstance(node, (ast.NamedExpr, ast.Await)):
-            if isinstance(node, ast.NamedExpr):
-                return self.of(node.value, scope)
-            return None
+        if isinstance(node, ast.NamedExpr):
+            return self.of(node.value, scope)
         return self._of_operation(node, scope)
 
     def of_assertion(self, node: ast.Call, scope: NameScope) -> bool | None:
         """The same for a method that asserts, such as ``assertEqual``; True when it never raises."""
-        if isinstance(node.func, ast.Attribute):
-            name = node.func.attr
-        else:
-            name = ""
+        if not isinstance(node.func, ast.Attribute):
+            return None
+        name = node.func.attr
         arguments = node.args
         if name in ("assertTrue", "assert_") and arguments:
             return self.of(arguments[0], scope)
@@ -112,9 +109,8 @@ class Truth:
         if name == "assertIsInstance" and len(arguments) > 1:
             return self.of(ast.Call(ast.Name("isinstance", ast.Load()), arguments[:2], []), scope)
         if name in _COMPARING_METHODS and len(arguments) > 1:
-            return self.of(
-                ast.Compare(arguments[0], [_COMPARING_METHODS[name]()], [arguments[1]]), scope
-            )
+            comparison = _COMPARING_METHODS[name]()
+            return self.of(ast.Compare(arguments[0], [comparison], [arguments[1]]), scope)
         return None
 
     def _of_operation(self, node: ast.expr, scope: NameScope) -> bool | None:
@@ -241,16 +237,15 @@ class Truth:
         return _UNKNOWN
 
     def _assigned_once(self, name: str, scope: NameScope) -> ast.expr | None:
-        """What a name stands for that is bound once, and is no parameter."""
+        """The constant value of a name that is bound once and is not a parameter."""
         owner = self._scopes.find(name, scope)
         if owner is None or name in owner.parameters:
             return None
         values = bindings_of(name, self._scopes)
-        if len(values) == 1:
-            value = values[0]
-        else:
-            value = None
-        # A list may be changed, also by the program.
+        if len(values) != 1:
+            return None
+        value = values[0]
+        # Not a list, for example: the program may change it.
         if value is not None and is_constant(value):
             return value
         return None
@@ -268,7 +263,7 @@ class Truth:
         )
 
     def _builtin(self, node: ast.expr, scope: NameScope) -> str:
-        """The name of the function of Python that a call calls."""
+        """The name of the builtin function that a call calls; "" for other expressions."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             return ""
         if self._scopes.find(node.func.id, scope) is None:
@@ -281,16 +276,17 @@ def _negated(truth: bool | None) -> bool | None:
 
 
 def _is_truth_value(node: ast.expr) -> bool:
-    return isinstance(node, ast.Compare) or (
-        isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-    )
+    """Whether an expression is a comparison or a ``not``, whose value is a bool."""
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Not)
+    return isinstance(node, ast.Compare)
 
 
 def _length(node: ast.expr) -> Any:
-    """How long a list is that is written out."""
-    if not isinstance(node, (ast.Tuple, ast.List)) or any(
-        isinstance(part, ast.Starred) for part in node.elts
-    ):
+    """The length of a literal list or tuple."""
+    if not isinstance(node, (ast.Tuple, ast.List)):
+        return _UNKNOWN
+    if any(isinstance(part, ast.Starred) for part in node.elts):
         return _UNKNOWN
     return len(node.elts)
 

@@ -35,7 +35,7 @@ def validate_trajectory(doc: Any, *, strict: bool = False) -> list[str]:
         wrong.append(f"final_metrics.total_steps: is {total!r}, must be {len(steps)}")
     sources = {step["source"] for step in steps}
     if strict and "agent" in sources and not sources & {"user", "system"}:
-        wrong.append("steps: an agent acts but nobody asked it anything")
+        wrong.append("steps: an agent acts without a message from a user or the system")
     return wrong
 
 

@@ -1,4 +1,4 @@
-"""What a scripted server says, and when: answers, delays and faults, by rule or by seed."""
+"""Scripts of a scripted server: answers, delays and faults, by rule or by seed."""
 
 from __future__ import annotations
 
@@ -160,9 +160,14 @@ Script: TypeAlias = Answer | Sequence[Answer | Rule] | Mapping[str, Any] | Calla
 
 
 class Playbook:
-    """Turns any script into one question: what to say to this request? A text or an answer is said to everybody; a list
-    is said in order of arrival, its last item to all that follow; rules are tried in order (a plain answer among them
-    matches always); a callable decides by itself."""
+    """Chooses the answer to each request from a script.
+
+    A text or an answer is sent to every request. The items of a list are sent in the order of arrival, the last one to
+    all further requests. Rules are tried in order; a plain answer among them always matches. A callable decides itself.
+
+    Attributes:
+        constant: The answer to every request, when the script is only that.
+    """
 
     def __init__(self, script: Script, answers: Mapping[str, str] | None = None) -> None:
         self._answers = dict(answers or {})
@@ -182,7 +187,7 @@ class Playbook:
             self._turns = [Say.of(item) for item in script if not isinstance(item, Rule)] or [Say()]
 
     def answer(self, seen: Seen) -> Say:
-        """What to say to ``seen``."""
+        """The answer to a request."""
         if self._answers:
             known = self._answers.get(seen.prompt)
             if known is not None:
@@ -205,10 +210,11 @@ def load_script(path: Path) -> Script:
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: {error}") from error
     if isinstance(loaded, list):
-        results: list[str | Say | Mapping[str, Any] | Rule] = []
+        items: list[str | Say | Mapping[str, Any] | Rule] = []
         for item in loaded:
-            results.append(Rule(**item) if isinstance(item, dict) and "say" in item else item)
-        return results
+            is_rule = isinstance(item, dict) and "say" in item
+            items.append(Rule(**item) if is_rule else item)
+        return items
     if isinstance(loaded, (str, dict)):
         return loaded
     raise UsageError(f"{path}: a script is a text, a mapping or a list")
@@ -216,7 +222,7 @@ def load_script(path: Path) -> Script:
 
 @dataclass(slots=True)
 class Weather:
-    """Faults that fall on requests by chance, the same ones for the same seed, and a limit of requests per second."""
+    """Random faults, the same ones for the same seed, and a limit of requests per second."""
 
     p500: float = 0.0
     p429: float = 0.0
@@ -236,11 +242,11 @@ class Weather:
 
     @property
     def calm(self) -> bool:
-        """True when nothing can fall on a request."""
+        """True when no fault and no limit is set."""
         return not (self.p500 or self.p429 or self.preset or self.pstall or self.rate_limit)
 
     def strike(self, now: float) -> Say | None:
-        """What falls on the request that arrives at ``now``, if anything."""
+        """The fault for a request that arrives at ``now``; None for a normal answer."""
         if self.rate_limit and not self._take(now):
             return Say(status=429, message="rate limit reached", retry_after=self.retry_after)
         stumble = Say(status=500, message="the server stumbled")

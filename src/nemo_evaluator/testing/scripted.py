@@ -1,4 +1,4 @@
-"""A scripted OpenAI-compatible server: real HTTP on loopback, cheap enough to stand beside a benchmark."""
+"""A scripted OpenAI-compatible server: real HTTP on loopback, cheap enough to run next to a benchmark."""
 
 import asyncio
 import threading
