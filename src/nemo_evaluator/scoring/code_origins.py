@@ -118,8 +118,9 @@ class Origins:
     def _results_of(self, name: str, owner: NameScope) -> Iterator[Located]:
         """What a function of the tests returns."""
         for scope in self._scopes:
-            is_function = scope.parent is owner and isinstance(scope.node, FUNCTIONS)
-            if is_function and getattr(scope.node, "name", None) == name:
+            if scope.parent is not owner or not isinstance(scope.node, FUNCTIONS):
+                continue
+            if scope.node.name == name:
                 for value in _returned_values(scope):
                     yield value, scope
 

@@ -138,7 +138,8 @@ class ProgramSession:
         message = values.decode(body, self._resolve, self._nan)
         if type(message) is not tuple or len(message) != 3 or type(message[0]) is not str:
             raise values.Malformed("a message of no known form")
-        return message
+        key, kind, content = message
+        return key, kind, content
 
     def _content(self, action: str, kind: Any, content: Any, operands: tuple[Any, ...]) -> Any:
         """The value of an answer; raises what the program raised."""
