@@ -50,7 +50,7 @@ class Reader(Protocol[V_co]):
 
 
 class MarkedWord(NamedTuple):
-    """A word of a clause that changes what the clause says of its values.
+    """A word of a clause that changes whether the values of the clause count.
 
     Attributes:
         start: Where the word begins in the clause.

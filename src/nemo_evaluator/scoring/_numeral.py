@@ -156,12 +156,9 @@ def _values(token: str, language: str | None) -> Iterator[Value]:
     commas = token.count(",")
     points = token.count(".")
     if commas and points:
-        if token.rfind(",") > token.rfind("."):
-            decimal = ","
-            other = "."
-        else:
-            decimal = "."
-            other = ","
+        # The last separator parts the decimals.
+        decimal = max(",", ".", key=token.rfind)
+        other = "." if decimal == "," else ","
         head, _, tail = token.rpartition(decimal)
         if decimal not in head and _grouped(head, other):
             yield Fraction(f"{head.replace(other, '')}.{tail}")

@@ -129,7 +129,7 @@ _Passes = dict[tuple[str, bool], bool | None]
 
 
 class _AttackedJudge:
-    """A judge, the attacks on it and what came of them."""
+    """A judge, the attacks on it and their results."""
 
     def __init__(self, name: str, judge: Metric, attacks: list[_Attack], *, high: str) -> None:
         self.report = AttackReport(name)

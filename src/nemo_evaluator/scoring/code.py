@@ -113,7 +113,7 @@ def _fenced(text: str) -> list[tuple[str, str]]:
 
 
 def _closing(text: str, begin: int) -> tuple[int, int]:
-    """Where a block ends, and where the text goes on behind its fence."""
+    """Where a block ends, and where the text behind its fence begins."""
     at = text.find(_FENCE, begin)
     while at >= 0:
         line = text.rfind("\n", begin - 1, at)

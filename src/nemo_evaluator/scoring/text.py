@@ -7,7 +7,7 @@ from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import PLAINLY, ClaimKind, claims, foreign_claims
-from nemo_evaluator.scoring._clauses import clauses
+from nemo_evaluator.scoring._clauses import NamedValues, clauses
 from nemo_evaluator.scoring._commitments import Commitments
 from nemo_evaluator.scoring._mention import Mentions
 from nemo_evaluator.scoring._patterns import pattern
@@ -167,14 +167,20 @@ def _short_match(sample: ScorerInput) -> Score | None:
     return None if SCAN.search(answer) is not None else found(answer, False)
 
 
+def _lone_phrase(lines: list[str], reader: Mentions) -> NamedValues[int] | None:
+    """The phrase that is all of the last line, else of the first one."""
+    last = reader.weak(lines[-1])
+    if last is None and len(lines) > 1:
+        return reader.weak(lines[0])
+    return last
+
+
 def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
     """The phrases of a response that announces nothing: all of a short one, the first and last line of a long one."""
     if not text or declines(text[-_REGION:]):
         return None
     lines = text.split("\n")
-    alone = reader.weak(lines[-1])
-    if alone is None and len(lines) > 1:
-        alone = reader.weak(lines[0])
+    alone = _lone_phrase(lines, reader)
     if alone is not None:
         return alone.values
     if cut_off(text):
@@ -199,12 +205,12 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
 
 
 def token_f1(prediction: str, target: str) -> float:
-    """Overlap of the words of two texts: the harmonic mean of precision and recall."""
+    """Word overlap of two texts: the harmonic mean of precision and recall."""
     return word_f1(normalise(prediction), normalise(target))
 
 
 def word_f1(said: str, wanted: str) -> float:
-    """Overlap of the words of two normalised texts; an empty one equals only another empty one."""
+    """Word overlap of two normalised texts; an empty one equals only another empty one."""
     mine = said.split()
     theirs = wanted.split()
     if not mine or not theirs:

@@ -143,7 +143,7 @@ def _told(hook: Callable[..., Any], sample: MetricInput, *given: Any) -> Any:
 
 
 def build(config: JudgeMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:
-    """A judge without a rubric asks what the benchmark wants asked, if it does."""
+    """The judge of a rubric; without one, the judge of the benchmark's own question, if it has one."""
     client = client_of(clients, config.service)
     if (
         config.rubric is None

@@ -39,7 +39,7 @@ class PairwiseJudgeMetric(RubricMetric):
 
 class PairwiseJudge:
     """``type: pairwise_judge``: 1 for a win over the baseline, 0.5 for a tie, 0 for a loss. The judge grades both
-    answers on the rubric's scale, once in either order. A winner that depends on the order is no winner: that is a
+    answers on the rubric's scale, once in either order. A winner that depends on the order counts as a
     tie."""
 
     def __init__(
