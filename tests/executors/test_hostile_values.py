@@ -31,7 +31,8 @@ from nemo_evaluator.models.batch.vendor import checked_id
 from nemo_evaluator.servers.forms import JobStep, docker_argv, env_file_text, srun_argv
 from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services.base import is_managed, plan_service
-from nemo_evaluator.services.servers import StepServer, haproxy_config, step_site
+from nemo_evaluator.services.haproxy import haproxy_config
+from nemo_evaluator.services.servers import StepServer, step_site
 from nemo_evaluator.store.run_registry import RunMeta
 
 ALL = os.environ.get("NEL_TEST_ALL") == "1"

@@ -15,7 +15,7 @@ import pytest
 from nel_support import Nel, Sums, bench, free_ports, marked, rows
 
 from nemo_evaluator.servers.launch import Launch
-from nemo_evaluator.services.servers import haproxy_config, haproxy_launch
+from nemo_evaluator.services.haproxy import haproxy_config, haproxy_launch
 
 SERVER = Path(__file__).with_name("answering_server.py")
 

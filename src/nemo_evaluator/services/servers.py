@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
@@ -27,7 +25,6 @@ from nemo_evaluator.servers.forms import JobStep, srun_argv
 from nemo_evaluator.servers.launch import Launch, Say
 from nemo_evaluator.servers.life import Server, log_file
 from nemo_evaluator.servers.process import ManagedServer, port_is_busy, sweep_leftovers
-from nemo_evaluator.services._model_server import filled
 from nemo_evaluator.services.base import (
     RunningService,
     Site,
@@ -35,6 +32,7 @@ from nemo_evaluator.services.base import (
     named_plans,
     replicas_of,
 )
+from nemo_evaluator.services.haproxy import haproxy_config, haproxy_launch
 
 RELAY: Final = "NEL_SERVICE_RELAY"
 NODES: Final = "NEL_POOL_NODES"
@@ -45,7 +43,6 @@ SHARED: Final = "NEL_CONTAINER_ENV"
 _POLL: Final = 0.2
 # Seconds that SLURM may need to end a step, beyond the grace period of the server.
 _STEP_SLACK: Final = 30.0
-_HEALTH_PATH: Final = re.compile(r"/[A-Za-z0-9_.~!&()*+,;=:@%/?-]*")
 # Below the range from which systems take ports for outgoing connections.
 _PORTS: Final = range(20_000, 32_000)
 # Ports between the first ports of two consecutive jobs, and the fewest that one service takes.
@@ -386,60 +383,3 @@ class ServerGroup:
         if len(self._losses) >= len(self._servers):
             return self._losses[-1]
         return None
-
-
-def haproxy_config(servers: Sequence[Launch], port: int) -> str:
-    """The config file of HAProxy, which prefers the server with the fewest connections and skips unhealthy ones.
-
-    Args:
-        servers: The launch plans of the servers.
-        port: The port of HAProxy.
-
-    Raises:
-        UsageError: A health path or an address would be more than one word in the file.
-    """
-    health = servers[0].health_paths[0]
-    if _HEALTH_PATH.fullmatch(health) is None:
-        raise UsageError(
-            f"HAProxy cannot request the health path {health!r}",
-            hint="write a path without spaces, quotes, backslashes and #",
-        )
-    lines = filled("haproxy.cfg", port=int(port), health=health)
-    for number, server in enumerate(servers):
-        if not is_host_name(server.host):
-            raise UsageError(f"{server.host!r} is not the address of a server")
-        lines.append(
-            f"    server server-{number} {server.host}:{server.port} check inter 1s fall 2 rise 1"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def haproxy_launch(servers: Sequence[Launch], port: int, file: Path) -> Launch:
-    """The launch plan of HAProxy, which runs on this machine.
-
-    Args:
-        servers: The launch plans of the servers behind it.
-        port: Its port.
-        file: Its config file.
-
-    Raises:
-        UsageError: HAProxy is not installed.
-    """
-    if shutil.which("haproxy") is None:
-        raise UsageError(
-            "haproxy is not on PATH",
-            hint="install it, or leave out balancer: nel then balances itself",
-        )
-    argv = ["haproxy", "-db", "-f", str(file)]
-    return replace(
-        servers[0],
-        argv=argv,
-        host="127.0.0.1",
-        port=port,
-        env={},
-        image=None,
-        mounts=(),
-        gpus=0,
-        nodes=1,
-        pools=(),
-    )

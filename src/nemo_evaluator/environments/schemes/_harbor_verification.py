@@ -30,7 +30,7 @@ from nemo_evaluator.environments.schemes._harbor_tests import (
 )
 from nemo_evaluator.environments.schemes._workspace_changes import Workspaces
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.sandbox.lifecycle import VerifierSandbox
+from nemo_evaluator.sandbox.lazy_sandbox import VerifierSandbox
 from nemo_evaluator.sandbox.steering import SteeringChange
 
 _SOLUTION_SECONDS: Final = 1800.0

@@ -11,7 +11,7 @@ from typing import Final
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.sandbox.lifecycle import VerifierSandbox
+from nemo_evaluator.sandbox.lazy_sandbox import VerifierSandbox
 from nemo_evaluator.sandbox.snapshot import (
     Change,
     Snapshot,
