@@ -309,7 +309,12 @@ class DockerSandbox(WrappedSandbox):
 
     async def _create_exec(self, request: dict[str, Any]) -> str:
         """Create an exec in the container: its id."""
-        answer = await self.api.call("POST", f"/containers/{self._id}/exec", body=request)
+        try:
+            answer = await self.api.call("POST", f"/containers/{self._id}/exec", body=request)
+        except SandboxError:
+            # nel may have ended the container after it accepted the command.
+            self._check_usable()
+            raise
         return str(answer["Id"])
 
     def _finished(self, report: WrapperReport, command: Command) -> None:

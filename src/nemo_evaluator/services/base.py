@@ -130,7 +130,8 @@ def service_identity(service: Any) -> JsonDict | None:
     """What a managed service adds to fingerprints; None for a service that nel does not start."""
     if not is_managed(service):
         return None
-    return SERVICES.build(service.type).identity(service)
+    identity: JsonDict = SERVICES.build(service.type).identity(service)
+    return identity
 
 
 async def all_or_first_error(work: list[Any]) -> None:
