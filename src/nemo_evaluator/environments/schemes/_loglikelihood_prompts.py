@@ -54,7 +54,7 @@ class LoglikelihoodPrompts:
             self._prefix = next(iter(await client.tokenize("", special=True) or ()), None)
 
     async def check_model(self) -> None:
-        """Check, before the first problem, that the server returns log-likelihoods of prompts that agree with its replies.
+        """Check before the first problem that the server returns log-likelihoods of prompts and that its replies agree.
 
         Raises RequestRejectedError with the fix.
         """
