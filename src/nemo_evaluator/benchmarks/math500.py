@@ -48,6 +48,6 @@ SELF_TEST: Final = SelfTest(mirror_rows=500, answers="math")
         ),
     ),
 )
-def math500(sample: ScorerInput) -> Score:
+async def math500(sample: ScorerInput) -> Score:
     """Is the announced answer mathematically equal to the published one?"""
-    return math(sample)
+    return await math(sample)
