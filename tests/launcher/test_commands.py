@@ -90,7 +90,7 @@ def test_a_run_from_start_to_end(nel: Nel, serve: Serve) -> None:
     assert which in nel("ls", "runs", "--limit", "1", "--since", "1d").stdout
     kept = nel.folder / "data" / "nel" / "run_configs" / f"{which}_config.yml"
     assert "${KEY}" in kept.read_text() and "a-key-that" not in kept.read_text()
-    assert "is no time" in nel("ls", "runs", "--since", "monday", code=1).stderr
+    assert "is not a valid time" in nel("ls", "runs", "--since", "monday", code=1).stderr
     nel("kill", which, code=1)
     nel("resume", which)
     assert len(server.requests) == 2, "finished answers are not asked for again"

@@ -52,7 +52,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What was found out about a checkpoint, and what follows."""
+    """The facts of a checkpoint, and the advice that follows from them."""
 
     checkpoint: ModelCheckpoint
     sizes: Sizes
@@ -63,101 +63,105 @@ class Advice:
 
 
 def advise(checkpoint: ModelCheckpoint, gpus: int = 1, gpu_memory: float = 80.0) -> Advice:
-    """Everything at once."""
+    """Derive how to serve a checkpoint and which benchmarks to run.
+
+    Args:
+        checkpoint: The facts of the checkpoint.
+        gpus: Number of GPUs that the server may use.
+        gpu_memory: Memory of one GPU, in GB.
+    """
     sizes = parallel_sizes(checkpoint, gpus, gpu_memory)
-    named = " ".join((checkpoint.name, checkpoint.model_type, *checkpoint.architectures)).lower()
-    family: dict[str, Any] = next(
-        (one for one in read_data("models.yaml") if re.search(one["match"], named)), {}
-    )
+    family = _family(checkpoint)
     facts = _facts(checkpoint, gpus)
     serving = {runtime: _serving(runtime, checkpoint, family, facts=facts) for runtime in RUNTIMES}
     left_out: dict[str, str] = {}
-    for name, one in recipes().items():
-        if one.context and checkpoint.context and one.context > checkpoint.context:
-            left_out[name] = f"needs a context of {one.context:,} tokens"
-    chosen = [name for name in _benchmarks(checkpoint) if name not in left_out]
-    if checkpoint.thinks or not checkpoint.chat_template:
-        thinking = family.get("thinking")
-    else:
-        thinking = None
+    for name, recipe in recipes().items():
+        if recipe.context and checkpoint.context and recipe.context > checkpoint.context:
+            left_out[name] = f"needs a context of {recipe.context:,} tokens"
+    benchmarks = [name for name in _benchmarks(checkpoint) if name not in left_out]
+    may_think = checkpoint.thinks or not checkpoint.chat_template
     return Advice(
-        checkpoint, sizes, serving, thinking=thinking, benchmarks=chosen, left_out=left_out
+        checkpoint,
+        sizes,
+        serving,
+        thinking=family.get("thinking") if may_think else None,
+        benchmarks=benchmarks,
+        left_out=left_out,
     )
+
+
+def _family(checkpoint: ModelCheckpoint) -> dict[str, Any]:
+    """The entry of ``models.yaml`` that matches the names of the checkpoint; empty when none does."""
+    names = (checkpoint.name, checkpoint.model_type, *checkpoint.architectures)
+    searched = " ".join(names).lower()
+    for family in read_data("models.yaml"):
+        if re.search(family["match"], searched):
+            return dict(family)
+    return {}
 
 
 def parallel_sizes(checkpoint: ModelCheckpoint, gpus: int, gpu_memory: float) -> Sizes:
-    """The smallest tensor parallel size that fits, inside a node; the other GPUs hold copies of the model."""
+    """Choose the smallest tensor parallel size that fits in a node; the other GPUs hold copies of the model.
+
+    Args:
+        checkpoint: The checkpoint, with the size of its weights if known.
+        gpus: Number of GPUs.
+        gpu_memory: Memory of one GPU, in GB.
+    """
     possible = [size for size in _powers(min(gpus, _GPUS_OF_A_NODE)) if _divides(checkpoint, size)]
-    if checkpoint.weight_bytes is None:
-        return Sizes(
-            possible[-1],
-            1,
-            gpus // possible[-1],
-            fits=None,
-            note="the size of the weights is unknown; TP is a guess",
-        )
-    room = gpu_memory * 1e9 * _FOR_WEIGHTS
+    largest = possible[-1]
+    weight_bytes = checkpoint.weight_bytes
+    if weight_bytes is None:
+        note = "the size of the weights is unknown; TP is a guess"
+        return Sizes(largest, 1, gpus // largest, fits=None, note=note)
+    bytes_per_gpu = gpu_memory * 1e9 * _FOR_WEIGHTS
     for size in possible:
-        if checkpoint.weight_bytes <= room * size:
+        if weight_bytes <= bytes_per_gpu * size:
             return Sizes(size, 1, max(1, gpus // size), fits=True)
-    tensor = possible[-1]
-    stages = math.ceil(checkpoint.weight_bytes / (room * tensor))
-    if stages * tensor <= gpus:
-        return Sizes(
-            tensor,
-            stages,
-            gpus // (stages * tensor),
-            fits=True,
-            note="layers split into pipeline stages",
-        )
-    wide = [size for size in _powers(_GPUS_OF_A_NODE) if _divides(checkpoint, size)]
-    needed = next((size for size in wide if checkpoint.weight_bytes <= room * size), None)
-    needed = needed or wide[-1] * math.ceil(checkpoint.weight_bytes / (room * wide[-1]))
-    weights = f"weights of {checkpoint.weight_bytes / 1e9:.0f} GB"
-    note = f"{weights} do not fit on {gpus} x {gpu_memory:g} GB; {needed} GPUs are needed"
-    return Sizes(tensor, stages, 1, fits=False, note=note)
+    stages = math.ceil(weight_bytes / (bytes_per_gpu * largest))
+    if stages * largest <= gpus:
+        note = "layers split into pipeline stages"
+        return Sizes(largest, stages, gpus // (stages * largest), fits=True, note=note)
+    needed = _needed_gpus(checkpoint, weight_bytes, bytes_per_gpu)
+    note = (
+        f"weights of {weight_bytes / 1e9:.0f} GB do not fit on {gpus} x {gpu_memory:g} GB; "
+        f"{needed} GPUs are needed"
+    )
+    return Sizes(largest, stages, 1, fits=False, note=note)
+
+
+def _needed_gpus(checkpoint: ModelCheckpoint, weight_bytes: int, bytes_per_gpu: float) -> int:
+    """The fewest GPUs that hold the weights: of one node, or of several whole ones."""
+    possible = [size for size in _powers(_GPUS_OF_A_NODE) if _divides(checkpoint, size)]
+    for size in possible:
+        if weight_bytes <= bytes_per_gpu * size:
+            return size
+    largest = possible[-1]
+    return largest * math.ceil(weight_bytes / (bytes_per_gpu * largest))
 
 
 def apply_advice(text: str, advice: Advice, model: str) -> tuple[str, list[str]]:
-    """The text of a config with the settings of its model server changed; and what was changed."""
-    services = as_dict(as_dict(yaml.safe_load(text)).get("services"))
-    found = [
-        (name, as_dict(one))
-        for name, one in services.items()
-        if as_dict(one).get("type") in RUNTIMES
-    ]
-    if len(found) != 1:
-        if not found:
-            what = "no service"
-        else:
-            what = f"{len(found)} services"
-        raise UsageError(
-            f"the config has {what} of type {', '.join(RUNTIMES)}",
-            hint="--apply sets the one there is",
-        )
-    name, service = found[0]
-    serving = advice.serving[str(service["type"])]
-    sizes = advice.sizes
-    if sizes.fits is False:
-        raise UsageError(
-            sizes.note, hint="--gpus N says how many there are, --gpu-memory GB how large they are"
-        )
-    values: dict[str, Any] = {
-        "tensor_parallel_size": sizes.tensor,
-        "pipeline_parallel_size": sizes.pipeline,
-    }
-    values["num_nodes"] = math.ceil(sizes.tensor * sizes.pipeline / _GPUS_OF_A_NODE)
-    if service["type"] != "trt_llm":
-        values["data_parallel_size"] = sizes.data
-    values = {key: value for key, value in values.items() if value > 1 or key in service}
-    values |= {"reasoning_parser": serving.reasoning_parser, "tool_parser": serving.tool_parser}
-    values["extra_args"] = _merged(
-        [str(one) for one in as_list(service.get("extra_args"))], serving.args
-    )
-    values |= {f"extra_env.{key}": value for key, value in serving.env.items()}
+    """Write the advice into the text of a config.
+
+    Args:
+        text: The config; its comments and layout are kept.
+        advice: What to set on its model server.
+        model: The model to serve, for a config that leaves it open.
+
+    Returns:
+        The changed text, and one line per changed value.
+
+    Raises:
+        UsageError: If the config has not exactly one model server, or the model does not fit on the GPUs.
+    """
+    name, service = _only_server(text)
+    if advice.sizes.fits is False:
+        hint = "set the number of GPUs with --gpus N, and their size with --gpu-memory GB"
+        raise UsageError(advice.sizes.note, hint=hint)
+    values = _service_values(service, advice)
     if service.get("model") in (None, MISSING):
         values["model"] = model
-    changed = []
+    changed: list[str] = []
     for key, value in values.items():
         if value not in (None, [], service.get(key)):
             text = set_value(text, ["services", name, *key.split(".")], value)
@@ -165,22 +169,63 @@ def apply_advice(text: str, advice: Advice, model: str) -> tuple[str, list[str]]
     return text, changed
 
 
+def _only_server(text: str) -> tuple[str, dict[str, Any]]:
+    """The name and the settings of the only service that runs one of the engines."""
+    services = as_dict(as_dict(yaml.safe_load(text)).get("services"))
+    servers: list[tuple[str, dict[str, Any]]] = []
+    for name, settings in services.items():
+        if as_dict(settings).get("type") in RUNTIMES:
+            servers.append((name, settings))
+    if len(servers) != 1:
+        count = f"{len(servers)} services" if servers else "no service"
+        message = f"the config has {count} of type {', '.join(RUNTIMES)}"
+        raise UsageError(message, hint="--apply needs exactly one")
+    return servers[0]
+
+
+def _service_values(service: dict[str, Any], advice: Advice) -> dict[str, Any]:
+    """The settings of a model server, by dotted key."""
+    sizes = advice.sizes
+    serving = advice.serving[str(service["type"])]
+    parallel = {
+        "tensor_parallel_size": sizes.tensor,
+        "pipeline_parallel_size": sizes.pipeline,
+        "num_nodes": math.ceil(sizes.tensor * sizes.pipeline / _GPUS_OF_A_NODE),
+    }
+    if service["type"] != "trt_llm":
+        parallel["data_parallel_size"] = sizes.data
+    # 1 is the default: it is written only over another value.
+    values: dict[str, Any] = {}
+    for key, size in parallel.items():
+        if size > 1 or key in service:
+            values[key] = size
+    values["reasoning_parser"] = serving.reasoning_parser
+    values["tool_parser"] = serving.tool_parser
+    current_args = [str(argument) for argument in as_list(service.get("extra_args"))]
+    values["extra_args"] = _merged(current_args, serving.args)
+    for variable, value in serving.env.items():
+        values[f"extra_env.{variable}"] = value
+    return values
+
+
 def _merged(given: list[str], wanted: list[str]) -> list[str]:
     """Merge two lists of arguments; the wanted ones replace given ones with the same name."""
     groups: dict[str, list[str]] = {}
-    for words in (given, wanted):
+    for arguments in (given, wanted):
         name = ""
-        for word in words:
-            if word.startswith("--") or not name:
-                name, *value = word.split("=", 1) if word.startswith("--") else [word]
+        for argument in arguments:
+            if argument.startswith("--"):
+                name, *value = argument.split("=", 1)
                 groups[name] = [name, *value]
+            elif not name:
+                name = argument
+                groups[name] = [name]
             else:
-                groups[name].append(word)
-    results: list[str] = []
+                groups[name].append(argument)
+    merged: list[str] = []
     for group in groups.values():
-        for word in group:
-            results.append(word)
-    return results
+        merged += group
+    return merged
 
 
 def _powers(most: int) -> list[int]:
@@ -188,10 +233,13 @@ def _powers(most: int) -> list[int]:
 
 
 def _divides(checkpoint: ModelCheckpoint, size: int) -> bool:
-    """Whether heads, and blocks of quantized weights, can be split so."""
+    """Whether the attention heads, and the blocks of quantized weights, can be split over ``size`` GPUs."""
+    if size == 1:
+        return True
     block = checkpoint.quantization.block
-    whole = not (block and checkpoint.intermediate) or checkpoint.intermediate % (size * block) == 0
-    return size == 1 or (whole and (checkpoint.heads is None or checkpoint.heads % size == 0))
+    if block and checkpoint.intermediate and checkpoint.intermediate % (size * block):
+        return False
+    return checkpoint.heads is None or checkpoint.heads % size == 0
 
 
 def _facts(checkpoint: ModelCheckpoint, gpus: int) -> set[str]:
@@ -209,29 +257,38 @@ def _facts(checkpoint: ModelCheckpoint, gpus: int) -> set[str]:
 def _serving(
     runtime: str, checkpoint: ModelCheckpoint, family: dict[str, Any], facts: set[str]
 ) -> Serving:
-    # A template that shows no reasoning or tools has none to parse; without one the family is all that is known.
-    shown = {"reasoning": checkpoint.thinks, "tools": checkpoint.tools}
-    known = [kind for kind, there in shown.items() if there or not checkpoint.chat_template]
-    parsers = [as_dict(family.get(kind)).get(runtime) if kind in known else None for kind in shown]
-    found = Serving(runtime, parsers[0], parsers[1])
-    for flag, parser in zip(_PARSER_FLAGS[runtime], parsers, strict=True):
-        found.flags.extend([flag, parser] if parser else [])
-    if runtime == "vllm" and found.tool_parser:
-        found.flags.append("--enable-auto-tool-choice")
-    found.notes.extend([str(family["note"])] if family.get("note") else [])
+    """What one engine needs to serve the checkpoint."""
+    reasoning_parser: str | None = None
+    tool_parser: str | None = None
+    # A chat template without reasoning or tools has none to parse. Without a template, only the family is known.
+    if checkpoint.thinks or not checkpoint.chat_template:
+        reasoning_parser = as_dict(family.get("reasoning")).get(runtime)
+    if checkpoint.tools or not checkpoint.chat_template:
+        tool_parser = as_dict(family.get("tools")).get(runtime)
+    serving = Serving(runtime, reasoning_parser, tool_parser)
+    reasoning_flag, tool_flag = _PARSER_FLAGS[runtime]
+    if reasoning_parser:
+        serving.flags.extend([reasoning_flag, reasoning_parser])
+    if tool_parser:
+        serving.flags.extend([tool_flag, tool_parser])
+    if runtime == "vllm" and tool_parser:
+        serving.flags.append("--enable-auto-tool-choice")
+    if family.get("note"):
+        serving.notes.append(str(family["note"]))
     for rule in read_data("runtimes.yaml"):
-        if rule["runtime"] == runtime and facts.issuperset(rule["if"]):
-            found.args.extend(
-                word.format(context=checkpoint.context) for word in rule.get("args", ())
-            )
-            found.env.update(rule.get("env", {}))
-            found.notes.extend([rule["note"]] if "note" in rule else [])
-    found.flags.extend(found.args)
-    return found
+        if rule["runtime"] != runtime or not facts.issuperset(rule["if"]):
+            continue
+        for argument in rule.get("args", ()):
+            serving.args.append(argument.format(context=checkpoint.context))
+        serving.env.update(rule.get("env", {}))
+        if "note" in rule:
+            serving.notes.append(rule["note"])
+    serving.flags.extend(serving.args)
+    return serving
 
 
 def _benchmarks(checkpoint: ModelCheckpoint) -> list[str]:
-    """For quantized weights those that show damage best; else the usual few."""
+    """For quantized weights the benchmarks that show damage best; otherwise the usual few."""
     vision = ["mmmu_pro"] if checkpoint.vision else []
     if checkpoint.chat_template is False and "instruct" not in checkpoint.name.lower():
         return [*vision, "mmlu", "gsm8k", "arc_challenge"]
@@ -239,7 +296,7 @@ def _benchmarks(checkpoint: ModelCheckpoint) -> list[str]:
         return [*vision, "mmlu_pro", "gpqa", "ifbench"]
     ranked: list[str] = []
     for damage in _DAMAGE:
-        for name, one in recipes().items():
-            if one.damage == damage:
+        for name, recipe in recipes().items():
+            if recipe.damage == damage:
                 ranked.append(name)
     return vision + [name for name in ranked if name != "mmmu_pro"]

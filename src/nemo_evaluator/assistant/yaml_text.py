@@ -1,4 +1,4 @@
-"""Changing values in the text of a YAML file: everything else, comments too, stays as it was written."""
+"""Change values in the text of a YAML file; everything else, comments too, stays as it was written."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class MissingValue:
-    """A value that the user has to give: where it stands, and what the comment beside it says."""
+    """A value that the user has to give: its path, and the comment on its line."""
 
     path: tuple[Key, ...]
     hint: str
@@ -31,16 +31,25 @@ class MissingValue:
 def missing_values(text: str) -> list[MissingValue]:
     """Every ``???`` of a file, in order."""
     lines = text.splitlines()
-    found = []
+    missing: list[MissingValue] = []
     for path, node in _leaves(yaml.compose(text, _LOADER), ()):
         if node.value == MISSING:
             line = lines[node.start_mark.line][node.end_mark.column :]
-            found.append(MissingValue(path, line.partition("#")[2].strip()))
-    return found
+            missing.append(MissingValue(path, line.partition("#")[2].strip()))
+    return missing
 
 
 def set_value(text: str, path: Sequence[Key], value: Any) -> str:
-    """The text with one value changed, or added where its mapping or list has none of that name yet."""
+    """Change one value in a text, or add it if the path does not exist yet.
+
+    Args:
+        text: The YAML text.
+        path: Keys and indices of the value.
+        value: The new value.
+
+    Raises:
+        UsageError: If the path leads into a plain value.
+    """
     node = yaml.compose(text, _LOADER)
     for depth, key in enumerate(path):
         below = _child(node, key)
@@ -50,7 +59,7 @@ def set_value(text: str, path: Sequence[Key], value: Any) -> str:
             return _add(text, node, key, value=value)
         node = below
     start = node.start_mark.index
-    # An empty value has no width and stands right behind its colon.
+    # An empty value has no width and starts right after its colon.
     space = " " if start and text[start - 1] == ":" else ""
     return text[:start] + space + _written(value, flow=True) + text[_end(node) :]
 
@@ -78,26 +87,26 @@ def _child(node: Any, key: Key) -> Any:
 
 
 def _add(text: str, node: Any, key: Key, value: Any) -> str:
-    """A new entry at the end of a mapping or a list."""
-    listed = isinstance(node, yaml.SequenceNode)
+    """Add an entry at the end of the mapping or list ``node``."""
+    is_list = isinstance(node, yaml.SequenceNode)
     flow = node.flow_style or not node.value
-    if listed:
-        entry = _written(value, flow=flow)
-    else:
-        entry = f"{key}: {_written(value, flow=flow)}"
+    entry = _written(value, flow=flow)
+    if not is_list:
+        entry = f"{key}: {entry}"
     if flow:
-        place = node.end_mark.index - 1
-        return f"{text[:place].rstrip()}{', ' if node.value else ''}{entry}{text[place:]}"
-    place = text.find("\n", _end(node))
-    if place < 0:
-        place = len(text)
-    else:
-        place = place
-    return f"{text[:place]}\n{' ' * node.start_mark.column}{'- ' if listed else ''}{entry}{text[place:]}"
+        end = node.end_mark.index - 1
+        separator = ", " if node.value else ""
+        return f"{text[:end].rstrip()}{separator}{entry}{text[end:]}"
+    end = text.find("\n", _end(node))
+    if end < 0:
+        end = len(text)
+    indent = " " * node.start_mark.column
+    dash = "- " if is_list else ""
+    return f"{text[:end]}\n{indent}{dash}{entry}{text[end:]}"
 
 
 def _end(node: Any) -> int:
-    """Where a value ends; that of a block is the end of its last leaf, not the comments after it."""
+    """The index where a value ends; for a block, the end of its last leaf, not the comments after it."""
     if isinstance(node, yaml.ScalarNode) or node.flow_style or not node.value:
         return int(node.end_mark.index)
     last = node.value[-1]
@@ -105,10 +114,10 @@ def _end(node: Any) -> int:
 
 
 def _written(value: Any, *, flow: bool = False) -> str:
-    """A value on one line. Text is quoted where it stands inside braces, and where YAML needs it."""
-    if isinstance(value, dict | list) or (
-        flow and isinstance(value, str) and any(c in value for c in "{}[],")
-    ):
+    """Write a value on one line; text inside braces (``flow``) is quoted if it contains one of ``{}[],``."""
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    if flow and isinstance(value, str) and not set(value).isdisjoint("{}[],"):
         return json.dumps(value, ensure_ascii=False)
     text = str(yaml.safe_dump(value, width=10**9, allow_unicode=True))
     return text.removesuffix("\n...\n").rstrip("\n")

@@ -10,6 +10,7 @@ from nemo_evaluator.executors.slurm import seconds_of
 from nemo_evaluator.launcher.compose import group_defaults
 from nemo_evaluator.launcher.table import (
     FieldRule,
+    Outcome,
     TableSection,
     Translated,
     shell,
@@ -63,7 +64,7 @@ class Head(TableSection):
             self.type = "docker_model"
         else:
             self.type = str(table()["types"].get(self.kind, self.kind))
-        # Of the evaluator, and of containers that evaluate.
+        # Environment variables of the evaluator, and of harness containers.
         self.variables: dict[str, str] = {}
         self.groups = {
             "execution": group_defaults("execution", "slurm/default" if self.slurm else "local"),
@@ -81,27 +82,22 @@ class Head(TableSection):
         return self.groups.get(group, {}).get(key)
 
     def apply(self, field: str, rule: FieldRule, value: Any) -> None:
-        """Settings of a tracker matter only when something is sent there."""
-        if field.startswith("export."):
-            target: str | None = field.split(".")[1]
-        else:
-            target = None
-        sent = as_list(as_dict(self.execution.get("auto_export")).get("destinations"))
-        if target in table()["destinations"] and target not in sent:
+        """Apply a row of the table; warn of settings of a tracker to which nothing is exported."""
+        target = field.split(".")[1] if field.startswith("export.") else None
+        auto_export = as_dict(self.execution.get("auto_export"))
+        destinations = as_list(auto_export.get("destinations"))
+        if target in table()["destinations"] and target not in destinations:
             why = f"execution.auto_export.destinations does not name {target}; `nel export --dest {target}` sends it"
             self.say(field, "warned", why)
         else:
             super().apply(field, rule, value)
 
     def put(self, field: str, path: str, value: Any) -> None:
-        """Settings of a server that is not started, or that its command has, are not written."""
+        """Write a value, unless it belongs to a server that is not started, or is part of the server's command."""
         place, _, setting = path.partition(".")
         if place == "server" and self.kind == "none":
-            self.say(
-                field,
-                "translated" if self.default(field) == value else "warned",
-                "no server is started",
-            )
+            outcome: Outcome = "translated" if self.default(field) == value else "warned"
+            self.say(field, outcome, "no server is started")
         elif place == "server" and self.command and setting in _IN_COMMAND:
             self.say(field, "translated", "already part of the command")
         elif place == "endpoint" and self.kind != "none":
@@ -111,13 +107,8 @@ class Head(TableSection):
         else:
             if place in ("server", "endpoint", "model"):
                 place = f"services.{self.service}"
-            else:
-                place = place
-            super().put(
-                field,
-                f"{place}.{setting}".replace("node_pools.gpu", f"node_pools.{self.pool}"),
-                value,
-            )
+            path = f"{place}.{setting}".replace("node_pools.gpu", f"node_pools.{self.pool}")
+            super().put(field, path, value)
 
     def no_endpoint(self, field: str, setting: str) -> None:
         """Report that an endpoint's setting does not apply to a server that nel starts."""

@@ -1,4 +1,4 @@
-"""One task of the launcher as a benchmark of ours, and its ``adapter_config`` as interceptors of ours."""
+"""Translate one task of the launcher to a benchmark of nel, and its ``adapter_config`` to interceptors."""
 
 import math
 import shlex
@@ -72,30 +72,24 @@ class TaskScope(TableSection):
         self.judge: JsonDict | None = None
 
     def place(self, field: str) -> str:
-        """Where a field stands: with the task, with the evaluation, or in the catalogue."""
+        """The field as the user knows it: of the task, of the evaluation, or from the catalogue."""
         if field.partition(".")[0] in self.own:
             return f"evaluation.tasks[{self.number}].{field}"
         if field in _SHELL:
             return f"evaluation.{field}"
         for place, tree in self.trees.items():
-            found: Any = tree.get("nemo_evaluator_config")
+            value: Any = tree.get("nemo_evaluator_config")
             for key in field.split("."):
-                if isinstance(found, dict):
-                    found = found.get(key)
-                else:
-                    found = None
-            if found is not None:
+                value = value.get(key) if isinstance(value, dict) else None
+            if value is not None:
                 return f"{place}.nemo_evaluator_config.{field}"
         return f"{self.task.full_name}: {field.rpartition('.')[2]}"
 
     def put(self, field: str, path: str, value: Any) -> None:
-        """Set something of the benchmark, or (``service``) of its way to ask, or (``skills``) of a skills:// one."""
+        """Set a key of the benchmark, of its service (``service.``), or of a skills:// benchmark (``skills.``)."""
         place, _, setting = path.partition(".")
-        if (
-            place == "service"
-            and setting in ("url", "model", "api_key")
-            and self.head.kind != "none"
-        ):
+        is_endpoint = place == "service" and setting in ("url", "model", "api_key")
+        if is_endpoint and self.head.kind != "none":
             self.head.no_endpoint(self.place(field), setting)
         elif place == "service":
             put_in(self.service, setting, value)
@@ -108,7 +102,7 @@ class TaskScope(TableSection):
             self.say(field, "translated", f"benchmarks[{self.index}].{path}")
 
     def apply(self, field: str, rule: FieldRule, value: Any) -> None:
-        """A harness gets its parameters as they are."""
+        """Apply a row of the table; a harness in its container gets its parameters unchanged."""
         inner = field.removeprefix("config.params.")
         if self.contained and inner != field and value is not None:
             if inner in ("extra.num_repeats", "extra.n_samples"):
@@ -122,51 +116,54 @@ class TaskScope(TableSection):
             super().apply(field, rule, value)
 
     def surround(self, endpoint: str) -> None:
-        """Protocol, arguments, sandbox, mounts and environment that the task needs, whatever its config says."""
-        head = self.head
-        solver = self.bench["solver"]
-        url = self.draft.config["services"]["model"].get("url")
-        protocol = table()["protocols"].get(endpoint)
-        if url:
-            spoken = protocol_of_url(str(url))
-        else:
-            spoken = None
-        if protocol is None:
-            self.say(
-                "name",
-                "refused",
-                f"{self.task.full_name} asks a {endpoint} endpoint, which nel does not",
-            )
-        if spoken is not None and spoken != protocol:
-            self.say(
-                "name",
-                "warned",
-                f"the task is made for a {endpoint} endpoint, and the URL speaks {spoken}",
-            )
-        self.service["protocol"] = spoken or protocol or "chat_completions"
+        """Set protocol, arguments, sandbox, mounts and environment that the task needs, whatever its config says.
+
+        Args:
+            endpoint: The type of endpoint that the task is written for, such as ``chat``.
+        """
+        self._set_protocol(endpoint)
         if not self.contained and self.task.params:
             self.bench["params"] = dict(self.task.params)
         needs_code = "sandbox" in self.task.needs and not self.contained
-        if head.slurm and (self.contained or needs_code):
-            self.bench["sandbox"] = {"type": "slurm", "node_pool": head.pool}
+        if self.head.slurm and (self.contained or needs_code):
+            self.bench["sandbox"] = {"type": "slurm", "node_pool": self.head.pool}
         elif needs_code:
             self.bench["sandbox"] = {"type": "docker"}
         if needs_code:
             self.bench["sandbox"]["image"] = _CODE_IMAGE
         if self.contained:
-            mounts = as_dict(as_dict(head.execution.get("mounts")).get("evaluation"))
-            extra = {"mounts": dict(mounts), "env_vars": dict(head.variables)}
-            # The whole harness is one step; the launcher bounds it only by the walltime.
-            if head.slurm:
-                walltime = seconds_of(str(head.execution.get("walltime") or ""))
-            else:
-                walltime = None
-            self.bench["timeout"] = walltime or _HARNESS
-            solver |= {key: value for key, value in extra.items() if value}
-            solver |= {"endpoint_type": endpoint} if endpoint != "chat" else {}
+            self._set_up_container(endpoint)
+
+    def _set_protocol(self, endpoint: str) -> None:
+        protocol = table()["protocols"].get(endpoint)
+        url = self.draft.config["services"]["model"].get("url")
+        url_protocol = protocol_of_url(str(url)) if url else None
+        if protocol is None:
+            why = f"{self.task.full_name} needs a {endpoint} endpoint, which nel does not support"
+            self.say("name", "refused", why)
+        if url_protocol is not None and url_protocol != protocol:
+            why = f"the task needs a {endpoint} endpoint, but the URL path implies {url_protocol}"
+            self.say("name", "warned", why)
+        self.service["protocol"] = url_protocol or protocol or "chat_completions"
+
+    def _set_up_container(self, endpoint: str) -> None:
+        head = self.head
+        solver = self.bench["solver"]
+        mounts = as_dict(as_dict(head.execution.get("mounts")).get("evaluation"))
+        # The whole harness is one step; the launcher limits it only by the walltime.
+        walltime = None
+        if head.slurm:
+            walltime = seconds_of(str(head.execution.get("walltime") or ""))
+        self.bench["timeout"] = walltime or _HARNESS
+        if mounts:
+            solver["mounts"] = dict(mounts)
+        if head.variables:
+            solver["env_vars"] = dict(head.variables)
+        if endpoint != "chat":
+            solver["endpoint_type"] = endpoint
 
     def _request_timeout(self, field: str, value: Any) -> None:
-        """A request is the service's; a step must not end before it does."""
+        """Set the service's request timeout; a step must not time out before its request."""
         self.put(field, "service.timeouts.total", value)
         if value > _FIRST_BYTE:
             put_in(self.service, "timeouts.first_byte", value)
@@ -174,7 +171,7 @@ class TaskScope(TableSection):
             self.bench["timeout"] = value
 
     def _limit(self, field: str, value: Any) -> None:
-        """The first N problems, as the launcher's harnesses take them, or that share of all."""
+        """Take the first N problems, as the launcher's harnesses do, or that share of all problems."""
         if value is None:
             return
         if value < 1 or field.endswith("downsampling_ratio"):
@@ -222,25 +219,26 @@ class TaskScope(TableSection):
             self.put(field, f"solver.{field}", shell(str(value)))
 
     def _task_env(self, field: str, value: Any) -> None:
-        found = self.head.variables_of(self.place(field), value)
+        variables = self.head.variables_of(self.place(field), value)
         if self.contained:
-            self.put(field, "solver.env_vars", found)
-        elif found:
-            self.head.put(self.place(field), "cluster.container_env", found)
+            self.put(field, "solver.env_vars", variables)
+        elif variables:
+            self.head.put(self.place(field), "cluster.container_env", variables)
 
     def _adapter(self, field: str, value: Any) -> None:
         if self.contained:
             self.put(field, "solver.adapter_config", as_dict(value))
             return
         adapter = Adapter(self.draft, as_dict(value), self.place(field))
-        self.service |= {"cache": adapter.cache} if adapter.cache else {}
+        if adapter.cache:
+            self.service["cache"] = adapter.cache
         if adapter.interceptors:
             put_in(self.service, "interceptors", adapter.interceptors)
             self.say(field, "translated", "services.model.proxy.interceptors")
 
 
 class Adapter(TableSection):
-    """The pipeline that an ``adapter_config`` stands for; what it asks of the run itself goes into the draft."""
+    """The interceptors of an ``adapter_config``; its settings of the run itself go into the draft."""
 
     section: ClassVar[str] = "adapter"
 

@@ -59,14 +59,16 @@ class FieldRule:
     switch: str | None = None
 
     def worth(self, given: Any) -> Any:
-        """A field's value as it is written in our config."""
+        """Convert a field's value to its form in nel's config; None when the field is not written."""
         if self.value is not None:
             return self.value if given else None
-        if self.form is not None and given is not None:
-            if isinstance(self.form, list):
-                return [one % given if "%" in one else one for one in self.form]
+        if given is None:
+            return None
+        if isinstance(self.form, list):
+            return [part % given if "%" in part else part for part in self.form]
+        if self.form is not None:
             return self.form % given
-        if self.via and given is not None:
+        if self.via:
             return _FORMS[self.via](given)
         return given
 
@@ -74,11 +76,12 @@ class FieldRule:
 @cache
 def read_data(name: str) -> Mapping[str, Any]:
     """A data file of this package."""
-    found: JsonDict = yaml.safe_load((_DATA / name).read_text(encoding="utf-8"))
-    return found
+    data: JsonDict = yaml.safe_load((_DATA / name).read_text(encoding="utf-8"))
+    return data
 
 
 def table() -> Mapping[str, Any]:
+    """The table of fields."""
     return read_data("fields.yaml")
 
 
@@ -97,12 +100,13 @@ class Translated:
 
     def say(self, field: str, outcome: Outcome, detail: str) -> None:
         """Report a field; the same thing is reported once."""
-        said = Translation(field, outcome, detail)
-        if said not in self.report:
-            self.report.append(said)
+        translation = Translation(field, outcome, detail)
+        if translation not in self.report:
+            self.report.append(translation)
 
     def of(self, outcome: str) -> list[Translation]:
-        return [one for one in self.report if one.outcome == outcome]
+        """The fields with one outcome."""
+        return [translation for translation in self.report if translation.outcome == outcome]
 
     @property
     def origins(self) -> dict[str, str]:
@@ -112,16 +116,23 @@ class Translated:
     def blamed(self, error: ConfigError, source: str) -> ConfigError:
         """The errors of the translated config, with the paths of the launcher's fields that the user wrote."""
         problems: list[Problem] = []
-        for one in error.problems:
-            problems.append(replace(one, path=self._field(one.path), line=None, source=None))
+        for problem in error.problems:
+            field = self._field(problem.path)
+            problems.append(replace(problem, path=field, line=None, source=None))
         return ConfigError(problems, source=source)
 
     def _field(self, path: str) -> str:
-        words = re.split(r"(?=[.\[])", re.sub(r"^services\.model_\d+", "services.model", path))
-        above = ["".join(words[:size]) for size in range(len(words), 0, -1)]
-        field = next((self.origins[place] for place in above if place in self.origins), None)
+        """The launcher's field behind a path of nel's config, with that path; the path alone when there is none."""
+        parts = re.split(r"(?=[.\[])", re.sub(r"^services\.model_\d+", "services.model", path))
+        origins = self.origins
+        field: str | None = None
+        for size in range(len(parts), 0, -1):
+            field = origins.get("".join(parts[:size]))
+            if field is not None:
+                break
         if field is None and path.startswith("benchmarks["):
-            number = self.config["benchmarks"][int(words[1][1:-1])]["id"].rpartition(".")[2]
+            index = int(parts[1][1:-1])
+            number = self.config["benchmarks"][index]["id"].rpartition(".")[2]
             field = f"evaluation.tasks[{number}]"
         return f"{field} ({path})" if field else path
 
@@ -140,11 +151,11 @@ def put_in(tree: JsonDict, path: str, value: Any) -> None:
     *above, last = path.split(".")
     for key in above:
         tree = tree.setdefault(key, {})
-    there = tree.get(last)
-    if isinstance(there, list) and isinstance(value, list):
-        value = [*there, *value]
-    elif isinstance(there, dict) and isinstance(value, dict):
-        value = {**there, **value}
+    current = tree.get(last)
+    if isinstance(current, list) and isinstance(value, list):
+        value = [*current, *value]
+    elif isinstance(current, dict) and isinstance(value, dict):
+        value = {**current, **value}
     tree[last] = copy.deepcopy(value)
 
 
@@ -191,24 +202,27 @@ class TableSection:
                 self.say(field, "refused", f"is not a field of the launcher; {hint}")
 
     def apply(self, field: str, rule: FieldRule, value: Any) -> None:
+        """Apply the row of a field: the first of its columns that fits decides the outcome."""
         worth = rule.worth(value)
-        default = rule.fine == "any" or value in (rule.fine or ()) or value == self.default(field)
+        is_harmless = (
+            rule.fine == "any" or value in (rule.fine or ()) or value == self.default(field)
+        )
+        is_empty = worth is None or worth in ("", {}, [])
         if rule.among and value not in (*rule.among, None):
-            self.say(
-                field,
-                "refused",
-                f"{value!r} is not supported; {did_you_mean(str(value), rule.among)}",
-            )
+            hint = did_you_mean(str(value), rule.among)
+            self.say(field, "refused", f"{value!r} is not supported; {hint}")
         elif rule.by is not None:
             getattr(self, f"_{rule.by}")(field, value)
-        elif worth is None or worth in ("", {}, []) or ((rule.warn or rule.refuse) and default):
+        elif is_empty or (is_harmless and (rule.warn or rule.refuse)):
             self.say(field, "translated", "needs nothing")
         elif rule.to is not None:
             self.put(field, rule.to.replace("*", field.rpartition(".")[2]), worth)
         elif rule.note is not None:
             self.say(field, "translated", rule.note)
+        elif rule.warn:
+            self.say(field, "warned", str(rule.warn))
         else:
-            self.say(field, "warned" if rule.warn else "refused", str(rule.warn or rule.refuse))
+            self.say(field, "refused", str(rule.refuse))
 
 
 def shell(value: str) -> str:

@@ -2,7 +2,7 @@
 
 import copy
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from nemo_evaluator.config.compose import deep_merge
@@ -23,26 +23,37 @@ _ORDER: Final = ("services", "benchmarks", "cluster", "suite", "output")
 def translate(
     config: JsonDict, only: Sequence[str] = (), *, containers: bool = False, dry: bool = False
 ) -> Translated:
-    """Translate a composed config; ``only`` names tasks, ``containers`` runs each in its harness's container. ``dry``:
-    shell that is not trusted is translated, with a warning, because nothing is run."""
+    """Translate a composed config of the launcher.
+
+    Args:
+        config: The config; it is not changed.
+        only: Names of the tasks to translate; empty: all.
+        containers: Run each task in its harness's container.
+        dry: Nothing will be run, so untrusted shell text is translated with a warning.
+
+    Returns:
+        nel's config, and the outcome of every field.
+
+    Raises:
+        UsageError: If ``only`` names a task that the config does not have.
+    """
     draft = Translated()
     config = _normalised(copy.deepcopy(config), draft)
     evaluation = as_dict(config.get("evaluation"))
     head = Head(draft, config, dry=dry)
     put_in(draft.config, "services.model.type", head.type)
-    rest: dict[str, Any] = {}
+    shared_fields: dict[str, Any] = {}
     for key, value in evaluation.items():
         if key not in ("tasks", "nemo_evaluator_config"):
-            rest[key] = value
-    head.translate({**config, "evaluation": rest})
-    chosen = list(_chosen(evaluation, only, draft))
+            shared_fields[key] = value
+    head.translate({**config, "evaluation": shared_fields})
     tasks: list[TaskScope] = []
-    for place, one in enumerate(chosen):
-        task = _task(head, place, *one, containers)
+    for index, (number, fields) in enumerate(_chosen(evaluation, only, draft)):
+        task = _task(head, index, number, own=fields, containers=containers)
         if task is not None:
             tasks.append(task)
     _services(head, tasks)
-    draft.config["benchmarks"] = [one.bench for one in tasks]
+    draft.config["benchmarks"] = [task.bench for task in tasks]
     report = as_dict(draft.config.get("output")).get("report")
     if report:
         draft.config["output"]["report"] = list(dict.fromkeys(["markdown", *report]))
@@ -93,127 +104,155 @@ def _nested(owner: JsonDict, place: str, draft: Translated) -> None:
 
 def _chosen(
     evaluation: JsonDict, only: Sequence[str], draft: Translated
-) -> Iterator[tuple[int, JsonDict]]:
+) -> list[tuple[int, JsonDict]]:
     """The tasks, or those that ``-t`` names (``ifeval``, ``simple_evals.mmlu``, ``mmlu.0``), with their numbers."""
     tasks = [as_dict(task) for task in as_list(evaluation.get("tasks"))]
     if not tasks:
         draft.say("evaluation.tasks", "refused", "there are no tasks; `nel ls tasks` lists them")
-    called: dict[str, set[int]] = {}
+    numbers_by_name: dict[str, set[int]] = {}
     for number, task in enumerate(tasks):
-        name = str(task.get("name"))
-        for word in (name, name.rpartition(".")[2]):
-            called.setdefault(word, set()).add(number)
-            called.setdefault(f"{word}.{number}", set()).add(number)
-    unknown = next((word for word in only if word not in called), None)
-    if unknown:
-        known = ", ".join(f"{task.get('name')}.{number}" for number, task in enumerate(tasks))
-        raise UsageError(f"-t {unknown}: no such task in the config", hint=f"its tasks: {known}")
-    kept: set[int] = set()
-    for word in only:
-        for number in called[word]:
-            kept.add(number)
-    return ((number, task) for number, task in enumerate(tasks) if not only or number in kept)
+        full_name = str(task.get("name"))
+        for name in (full_name, full_name.rpartition(".")[2]):
+            numbers_by_name.setdefault(name, set()).add(number)
+            numbers_by_name.setdefault(f"{name}.{number}", set()).add(number)
+    chosen: set[int] = set()
+    for name in only:
+        if name not in numbers_by_name:
+            known = ", ".join(f"{task.get('name')}.{number}" for number, task in enumerate(tasks))
+            raise UsageError(f"-t {name}: no such task in the config", hint=f"its tasks: {known}")
+        chosen |= numbers_by_name[name]
+    return [(number, task) for number, task in enumerate(tasks) if not only or number in chosen]
 
 
-def _task(head: Head, index: int, number: int, own: JsonDict, containers: bool) -> TaskScope | None:
-    place = f"evaluation.tasks[{number}].name"
+def _task(
+    head: Head, index: int, number: int, *, own: JsonDict, containers: bool
+) -> TaskScope | None:
+    """Translate one task; None when it is refused as a whole.
+
+    ``index`` counts the chosen tasks, ``number`` all tasks of the config.
+    """
+    field = f"evaluation.tasks[{number}].name"
     image = own.get("container")
     try:
         task = find_task(str(own.get("name")), image)
     except UsageError as error:
-        head.say(place, "refused", f"{error.message}: {error.hint}")
+        head.say(field, "refused", f"{error.message}: {error.hint}")
         return None
     if not task.listed and not image and os.environ.get(UNLISTED) != "1":
-        head.say(
-            place,
-            "refused",
-            f"{task.full_name} is not in the catalogue; if you trust it: export {UNLISTED}=1",
-        )
+        why = f"{task.full_name} is not in the catalogue; if you trust it: export {UNLISTED}=1"
+        head.say(field, "refused", why)
         return None
-    contained = bool(image or (task.harness and (containers or task.nel is None)))
+    in_harness = bool(task.harness) and (containers or task.nel is None)
+    contained = bool(image) or in_harness
     shared = head.config["evaluation"]
-    given = deep_merge(
-        as_dict(shared.get("nemo_evaluator_config")), as_dict(own.get("nemo_evaluator_config"))
-    )
-    asked: list[Any | None] = []
-    for tree in (given, head.config):
-        asked.append(as_dict(as_dict(tree.get("target")).get("api_endpoint")).get("type"))
+    shared_settings = as_dict(shared.get("nemo_evaluator_config"))
+    settings = deep_merge(shared_settings, as_dict(own.get("nemo_evaluator_config")))
     scope = TaskScope(head, index, number, task=task, own=own, shared=shared, contained=contained)
-    scope.surround(str(next(filter(None, (own.get("endpoint_type"), *asked)), task.endpoint)))
-    fields = scope.shell | {
-        key: value for key, value in own.items() if key != "nemo_evaluator_config"
-    }
-    scope.translate(fields | (given if contained else deep_merge(_defaults(task, given), given)))
+    endpoint = (
+        own.get("endpoint_type")
+        or _endpoint_type(settings)
+        or _endpoint_type(head.config)
+        or task.endpoint
+    )
+    scope.surround(str(endpoint))
+    own_fields = {key: value for key, value in own.items() if key != "nemo_evaluator_config"}
+    if not contained:
+        settings = deep_merge(_defaults(task, settings), settings)
+    scope.translate(scope.shell | own_fields | settings)
     return scope
 
 
-def _defaults(task: Task, given: JsonDict) -> JsonDict:
+def _endpoint_type(tree: JsonDict) -> Any:
+    endpoint = as_dict(as_dict(tree.get("target")).get("api_endpoint"))
+    return endpoint.get("type")
+
+
+def _defaults(task: Task, settings: JsonDict) -> JsonDict:
+    """The catalogue's defaults of a task, in the form of ``nemo_evaluator_config``."""
     extra = {key: task.defaults[key] for key in _EXTRA if key in task.defaults}
-    if "n_samples" in as_dict(as_dict(as_dict(given.get("config")).get("params")).get("extra")):
+    params = as_dict(as_dict(settings.get("config")).get("params"))
+    if "n_samples" in as_dict(params.get("extra")):
         extra.pop("num_repeats", None)
-    params: JsonDict = {key: value for key, value in task.defaults.items() if key not in _EXTRA}
-    return {"config": {"params": params | ({"extra": extra} if extra else {})}}
+    defaults: JsonDict = {key: value for key, value in task.defaults.items() if key not in _EXTRA}
+    if extra:
+        defaults["extra"] = extra
+    return {"config": {"params": defaults}}
 
 
 def _services(head: Head, tasks: list[TaskScope]) -> None:
-    """One server for all tasks; those that ask it in another way than the first get a service of their own."""
+    """Write the services: one server for all tasks, a second service for tasks with other request settings."""
     services = head.draft.config["services"]
-    ways = []
     base = services["model"]
-    for one in tasks:
+    _share_patience(base, tasks)
+    # The settings of model, model_2, model_3, ...
+    variants: list[JsonDict] = []
+    for task in tasks:
+        if task.service not in variants:
+            variants.append(task.service)
+        variant = variants.index(task.service)
+        task.bench["solver"]["service"] = _service_name(variant)
+        if variant and head.kind != "none":
+            why = f"it needs different server settings from the other tasks; run it alone: -t {task.task.name}"
+            head.say(f"evaluation.tasks[{task.number}]", "refused", why)
+        if task.judge is not None:
+            _judge(services, task, task.judge)
+    # Last to first: the others are copies of the first, which is then still without settings of its own.
+    for variant in reversed(range(len(variants))):
+        name = _service_name(variant)
+        if variant:
+            services.setdefault(name, copy.deepcopy(base))
+        for key, value in variants[variant].items():
+            path = f"proxy.{key}" if key in ("interceptors", "cache") else key
+            put_in(services[name], path, value)
+    _warn_of_differences(head, tasks)
+
+
+def _service_name(variant: int) -> str:
+    return f"model_{variant + 1}" if variant else "model"
+
+
+def _share_patience(base: JsonDict, tasks: list[TaskScope]) -> None:
+    """Give the model the longest timeouts and the most retries of all tasks."""
+    for task in tasks:
         for key in ("timeouts", "retry"):
-            for name, value in one.service.pop(key, {}).items():
-                put_in(base, f"{key}.{name}", max(value, as_dict(base.get(key)).get(name, 0)))
-    for one in tasks:
-        if one.service not in ways:
-            ways.append(one.service)
-        number = ways.index(one.service)
-        if number:
-            one.bench["solver"]["service"] = f"model_{number + 1}"
-        else:
-            one.bench["solver"]["service"] = "model"
-        if number and head.kind != "none":
-            why = f"it needs different server settings from the other tasks; run it alone: -t {one.task.name}"
-            head.say(f"evaluation.tasks[{one.number}]", "refused", why)
-        if one.judge is not None:
-            _judge(services, one, one.judge)
-    for number, way in reversed(list(enumerate(ways))):
-        if not number:
-            service = services["model"]
-        else:
-            service = services.setdefault(f"model_{number + 1}", copy.deepcopy(base))
-        for key, value in way.items():
-            put_in(
-                service,
-                f"proxy.{key}" if key in ("interceptors", "cache") else key,
-                copy.deepcopy(value),
-            )
-    for name, service in services.items():
+            for name, value in task.service.pop(key, {}).items():
+                current = as_dict(base.get(key)).get(name, 0)
+                put_in(base, f"{key}.{name}", max(value, current))
+
+
+def _warn_of_differences(head: Head, tasks: list[TaskScope]) -> None:
+    """Warn of images without a version, and of tasks that run as nel's own benchmarks."""
+    for name, service in head.draft.config["services"].items():
         if str(service.get("image")).endswith(":latest"):
             why = f"{service['image']} is not pinned: another version may score otherwise"
             head.draft.say(f"image of {name}", "warned", why)
-    ours = [one.task.full_name for one in tasks if not one.contained and one.task.harness]
-    if ours:
+    native: list[str] = []
+    for task in tasks:
+        if task.task.harness and not task.contained:
+            native.append(task.task.full_name)
+    if native:
         why = "run as benchmarks of nel, whose prompts and graders differ; --containers runs the harness's own"
-        head.draft.say(", ".join(dict.fromkeys(ours)), "warned", why)
+        head.draft.say(", ".join(dict.fromkeys(native)), "warned", why)
 
 
-def _judge(services: JsonDict, task: TaskScope, given: JsonDict) -> None:
-    """The judge as a service: a server of the run, or somebody else's endpoint."""
+def _judge(services: JsonDict, task: TaskScope, settings: JsonDict) -> None:
+    """Write a task's judge as a service: an auxiliary server of the run, or an external endpoint."""
     name = "judge"
-    url = str(given.get("url") or "")
-    key = given.get("api_key") or given.get("api_key_name")
+    url = str(settings.get("url") or "")
+    key = settings.get("api_key") or settings.get("api_key_name")
     if url.startswith(_AUXILIARY):
         name = url.removeprefix(_AUXILIARY).partition(".")[0]
     else:
-        judge: JsonDict = {"type": "api", "url": url, "model": given.get("model_id")}
-        judge |= {"api_key": f"${{{key}}}"} if key else {}
-        sampling = {
-            key: given[key]
-            for key in ("temperature", "top_p", "max_tokens")
-            if given.get(key) is not None
-        }
-        judge |= {"generation": sampling} if sampling else {}
+        judge: JsonDict = {"type": "api", "url": url, "model": settings.get("model_id")}
+        if key:
+            judge["api_key"] = f"${{{key}}}"
+        generation: JsonDict = {}
+        for field in ("temperature", "top_p", "max_tokens"):
+            if settings.get(field) is not None:
+                generation[field] = settings[field]
+        if generation:
+            judge["generation"] = generation
+        # Another judge may have the name already.
         while services.setdefault(name, judge) != judge:
             name += "_2"
     metric: Any = {"type": "judge", "name": "correctness", "service": name}
