@@ -285,13 +285,15 @@ def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
             anthropic.append(name)
     for name in anthropic:
         service = services[name]
-        path = ("services", name)
-        yield from _unsupported_by_anthropic(service.get("generation"), (*path, "generation"))
+        service_path = ("services", name)
+        yield from _unsupported_by_anthropic(
+            service.get("generation"), (*service_path, "generation")
+        )
         protocol = service.get("protocol") or protocol_of_url(str(service.get("url")))
         if protocol not in (None, "chat_completions"):
             message = f"Anthropic batches need protocol chat_completions, not {protocol}"
             hint = "set protocol: chat_completions, and a URL to match"
-            yield WrongReference((*path, "protocol"), message, hint)
+            yield WrongReference((*service_path, "protocol"), message, hint)
     for path, benchmark in benchmarks_of(data):
         solver = benchmark.get("solver")
         name = get_in(solver, "service")
