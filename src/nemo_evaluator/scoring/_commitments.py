@@ -339,9 +339,11 @@ def _stance_of_words(clause: Clause, named: NamedValues[Any]) -> int:
     """What the marked words of a clause make of its values."""
     stance = 0
     for word in clause.marks:
+        if word.kind not in _EFFECTS:
+            continue
         for rule in POSITIONS.values():
             if rule.applies(word, clause, named):
-                stance |= _EFFECTS.get(word.kind, 0)
+                stance |= _EFFECTS[word.kind]
                 break
     return stance
 

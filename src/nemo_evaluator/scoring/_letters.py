@@ -149,9 +149,9 @@ class Letters:
 
     def _last_assertion(self, text: str) -> re.Match[str] | None:
         for form in (self.patterns.said, self.patterns.judged):
-            last = max(form.finditer(text), key=re.Match.start, default=None)
-            if last is not None and not last[last.lastindex or 0].islower():
-                return last
+            matches = list(form.finditer(text))
+            if matches and not matches[-1][matches[-1].lastindex or 0].islower():
+                return matches[-1]
         return None
 
     def _joined_before(self, text: str) -> re.Match[str] | None:
@@ -233,26 +233,31 @@ class Letters:
             stripped[label] = option.strip().rstrip(".")
         folded = [option.casefold() for option in stripped.values()]
         token_of = {label: token for token, label in reversed(self.patterns.tokens.items())}
+        lower = lowered(text)
         # The longest option first, since it may contain another one.
         for label in sorted(stripped, key=lambda label: -len(self.options[label])):
             option = stripped[label]
             is_unique = folded.count(option.casefold()) == 1
-            if option and is_unique and label in token_of:
-                text = _masked_option(text, option, label, token=token_of[label])
+            if not option or not is_unique or label not in token_of:
+                continue
+            wanted = lowered(latin(prepare(option)))
+            if wanted not in lower:
+                continue
+            # A short option ("No", "7") is a quotation only behind its label.
+            required = label.lower() if len(option) < _SHORTEST_QUOTATION else None
+            text = _masked_option(text, wanted, required, token=token_of[label])
+            lower = lowered(text)
         return text
 
 
-def _masked_option(text: str, option: str, label: str, token: str) -> str:
-    """The text with one letter in place of an option, wherever it is quoted as whole words."""
+def _masked_option(text: str, wanted: str, label: str | None, token: str) -> str:
+    """The text with one letter in place of an option, wherever it is quoted as whole words (behind ``label``)."""
     lower = lowered(text)
-    wanted = lowered(latin(prepare(option)))
-    # A short option ("No", "7") is a quotation only behind its label.
-    needs_label = len(option) < _SHORTEST_QUOTATION
     start = lower.find(wanted)
     while start >= 0:
         end = start + len(wanted)
         before = lower[max(0, start - _LABEL_WINDOW) : start].strip(CLOSERS + "([-–—")
-        quoted = not needs_label or before == label.lower()
+        quoted = label is None or before == label
         begins_in_word = lower[start - 1 : start].isalnum() and wanted[0].isalnum()
         ends_in_word = lower[end : end + 1].isalnum()
         if quoted and not begins_in_word and not ends_in_word:

@@ -70,7 +70,7 @@ def _pattern(phrase: str) -> re.Pattern[str] | None:
 def _masked_phrase(text: str, phrase: str, token: str) -> str:
     """The text with one letter in place of a phrase, wherever it stands as whole words."""
     lower = lowered(text)
-    start = lower.find(phrase) if phrase else -1
+    start = lower.find(phrase)
     while start >= 0:
         end = start + len(phrase)
         begins_in_word = _WITHIN.match(lower[max(0, start - 1) : start])
@@ -97,20 +97,25 @@ class Mentions:
     def masked(self, text: str) -> str:
         """The text with every phrase as one letter, and lists of candidates with a phrase as another letter."""
         text = fold(text)
+        lower = lowered(text)
         words = ""
         # The longest phrase first, since it may contain another one.
         for number, phrase in sorted(enumerate(self._phrases), key=lambda pair: -len(pair[1])):
             token = chr(_FIRST + number)
-            masked = _masked_phrase(text, _plainly(phrase), token)
-            if masked != text:
-                text = masked
-                continue
+            plain = _plainly(phrase)
+            if plain and plain in lower:
+                masked = _masked_phrase(text, plain, token)
+                if masked != text:
+                    text = masked
+                    lower = lowered(text)
+                    continue
             # Spelled with other signs between its words.
             words = words or f" {normalise(text)} "
             if f" {normalise(phrase)} " in words:
                 spelled = _pattern(phrase)
                 if spelled is not None:
                     text = spelled.sub(token, text)
+                    lower = lowered(text)
         if "," in text:
             return _LISTS[self._names].sub(_many, text)
         return text

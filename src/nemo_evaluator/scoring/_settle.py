@@ -132,7 +132,9 @@ def _prefix(text: str, claim: Claim) -> int:
     start = max(0, claim.place - _WINDOW)
     # The sentence before says nothing about this one.
     for edge in ("\n", ": ", ". "):
-        start = max(start, text.rfind(edge, start, claim.place) + 1)
+        last_edge = text.rfind(edge, start, claim.place)
+        if last_edge >= 0:
+            start = last_edge + 1
     unsure = _UNSURE.search(text, claim.place, claim.start) is not None
     soft = ClauseMark.SOFT if unsure else 0
     if not text[start : claim.place].strip(BLANK):
