@@ -13,6 +13,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -404,7 +405,7 @@ def test_exports_hold_no_planted_secret(
         "log_config_params": True,
         "tags": {"team": "visible", "access_token": plants.word("tag of MLflow")},
     }
-    parts = _config("http://SERVER", plants)
+    parts: dict[str, Any] = _config("http://SERVER", plants)
     del parts["services"]["server"]
     exports = [{"type": "mlflow", **mlflow}, "inspect", {"type": "wandb", "mode": "offline"}]
     parts["output"]["export"] = exports

@@ -15,7 +15,7 @@ from nemo_evaluator.config import ApptainerSandbox, DockerSandbox, LocalSandbox
 from nemo_evaluator.core.errors import SandboxError, TamperError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.sandbox import workspace
-from nemo_evaluator.sandbox.lifecycle import Session
+from nemo_evaluator.sandbox.lifecycle import AttemptSandboxes
 from nemo_evaluator.sandbox.manager import SandboxManager
 from nemo_evaluator.sandbox.snapshot import take_snapshot
 
@@ -94,7 +94,7 @@ def seed() -> SeedResult:
     return SeedResult("p", "a", sandbox_spec=SandboxSpec(), verify_sandbox_spec=SandboxSpec())
 
 
-async def left(session: Session, script: str) -> None:
+async def left(session: AttemptSandboxes, script: str) -> None:
     """Let the agent work."""
     worked = await session.agent.exec(f"set -e\n{script}", timeout=120)
     assert worked.ok, worked.stderr

@@ -148,8 +148,9 @@ def stream_error(reply: ModelReply, error: Any) -> ModelReply:
     """An error inside a stream, as the reply it would have been without streaming."""
     fields: JsonDict = error if isinstance(error, dict) else {"message": _as_text(error)}
     status = fields.get("status") or fields.get("status_code") or fields.get("code")
-    is_error_status = isinstance(status, int) and 400 <= status <= 599
-    reply.status = status if is_error_status else 502
+    reply.status = 502
+    if isinstance(status, int) and 400 <= status <= 599:
+        reply.status = status
     reply.body = {"error": fields}
     reply.stream = None
     return reply

@@ -159,8 +159,9 @@ class ProgramObjects:
             return values.Reference(object.__getattribute__(value, "_number"), True, "function")
         if isinstance(value, type):
             name = getattr(value, "__name__", None)
-            is_known = isinstance(name, str) and name in values.BUILTIN_TYPES
-            if is_known and getattr(builtins, name) is value:
+            if not isinstance(name, str) or name not in values.BUILTIN_TYPES:
+                name = ""
+            if name and getattr(builtins, name) is value:
                 return values.Reference(-1, True, name)
         number = self._numbers.get(id(value))
         if number is None:
