@@ -1,1 +1,1 @@
-"""What a run leaves on disk: the journal, which is the truth, and the views made from it."""
+"""The files of a run: the journal, which is the source of truth, and the files that are made from it."""

@@ -1,4 +1,4 @@
-"""Where in the journal the newest records of each step are: two offsets a step, so that memory stays flat."""
+"""The journal offsets of the newest records of each sample: two numbers per sample, so that memory stays flat."""
 
 from array import array
 from collections.abc import Iterable
@@ -14,19 +14,19 @@ _NONE = -1
 
 @dataclass(slots=True)
 class History:
-    """Earlier sessions, by the journal.
+    """What the journal records about earlier sessions.
 
     Attributes:
-        runs: How many there were.
-        elapsed: Their seconds in all.
-        usd: What their answers cost; answers that were taken over from another run are not counted.
+        runs: The number of sessions.
+        elapsed: Their total time in seconds.
+        usd: The cost of their answers, without answers adopted from another run.
         tokens: The tokens of those answers.
         requests: The requests for those answers.
         fingerprints: The parts of the last session's fingerprints.
-        canaries: What the judges made of a right and a wrong answer, in the last session that had judges.
+        canaries: The judges' verdicts on a right and a wrong answer, from the last session with judges.
         damage: Damaged records.
-        fresh: Whether a session started over on purpose.
-        looked_at: The planned ends of those sessions at whose scores a stop rule has looked.
+        fresh: Whether a session deliberately started over.
+        looked_at: The planned ends at which a stop rule inspected the scores of these sessions.
     """
 
     runs: int = 0
@@ -43,8 +43,8 @@ class History:
     _last: float = 0.0
 
     def note(self, record: JsonDict) -> None:
-        """Count a record, in the order of writing."""
-        at = record.get("at")
+        """Count one record; records must come in the order of writing."""
+        timestamp = record.get("at")
         if record.get("kind") == RUN:
             self.close()
             self.runs += 1
@@ -53,27 +53,28 @@ class History:
             self.canaries = record.get("canaries") or self.canaries
             if "looked_at" in record:
                 self.looked_at.add(record["looked_at"])
-            self._started = at or 0.0
+            self._started = timestamp or 0.0
             self._last = self._started
-        elif at is not None:
-            self._last = max(self._last, at)
-        # What another run has paid for is not spent again by the one that took it over.
+        elif timestamp is not None:
+            self._last = max(self._last, timestamp)
+        # The run that first got an adopted answer has already paid for it.
         if record.get("kind") == ANSWER and not record.get("adopted"):
             self.usd += record.get("cost_usd") or 0.0
             self.tokens += total_tokens(record)
             self.requests += record.get("attempts") or 1
 
     def close(self) -> None:
-        """Add the time of the run that was being read."""
+        """Add the duration of the session that was being read to the total."""
         if self._started is not None:
             self.elapsed += max(0.0, self._last - self._started)
             self._started = None
 
 
 class StepIndex:
-    """Offsets of the newest answer and outcome of every step of a plan."""
+    """The offsets of the newest answer and outcome of every sample in a plan."""
 
     def __init__(self, problems: int, repeats: int) -> None:
+        """Create an empty index for a plan of ``problems`` times ``repeats`` samples."""
         self._problems = problems
         self._repeats = repeats
         size = problems * repeats
@@ -81,65 +82,71 @@ class StepIndex:
         self._outcomes = array("q", [_NONE]) * size
 
     def set_answer(self, step: Step, offset: int) -> None:
-        """Note where the answer of a step is."""
+        """Record the offset of a sample's answer."""
         self._answers[step.problem_idx * self._repeats + step.repeat] = offset
 
     def set_outcome(self, step: Step, offset: int) -> None:
-        """Note where the outcome of a step is."""
+        """Record the offset of a sample's outcome."""
         self._outcomes[step.problem_idx * self._repeats + step.repeat] = offset
 
     def answer(self, step: Step) -> int | None:
-        """The offset of a step's answer; None when it has none."""
+        """Return the offset of a sample's answer, or None if it has none."""
         offset = self._answers[step.problem_idx * self._repeats + step.repeat]
         return None if offset == _NONE else offset
 
     def outcome(self, step: Step) -> int | None:
-        """The offset of a step's outcome; None when it has none."""
+        """Return the offset of a sample's outcome, or None if it has none."""
         offset = self._outcomes[step.problem_idx * self._repeats + step.repeat]
         return None if offset == _NONE else offset
 
     def forget(self, step: Step) -> None:
-        """Drop both offsets: the step is run again."""
+        """Drop both offsets of a sample, so that it runs again."""
         self.set_answer(step, _NONE)
         self.set_outcome(step, _NONE)
 
     def release(self) -> None:
-        """Give the memory back; the index cannot be used afterwards."""
+        """Free the memory; the index cannot be used afterwards."""
         self._answers = array("q")
         self._outcomes = array("q")
 
     def load(self, journal: Journal) -> History:
-        """Read the journal of earlier runs; steps outside of this plan's range are left alone."""
+        """Index the journal of earlier sessions; samples outside this plan are ignored."""
         history = History()
         self.take(journal.scan(history.damage.append), history)
         return history
 
     def take(self, records: Iterable[tuple[int, JsonDict]], history: History) -> None:
-        """Index records with their offsets, in the order of writing, and note them in ``history``."""
-        # The checksums of the answers that the index leads to: a verdict counts only beside the answer it is on.
+        """Index records with their offsets and count them in ``history``.
+
+        Args:
+            records: Offsets and records, in the order of writing.
+            history: Collects the statistics of the sessions.
+        """
+        # The checksums of the indexed answers: a verdict counts only together with the answer it judged.
         checksums = array("q", [_NONE]) * len(self._answers)
         for offset, record in records:
             kind = record.get("kind")
             history.note(record)
             if kind not in (ANSWER, OUTCOME):
                 continue
-            at = self._number(record)
-            if at is None:
+            position = self._number(record)
+            if position is None:
                 continue
             if kind == ANSWER:
-                self._answers[at] = offset
-                self._outcomes[at] = _NONE
-                checksums[at] = int(record.get("crc", "0"), 16)
+                self._answers[position] = offset
+                self._outcomes[position] = _NONE
+                checksums[position] = int(record.get("crc", "0"), 16)
                 continue
             # A record with a problem hash is the outcome of a step without an answer.
-            counts = "problem_hash" in record
-            if not counts and checksums[at] != _NONE:
-                counts = "of" not in record or int(record["of"], 16) == checksums[at]
-            if counts:
-                self._outcomes[at] = offset
+            is_current = "problem_hash" in record
+            if not is_current and checksums[position] != _NONE:
+                is_current = "of" not in record or int(record["of"], 16) == checksums[position]
+            if is_current:
+                self._outcomes[position] = offset
         history.close()
 
     def _number(self, record: JsonDict) -> int | None:
+        """Return the position of a record's sample in the arrays, or None if it is outside the plan."""
         problem = record.get("problem_idx")
         repeat = record.get("repeat")
         if not isinstance(problem, int) or not isinstance(repeat, int):

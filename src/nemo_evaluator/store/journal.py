@@ -1,7 +1,7 @@
-"""The journal: an append-only file of JSON lines that is the truth of a run.
+"""The journal: an append-only file of JSON lines, the source of truth of a run.
 
-One writer. Records are handed over without waiting and written together at the end of the event loop's turn, so
-that an answer is in the file before anything else happens with it; the file is synced a few times a second.
+Only one process writes it. Records are queued without waiting and written together at the end of the event loop's
+turn, so that an answer is in the file before anything else happens with it. The file is synced a few times a second.
 """
 
 from __future__ import annotations
@@ -28,29 +28,46 @@ from nemo_evaluator.store.sealed import (
 if TYPE_CHECKING:
     import asyncio
 else:
-    # Who only reads a journal needs no event loop.
+    # Reading a journal needs no event loop.
     asyncio = Lazy("asyncio")
 
 _SYNC_EVERY: Final = 0.5
 _CHUNK: Final = 1 << 20
-# An answer and its outcome, which mostly stand one behind the other.
+# Usually enough for an answer and its outcome, which mostly follow each other.
 _BLOCK: Final = 1 << 12
 
 
 class Listener(Protocol):
-    """Follows a journal: sees each record as it is handed over, and may have work for the thread that syncs."""
+    """Follows a journal: receives each queued record, and may provide work for the thread that syncs the file."""
 
     def note(self, offset: int, length: int, record: JsonDict) -> None:
-        """A record was handed over."""
+        """Receive a record that was queued at ``offset`` and takes ``length`` bytes."""
 
     def batch(self) -> Callable[[], None] | None:
-        """Work that is due."""
+        """Return work that is due, or None."""
 
 
 class Journal:
-    """The open journal of a running benchmark."""
+    """The open journal of a running benchmark.
+
+    Attributes:
+        path: The file.
+        repaired: The number of bytes that were cut off a torn last line.
+        error: The error that stopped writing, if there was one.
+        listener: Receives each queued record.
+        checksum: The checksum of the record that was queued last.
+    """
 
     def __init__(self, path: Path, *, mode: int = 0o644) -> None:
+        """Open a journal for writing, create it if necessary, and cut off a torn last line.
+
+        Args:
+            path: The file.
+            mode: The permissions of a new file.
+
+        Raises:
+            UsageError: Another process writes the journal.
+        """
         self.path = path
         self._mode = mode
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,13 +80,24 @@ class Journal:
         self._sync_handle: asyncio.TimerHandle | None = None
         self.error: JournalError | None = None
         self.listener: Listener | None = None
-        # That of the record which was handed over last.
+        # The checksum of the record that was queued last.
         self.checksum = ""
-        # What was read last, and where it begins.
+        # The offset and the bytes of the block that was read last.
         self._block = (0, b"")
 
     def append(self, record: JsonDict, written: Callable[[], None] | None = None) -> int:
-        """Hand a record over; returns its offset. ``written`` is called once it is in the file."""
+        """Queue a record.
+
+        Args:
+            record: The record to write.
+            written: Called once the record is in the file.
+
+        Returns:
+            The offset of the record.
+
+        Raises:
+            JournalError: An earlier write failed.
+        """
         if self.error is not None:
             raise self.error
         line, self.checksum = seal(record)
@@ -87,6 +115,7 @@ class Journal:
         return offset
 
     def flush(self) -> None:
+        """Write all queued records to the file; a failure is stored in ``error``."""
         if not self._lines:
             return
         lines = self._lines
@@ -94,9 +123,9 @@ class Journal:
         callbacks = self._callbacks
         self._callbacks = []
         try:
-            view = memoryview(b"".join(lines))
-            while view:
-                view = view[os.write(self._fd, view) :]
+            unwritten = memoryview(b"".join(lines))
+            while unwritten:
+                unwritten = unwritten[os.write(self._fd, unwritten) :]
         except OSError as error:
             self._broken(error)
             return
@@ -106,7 +135,11 @@ class Journal:
             self._sync_handle = self._loop.call_later(_SYNC_EVERY, self._sync_soon)
 
     def sync(self) -> None:
-        """Write and sync what was handed over, now."""
+        """Write all queued records and sync the file now.
+
+        Raises:
+            JournalError: A write failed.
+        """
         self.flush()
         if self.error is None:
             os.fsync(self._fd)
@@ -114,16 +147,21 @@ class Journal:
             raise self.error
 
     def read_at(self, offset: int) -> JsonDict:
+        """Return the record at an offset.
+
+        Raises:
+            JournalError: There is no whole record at that offset.
+        """
         if self._lines:
             self.flush()
-        begin, data = self._block
-        if not begin <= offset < begin + len(data):
-            begin = offset
-            data = os.pread(self._fd, _BLOCK, offset)
-            self._block = (begin, data)
-        end = data.find(b"\n", offset - begin) + 1
+        block_start, block = self._block
+        if not block_start <= offset < block_start + len(block):
+            block_start = offset
+            block = os.pread(self._fd, _BLOCK, offset)
+            self._block = (block_start, block)
+        end = block.find(b"\n", offset - block_start) + 1
         if end:
-            record = open_line(data[offset - begin : end])
+            record = open_line(block[offset - block_start : end])
         else:
             record = None
         if record is None:
@@ -133,25 +171,29 @@ class Journal:
     def scan(
         self, damaged: Callable[[Damage], None] | None = None
     ) -> Iterator[tuple[int, JsonDict]]:
-        """Every record with its offset, in the order of writing; damaged lines are handed to ``damaged``."""
+        """Yield every record with its offset, in the order of writing.
+
+        Args:
+            damaged: Called with each damaged line.
+        """
         self.flush()
         yield from scan_records(self.path, damaged)
 
     def set_damage_aside(self, damage: Sequence[Damage]) -> None:
-        """Take damaged lines out of the journal; they are kept in ``journal.damaged.jsonl``."""
-        bad = {found.line for found in damage}
+        """Move damaged lines from the journal to ``journal.damaged.jsonl``."""
+        damaged_numbers = {entry.line for entry in damage}
         repaired = self.path.with_name(f".{self.path.name}.repaired")
         with (
-            self.path.open("rb") as old,
-            repaired.open("wb") as good,
-            damaged_lines(self.path).open("ab") as kept,
+            self.path.open("rb") as journal_file,
+            repaired.open("wb") as good_file,
+            damaged_lines(self.path).open("ab") as damaged_file,
         ):
-            for number, line in enumerate(old, 1):
-                (kept if number in bad else good).write(line)
-            good.flush()
-            os.fsync(good.fileno())
+            for number, line in enumerate(journal_file, 1):
+                (damaged_file if number in damaged_numbers else good_file).write(line)
+            good_file.flush()
+            os.fsync(good_file.fileno())
         repaired.replace(self.path)
-        # Its places are those of the old file.
+        # Its offsets are those of the old file.
         self.path.with_name("index.sqlite").unlink(missing_ok=True)
         os.close(self._fd)
         self._fd = self._open()
@@ -159,7 +201,11 @@ class Journal:
         self._end = os.fstat(self._fd).st_size
 
     def close(self) -> None:
-        """Write and sync the remaining records, and close the file."""
+        """Write and sync the remaining records, and close the file.
+
+        Raises:
+            JournalError: A write failed.
+        """
         if self._fd < 0:
             return
         self.flush()
@@ -175,10 +221,12 @@ class Journal:
             raise self.error
 
     def _broken(self, error: OSError) -> None:
-        why = storage_error(error, self.path)
-        self.error = JournalError(why.message, hint=why.hint)
+        """Stop writing because of an error; later calls raise it."""
+        problem = storage_error(error, self.path)
+        self.error = JournalError(problem.message, hint=problem.hint)
 
     def _sync_soon(self) -> None:
+        """Sync the file in another thread, together with the work that the listener has due."""
         self._sync_handle = None
         if self._fd < 0 or self._loop is None:
             return
@@ -189,10 +237,15 @@ class Journal:
             else:
                 work = None
             self._loop.run_in_executor(None, _sync, os.dup(self._fd), work)
-        except OSError as error:  # No descriptor is left: what that ends, a request says.
+        except OSError as error:  # No descriptor is left; the next request reports it.
             self._broken(error)
 
     def _open(self) -> int:
+        """Open and lock the file.
+
+        Raises:
+            UsageError: Another process holds the lock.
+        """
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -206,22 +259,22 @@ class Journal:
 
 
 def damaged_lines(journal: Path) -> Path:
-    """Where damaged lines of a journal are kept."""
+    """Return the path of the file that keeps a journal's damaged lines."""
     return journal.with_suffix(".damaged.jsonl")
 
 
 def _repair(fd: int) -> int:
-    """Cut a torn last line off; returns how many bytes were cut."""
+    """Cut off a torn last line; returns the number of bytes removed."""
     size = os.fstat(fd).st_size
     if size == 0 or os.pread(fd, 1, size - 1) == b"\n":
         return 0
     end = size
     while end > 0:
         start = max(0, end - _CHUNK)
-        found = os.pread(fd, end - start, start).rfind(b"\n")
-        if found >= 0:
-            os.ftruncate(fd, start + found + 1)
-            return size - (start + found + 1)
+        newline = os.pread(fd, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            os.ftruncate(fd, start + newline + 1)
+            return size - (start + newline + 1)
         end = start
     os.ftruncate(fd, 0)
     return size

@@ -1,4 +1,4 @@
-"""Where the files of a run are."""
+"""The names and places of a run's files."""
 
 import os
 import re
@@ -13,11 +13,11 @@ from nemo_evaluator.core.types import Step
 from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.core.wording import counted
 
-# Tracebacks of what benchmarks, scorers and solvers raised.
+# Tracebacks of exceptions from benchmarks, scorers and solvers.
 ERRORS: Final = "errors.log"
 PREVIOUS: Final = "previous"
 LOG: Final = "nel_eval.log"
-# The files of a benchmark that nel writes; whatever else lies in its folder is somebody's own.
+# The files of a benchmark that nel writes; all other files in its folder belong to the user.
 OWN: Final = re.compile(
     r"journal(\.damaged)?\.jsonl|results\.jsonl|trajectories(_enriched)?\.jsonl|model_traffic\.jsonl|labels\.jsonl"
     r"|(label_draw|noise)\.json|runtime_stats\.json|failure_analysis\.json|SHA256SUMS|errors\.log|index\.sqlite(-journal)?"
@@ -26,7 +26,7 @@ OWN: Final = re.compile(
 
 
 class _File:
-    """A file of a benchmark's folder, by its name."""
+    """A file in a benchmark's folder, as a descriptor of ``TaskPaths``."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -37,69 +37,72 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class TaskPaths:
-    """The files of one benchmark."""
+    """The paths of one benchmark's files."""
 
     root: Path
 
-    journal = _File("journal.jsonl")  # The truth of the run.
-    results = _File("results.jsonl")  # One row a step.
-    trajectories = _File("trajectories.jsonl")  # One row a step, with the whole conversation.
+    journal = _File("journal.jsonl")  # The source of truth of the run.
+    results = _File("results.jsonl")  # One row per sample.
+    trajectories = _File("trajectories.jsonl")  # One row per sample, with the whole conversation.
     runtime_stats = _File("runtime_stats.json")  # Tokens, latency, throughput.
     failure_analysis = _File(
         "failure_analysis.json"
-    )  # Failures by category; only there when there are any.
+    )  # Failures by category; exists only if there are any.
     traffic = _File("model_traffic.jsonl")  # Model calls on the wire, when kept.
     index = _File("index.sqlite")  # The index of the rows; it can be built anew at any time.
-    labels = _File("labels.jsonl")  # What people said of rows.
+    labels = _File("labels.jsonl")  # People's labels of rows.
     label_draw = _File(
         "label_draw.json"
-    )  # Which rows were drawn to be labelled, each with its chance.
-    noise = _File("noise.json")  # How far the run differs from itself when it is asked again.
-    batches = _File("batches")  # What is known of batches at vendors, a folder per service.
-    workspaces = _File(
-        "workspaces"
-    )  # What agents left in their working directories, as far as it was kept.
+    )  # The rows sampled for labelling, each with its probability.
+    noise = _File("noise.json")  # The run-to-run noise.
+    batches = _File("batches")  # The state of vendor batches, one folder per service.
+    workspaces = _File("workspaces")  # The working directories of agents, if they were kept.
 
     def workspace(self, step: Step, seal: str) -> Path:
-        """The work that belongs to one answer, which its record's checksum names."""
+        """Return the archive of an answer's working directory; ``seal`` is the checksum of the answer's record."""
         return self.workspaces / f"{step.problem_idx}-{step.repeat}-{seal}.tar.gz"
 
     def bundle(self, name: str, at: datetime) -> Path:
+        """Return the path for a bundle of a benchmark that finished at ``at``."""
         return self.root / f"eval-{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{safe_name(name)}.json"
 
     def bundles(self) -> list[Path]:
-        """The bundles in this folder, oldest first."""
+        """Return the bundles in this folder, oldest first."""
         return sorted(self.root.glob("eval-*.json"))
 
 
 def archive_previous(task: TaskPaths) -> str | None:
-    """Move what an earlier run wrote to ``previous/<stamp>``, and say so; files that nel did not write stay."""
+    """Move the files of an earlier run to ``previous/<stamp>``; files that nel did not write stay.
+
+    Returns:
+        A message about the move, or None if there was nothing to move.
+    """
     if not task.root.is_dir():
         return None
-    old = [path for path in task.root.iterdir() if OWN.fullmatch(path.name)]
-    if not old or not (task.journal.exists() or task.results.exists() or task.bundles()):
+    files = [path for path in task.root.iterdir() if OWN.fullmatch(path.name)]
+    if not files or not (task.journal.exists() or task.results.exists() or task.bundles()):
         return None
-    stamp = datetime.fromtimestamp(max(path.stat().st_mtime for path in old), UTC)
+    stamp = datetime.fromtimestamp(max(path.stat().st_mtime for path in files), UTC)
     target = task.root / PREVIOUS / f"{stamp:%Y%m%dT%H%M%SZ}"
     number = 1
     while target.exists():
         number += 1
         target = target.with_name(f"{stamp:%Y%m%dT%H%M%SZ}-{number}")
     target.mkdir(parents=True)
-    for path in old:
+    for path in files:
         shutil.move(path, target / path.name)
-    return f"{task.root}: moved the earlier run ({counted(len(old), 'file')}) to {target.relative_to(task.root)}/"
+    return f"{task.root}: moved the earlier run ({counted(len(files), 'file')}) to {target.relative_to(task.root)}/"
 
 
 def mark_rows_old(task: TaskPaths) -> None:
-    """Make sure that the rows of an earlier session count as older than what is written into the journal from now on.
+    """Make the rows of an earlier session older than everything that is written to the journal from now on.
 
-    They have a later time than the journal will have where the clock was set back in between.
+    Their modification time can be in the future if the clock was set back in between.
     """
     if task.results.is_file() and task.results.stat().st_mtime > time.time():
         os.utime(task.results, (0, 0))
 
 
 def previous_journals(task: TaskPaths) -> list[Path]:
-    """The journals of runs that were moved aside, newest first."""
+    """Return the journals of archived runs, newest first."""
     return sorted((task.root / PREVIOUS).glob("*/journal.jsonl"), reverse=True)

@@ -1,4 +1,4 @@
-"""Results of harness containers (``results/results.yml``) as bundles and rows, for reports and exports to read."""
+"""Converts results of harness containers (``results/results.yml``) to bundles and rows, for reports and exports."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
 
-# Words that give a document its shape and say nothing about a metric.
+# Keys that structure a document and are not part of a metric's name.
 _SHAPE: Final = frozenset({"results", "tasks", "groups", "metrics", "scores"})
 _REWARDS: Final = (
     "reward",
@@ -37,22 +37,27 @@ _FIELDS: Final = {
 
 
 def convert_legacy(root: Path) -> list[Path]:
-    """Give every harness result under ``root`` a bundle and rows; what is there is kept. Returns the new bundles."""
+    """Create a bundle and rows for every harness result under ``root``; existing ones are kept.
+
+    Returns:
+        The new bundles.
+    """
     if not root.is_dir():
         return []
     result_files = {*root.rglob("results/results.yml"), *root.rglob("results/results.json")}
-    written = []
+    new_bundles = []
     for path in sorted(result_files):
         if PREVIOUS in path.relative_to(root).parts:
             continue
         task = TaskPaths(path.parent.parent)
         rows = _fill_rows(task, path.parent)
         if not task.bundles():
-            written.append(_write_bundle(task, path, rows))
-    return written
+            new_bundles.append(_write_bundle(task, path, rows))
+    return new_bundles
 
 
 def _write_bundle(task: TaskPaths, path: Path, rows: int) -> Path:
+    """Write the bundle of one harness result; returns its path."""
     document = _read(path)
     if (task.root / "run_config.yaml").is_file():
         settings = _read(task.root / "run_config.yaml")
@@ -87,6 +92,7 @@ def _write_bundle(task: TaskPaths, path: Path, rows: int) -> Path:
 
 
 def _scores(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, JsonDict]]:
+    """Yield the metrics of a results document with their dotted names."""
     if not isinstance(node, dict):
         return
     value = node.get("value")
@@ -97,28 +103,29 @@ def _scores(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, JsonDict]]:
             score |= {"count": count, "n": count}
         yield ".".join(path) or "score", score
         return
-    for key, part in node.items():
-        yield from _scores(part, path if key in _SHAPE else (*path, str(key)))
+    for key, child in node.items():
+        yield from _scores(child, path if key in _SHAPE else (*path, str(key)))
 
 
 def _fill_rows(task: TaskPaths, results: Path) -> int:
-    """Write results.jsonl from the harness's own rows, unless there are rows already; returns how many there are."""
+    """Write results.jsonl from the harness's own rows unless there are rows already; returns the number of rows."""
     if task.results.is_file() and task.results.stat().st_size:
         return sum(1 for _ in iter_jsonl(task.results))
     sources = sorted((results / "eval-results").rglob("output*.jsonl"))
     if not sources:
         return 0
-    seen: Counter[int] = Counter()
-    with task.results.open("wb") as out:
+    repeats: Counter[int] = Counter()
+    with task.results.open("wb") as results_file:
         raw_rows = chain.from_iterable(map(iter_jsonl, sources))
         for number, raw in enumerate(raw_rows):
             problem = raw.get("problem_idx", number)
-            out.write(dumps(_row(raw, problem, seen[problem])) + b"\n")
-            seen[problem] += 1
-    return sum(seen.values())
+            results_file.write(dumps(_row(raw, problem, repeats[problem])) + b"\n")
+            repeats[problem] += 1
+    return sum(repeats.values())
 
 
 def _row(raw: JsonDict, problem: int, repeat: int) -> JsonDict:
+    """Convert one row of a harness to a row of results.jsonl."""
     reward = next(
         (float(raw[name]) for name in _REWARDS if isinstance(raw.get(name), int | float)), None
     )
@@ -132,6 +139,11 @@ def _row(raw: JsonDict, problem: int, repeat: int) -> JsonDict:
 
 
 def _read(path: Path) -> JsonDict:
+    """Read a YAML or JSON document.
+
+    Raises:
+        UsageError: The file cannot be parsed.
+    """
     try:
         text = path.read_bytes()
         if path.suffix == ".json":

@@ -1,8 +1,9 @@
-"""One writer a folder: ``nel.lock`` names who writes, and is held before anything is moved or written.
+"""``nel.lock``: allows one writer per folder, and is held before anything is moved or written.
 
-Two locks in one. The kernel's (``flock``) ends with its process, so what a killed run left on this host is taken over
-at once. On a shared disk it may hold on one host only; so the file, which only one can make, also names the host, and
-its time of change is a heartbeat: another host's lock is taken over only when that has stopped.
+It combines two locks. The kernel's lock (``flock``) ends with its process, so the lock of a killed run on this host is
+taken over at once. On a shared disk that lock may apply to one host only. The file, which only one process can
+create, therefore also names the host, and its modification time is a heartbeat: the lock of another host is taken
+over only after the heartbeat has stopped.
 """
 
 import fcntl
@@ -28,7 +29,7 @@ FILE: Final = "nel.lock"
 _BEAT: Final = 10.0
 _DEAD_AFTER: Final = 120.0
 _TRIES: Final = 20
-# How often, and how many seconds apart, a lock is tried that others only look at: a look takes no time at all.
+# How often, and how many seconds apart, to retry a lock while other processes only inspect it, which is quick.
 _LOOKS: Final = 500
 _LOOK: Final = 0.002
 _WAIT: Final = "wait for it, stop it (`nel eval stop -o FOLDER`), or write elsewhere with -o DIR"
@@ -36,7 +37,7 @@ _WAIT: Final = "wait for it, stop it (`nel eval stop -o FOLDER`), or write elsew
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who writes into a folder."""
+    """The process that writes to a folder."""
 
     host: str = ""
     pid: int = 0
@@ -49,9 +50,10 @@ class Holder:
 
 
 class LockedError(UsageError):
-    """Another process writes into the folder; ``holder`` is who, as far as that is known."""
+    """Another process writes to the folder; ``holder`` describes it as far as it is known."""
 
     def __init__(self, folder: Path, holder: Holder, hint: str) -> None:
+        """Describe which process holds a folder, and what the user can do."""
         super().__init__(f"{folder} is in use by {holder}", hint=hint)
         self.holder = holder
 
@@ -60,51 +62,55 @@ class LockedError(UsageError):
 def folder_lock(
     folder: Path, *, run_id: str = "", say: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Hold a folder for the length of the block.
+    """Hold a folder for the duration of the block.
 
     Args:
-        folder: The folder, which is made if need be.
-        run_id: The run that writes there.
-        say: Takes a message when the lock of a host without heartbeat is taken over.
+        folder: The folder; it is created if necessary.
+        run_id: The run that writes to it.
+        say: Called with a message when the lock of a host without a heartbeat is taken over.
 
     Raises:
-        LockedError: When another process holds it.
+        LockedError: Another process holds the folder.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock_fd = _take(folder, run_id, say)
     except OSError as error:
         raise storage_error(error, folder) from error
-    done = threading.Event()
-    beat = threading.Thread(target=_beat, args=(lock_fd, done), daemon=True)
-    beat.start()
+    stopped = threading.Event()
+    heartbeat = threading.Thread(target=_beat, args=(lock_fd, stopped), daemon=True)
+    heartbeat.start()
     try:
         yield
     finally:
-        done.set()
-        beat.join()
-        # Removed before it is let go: whoever opened the old file meanwhile sees that it is no longer the lock.
+        stopped.set()
+        heartbeat.join()
+        # Removed before it is released: a process that has opened the old file then sees that it is no longer the lock.
         with suppress(OSError):
             (folder / FILE).unlink()
         os.close(lock_fd)
 
 
 def ensure_free(folder: Path) -> None:
-    """Raise LockedError when a run writes into a folder."""
+    """Check that no run writes to a folder.
+
+    Raises:
+        LockedError: A run does.
+    """
     holder = holder_of(folder)
     if holder is not None:
         raise LockedError(folder, holder, _WAIT)
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Who holds a folder, if anybody does; a lock that a dead process of this host left does not count."""
+    """Return the process that holds a folder, or None; the lock of a dead process on this host does not count."""
     try:
         fd = os.open(folder / FILE, os.O_RDONLY)
     except OSError:
         return None
     try:
         holder = _read(fd)
-        # Shared: many may look at once, and none of them seems to hold the folder.
+        # Shared: several processes can inspect the lock at once without seeming to hold the folder.
         if _flock(fd, fcntl.LOCK_SH):
             if holder.host != socket.gethostname() and _age(folder, fd) < _DEAD_AFTER:
                 return holder
@@ -115,14 +121,14 @@ def holder_of(folder: Path) -> Holder | None:
 
 
 def _take(folder: Path, run_id: str, say: Callable[[str], None] | None) -> int:
-    """The descriptor of the lock file, held."""
+    """Create and lock the lock file; returns its descriptor."""
     path = folder / FILE
     for _ in range(_TRIES):
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError:
             _refuse_living(folder, say)
-            continue  # Nobody holds it any more: whoever makes the next file has it.
+            continue  # The old lock is gone: the first process to create the file gets it.
         fcntl.flock(fd, fcntl.LOCK_EX)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         holder = Holder(socket.gethostname(), os.getpid(), now, run_id=run_id)
@@ -134,10 +140,14 @@ def _take(folder: Path, run_id: str, say: Callable[[str], None] | None) -> int:
 
 
 def _refuse_living(folder: Path, say: Callable[[str], None] | None) -> None:
-    """Remove the lock of one who is gone; raise LockedError when its holder lives, or may do so."""
+    """Remove a stale lock.
+
+    Raises:
+        LockedError: The holder is alive, or may be.
+    """
     path = folder / FILE
     try:
-        # For writing: over NFS, only such a file can be locked for oneself.
+        # Opened for writing: NFS allows exclusive locks only on such files.
         fd = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         return
@@ -148,18 +158,18 @@ def _refuse_living(folder: Path, say: Callable[[str], None] | None) -> None:
         current = path.stat()
         opened = os.fstat(fd)
         if (current.st_ino, current.st_dev) != (opened.st_ino, opened.st_dev):
-            # Another process has replaced it meanwhile.
+            # Another process has replaced the file.
             return
         if holder.host != socket.gethostname():
-            silent = _age(folder, fd)
-            if silent < _DEAD_AFTER:
+            silent_seconds = _age(folder, fd)
+            if silent_seconds < _DEAD_AFTER:
                 hint = (
-                    f"it was last heard of {silent:.0f} s ago; if that run is dead, its lock is taken over "
+                    f"it was last heard of {silent_seconds:.0f} s ago; if that run is dead, its lock is taken over "
                     f"{_DEAD_AFTER:.0f} s after its last sign (or remove {path})"
                 )
                 raise LockedError(folder, holder, hint)
             if say is not None:
-                say(f"{folder}: took over from {holder}, not heard of for {silent:.0f} s")
+                say(f"{folder}: took over from {holder}, not heard of for {silent_seconds:.0f} s")
         path.unlink(missing_ok=True)
     except FileNotFoundError:
         return
@@ -168,7 +178,7 @@ def _refuse_living(folder: Path, say: Callable[[str], None] | None) -> None:
 
 
 def _claim(fd: int) -> bool:
-    """Take the kernel's lock; False when somebody holds it. Whoever only looks at it is waited for."""
+    """Take the kernel's lock; returns False if a process holds it. Waits for processes that only inspect it."""
     for _ in range(_LOOKS):
         if _flock(fd, fcntl.LOCK_EX):
             return True
@@ -180,6 +190,7 @@ def _claim(fd: int) -> bool:
 
 
 def _flock(fd: int, kind: int) -> bool:
+    """Try a kernel lock without waiting; returns whether it was taken."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -188,6 +199,7 @@ def _flock(fd: int, kind: int) -> bool:
 
 
 def _read(fd: int) -> Holder:
+    """Return the holder that a lock file names."""
     try:
         return Holder(**orjson.loads(os.pread(fd, 4096, 0)))
     except (orjson.JSONDecodeError, TypeError):
@@ -195,7 +207,7 @@ def _read(fd: int) -> Holder:
 
 
 def _age(folder: Path, fd: int) -> float:
-    """Seconds since the last heartbeat, by the clock of the disk where it can be asked."""
+    """Return the seconds since the last heartbeat, by the disk's clock if possible."""
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b".")
@@ -207,6 +219,7 @@ def _age(folder: Path, fd: int) -> float:
 
 
 def _beat(fd: int, done: threading.Event) -> None:
+    """Touch the lock file regularly until ``done`` is set."""
     while not done.wait(_BEAT):
         with suppress(OSError):
             os.utime(fd)

@@ -1,4 +1,4 @@
-"""The records of the journal: one answer and one outcome a step."""
+"""The records of the journal: one answer and one outcome per sample."""
 
 import hashlib
 import time
@@ -31,7 +31,16 @@ def answer_record(
     answer: SolveResult,
     label: Cause | None,
 ) -> JsonDict:
-    """The record of a question and its answer."""
+    """Build the record of a question and its answer.
+
+    Args:
+        step: The sample.
+        fingerprint: The answer's fingerprint.
+        problem: The hash of the problem.
+        seed: The problem as the benchmark gave it.
+        answer: The solver's answer.
+        label: Why the answer is incomplete, if it is.
+    """
     record: JsonDict = {
         "kind": ANSWER,
         "problem_idx": step.problem_idx,
@@ -52,7 +61,7 @@ def answer_record(
         record["prompt_tokens"] = prompt
         record["completion_tokens"] = completion
         record["latency_ms"] = round(reply.latency_ms, 2)
-        # What follows from the rest is not written: a run has many rows.
+        # Values that follow from others are left out, because a run has many rows.
         if reply.total_tokens != (prompt or 0) + (completion or 0):
             record["total_tokens"] = reply.total_tokens
         if reply.attempts != 1:
@@ -90,7 +99,15 @@ _optional: Final = attrgetter(*_OPTIONAL_REPLY)
 def outcome_record(
     step: Step, fingerprint: str, outcome: Outcome, timing: JsonDict, of: str | None
 ) -> JsonDict:
-    """The record of a step's outcome; ``of`` is the checksum of the answer that it is about."""
+    """Build the record of a sample's outcome.
+
+    Args:
+        step: The sample.
+        fingerprint: The verdict's fingerprint.
+        outcome: The verdict or the failure.
+        timing: How long each part took.
+        of: The checksum of the answer record that the outcome belongs to.
+    """
     record: JsonDict = {
         "kind": OUTCOME,
         "problem_idx": step.problem_idx,
@@ -122,7 +139,7 @@ def outcome_record(
 
 
 def extracted_of(outcome: JsonDict) -> object:
-    """The extracted answer of an outcome record; it is written only where the details do not say it."""
+    """Return the extracted answer of an outcome record, which may be stored only in the scoring details."""
     details = outcome.get("scoring_details") or {}
     if "extracted_answer" in outcome:
         return outcome["extracted_answer"]
@@ -130,24 +147,26 @@ def extracted_of(outcome: JsonDict) -> object:
 
 
 def unanswered(record: JsonDict, seed: SeedResult, problem: str) -> JsonDict:
-    """An outcome without an answer carries what would have been asked, so that its row is whole."""
+    """Add the question to the record of an outcome without an answer, so that its row is complete."""
     record["at"] = round(time.time(), 3)
     _add_asked(record, seed, None, problem=problem)
     return record
 
 
 def turn_record(step: Step, turn: JsonDict) -> JsonDict:
-    """One turn of an agent, as it happens."""
+    """Build the record of one turn of an agent, written while the agent runs."""
     return {"kind": TURN, "problem_idx": step.problem_idx, "repeat": step.repeat, "turn": turn}
 
 
 def total_tokens(answer: JsonDict) -> int:
+    """Return the tokens of an answer record: the recorded total, or prompt and completion tokens together."""
     if "total_tokens" in answer:
         return answer["total_tokens"] or 0
     return (answer.get("prompt_tokens") or 0) + (answer.get("completion_tokens") or 0)
 
 
 def _add_asked(asked: JsonDict, seed: SeedResult, answer: SolveResult | None, problem: str) -> None:
+    """Add the question to a record: the messages or prompt that were sent, the expected answer and the metadata."""
     if answer and answer.model_response:
         body = answer.model_response.request_body
     else:
@@ -166,11 +185,11 @@ def _add_asked(asked: JsonDict, seed: SeedResult, answer: SolveResult | None, pr
             asked["prompt"] = seed.prompt
     else:
         if body:
-            sent: Any | str = body.get("prompt", seed.prompt)
+            sent_prompt: Any | str = body.get("prompt", seed.prompt)
         else:
-            sent = seed.prompt
-        if isinstance(sent, str):
-            asked["prompt"] = sent
+            sent_prompt = seed.prompt
+        if isinstance(sent_prompt, str):
+            asked["prompt"] = sent_prompt
         else:
             asked["prompt"] = seed.prompt
     asked["expected_answer"] = seed.expected_answer
@@ -178,7 +197,7 @@ def _add_asked(asked: JsonDict, seed: SeedResult, answer: SolveResult | None, pr
 
 
 def last_user_text(messages: list[Message]) -> str:
-    """The text of the last user message."""
+    """Return the text of the last user message."""
     for message in reversed(messages):
         if message.get("role") == "user":
             content = message.get("content")
@@ -192,7 +211,7 @@ def last_user_text(messages: list[Message]) -> str:
 
 
 def _without_image_data(messages: list[Message]) -> list[Message]:
-    """Messages with long inline image data replaced by its digest: files keep the question, not megabytes."""
+    """Replace long inline image data in messages by its digest, so that records stay small."""
 
     def slim(part: JsonDict) -> JsonDict:
         image = part.get("image_url")
@@ -205,11 +224,11 @@ def _without_image_data(messages: list[Message]) -> list[Message]:
             }
         return part
 
-    results: list[dict[str, Any]] = []
+    slim_messages: list[dict[str, Any]] = []
     for message in messages:
-        results.append(
+        slim_messages.append(
             message | {"content": [slim(part) for part in content]}
             if isinstance(content := message.get("content"), list)
             else message
         )
-    return results
+    return slim_messages

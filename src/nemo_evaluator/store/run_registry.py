@@ -1,4 +1,4 @@
-"""The registry of runs: what was started, where, and by which executor."""
+"""The registry of runs: which runs were started, where, and by which executor."""
 
 import os
 import re
@@ -19,14 +19,14 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import asdict, dataclass, field, replace
 
 FILE: Final = "nel_run.json"
-# It becomes the name of a folder.
+# A run's id is also the name of a folder.
 _ID: Final = re.compile(r"\w[\w.-]*")
 H = TypeVar("H")
 
 
 @dataclass(frozen=True, slots=True)
 class RunMeta:
-    """One run."""
+    """The registry entry of one run."""
 
     run_id: str
     executor: str
@@ -36,7 +36,10 @@ class RunMeta:
     details: JsonDict = field(default_factory=dict)
 
     def place(self, name: str) -> Path | None:
-        """A folder that ``details`` names: where it was, or as seen from the run's folder when both were moved."""
+        """Return a folder that ``details`` names, or None if it does not exist.
+
+        The recorded absolute path is tried first, then the path relative to the run's folder, in case both were moved.
+        """
         absolute = self.details.get(name)
         relative = self.details.get(f"{name}_from_here")
         if absolute and Path(absolute).is_dir():
@@ -49,32 +52,35 @@ class RunMeta:
 
     @property
     def remote(self) -> bool:
-        """True when its folder is on a machine that is reached over the network."""
+        """Whether the run's folder is on a machine that is reached over the network."""
         return bool(self.details.get("hostname"))
 
     def noting(self, handle: Any) -> Self:
-        """The same run, with what its executor must know of it later: a dataclass of plain values."""
+        """Return the same run with the fields of ``handle``: a dataclass of plain values that its executor needs later."""
         return replace(self, details=self.details | asdict(handle))
 
     def handle(self, kind: type[H]) -> H | None:
-        """What its executor has noted; None when that is missing, or not of this kind."""
+        """Return the executor's data as ``kind``, or None if it is missing or of another kind."""
         try:
-            noted: H = _adapter(cast(Any, kind)).validate_python(self.details)
+            handle: H = _adapter(cast(Any, kind)).validate_python(self.details)
         except ValidationError:
             return None
-        return noted
+        return handle
 
     def age(self, now: datetime) -> timedelta | None:
-        """How long ago it was started, where that can be read; never less than nothing, whatever the clock says."""
+        """Return the time since the run started, at least zero; None if the start time cannot be parsed."""
         try:
             started = datetime.fromisoformat(self.started_at)
         except ValueError:
             return None
-        age = now - (started if started.tzinfo else started.replace(tzinfo=UTC))
-        return max(age, timedelta(0))
+        elapsed = now - (started if started.tzinfo else started.replace(tzinfo=UTC))
+        return max(elapsed, timedelta(0))
 
     def save(self) -> None:
-        """Write the run to its output folder and to the registry; what is elsewhere or part of a run to one of them."""
+        """Write the run to its output folder and to the registry.
+
+        A remote run is written only to the registry, a part of another run only to its folder.
+        """
         if not self.remote:
             write_json(Path(self.output_dir) / FILE, asdict(self))
         if "part_of" not in self.details:
@@ -82,24 +88,24 @@ class RunMeta:
 
 
 def registry_dir() -> Path:
-    """Where all runs of this user are listed."""
-    data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return Path(data) / "nel" / "runs"
+    """Return the folder that lists all runs of this user."""
+    data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(data_home) / "nel" / "runs"
 
 
 def new_run_id(now: datetime | None = None) -> str:
-    """``YYYYMMDD_HHMMSS_<8 hex>``, UTC; no two are alike, also within a second."""
+    """Return a new run id, ``YYYYMMDD_HHMMSS_<8 hex digits>`` in UTC; ids within one second differ too."""
     now = now or datetime.now(UTC)
     return f"{now:%Y%m%d_%H%M%S}_{secrets.token_hex(4)}"
 
 
 def invocation_of(run_id: str) -> str:
-    """The hex digits at the end of a run's id, which name it, too."""
+    """Return the hex digits at the end of a run's id, which also identify the run."""
     return run_id.rpartition("_")[2]
 
 
 def places(output_dir: Path, **folders: Path) -> JsonDict:
-    """Folders for ``details``, each as it is and as seen from the run's folder."""
+    """Return folders for ``details``, each with its absolute path and its path relative to the run's folder."""
     absolute = {name: str(path.resolve()) for name, path in folders.items()}
     relative: dict[str, str] = {}
     for name, path in absolute.items():
@@ -108,7 +114,7 @@ def places(output_dir: Path, **folders: Path) -> JsonDict:
 
 
 def summary_of(benchmarks: Sequence[str]) -> str:
-    """The first benchmark's name, and how many more."""
+    """Return the name of the first benchmark and the number of further ones."""
     if not benchmarks:
         return ""
     if len(benchmarks) == 1:
@@ -123,7 +129,7 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
 
 
 def load_run(folder: Path) -> RunMeta | None:
-    """The run recorded in a folder, if there is one that can be read."""
+    """Return the run recorded in a folder, or None if there is no readable record."""
     try:
         run: RunMeta = _adapter(RunMeta).validate_json(read_regular(folder / FILE))
     except (OSError, ValidationError):
@@ -134,7 +140,7 @@ def load_run(folder: Path) -> RunMeta | None:
 
 
 def run_in(folder: Path) -> RunMeta | None:
-    """The run of a folder, which may have been moved since: its output is where it is now."""
+    """Return the run of a folder, with its current path as the output folder if the run is local."""
     run = load_run(folder)
     if run is None or run.remote:
         return run
@@ -142,7 +148,7 @@ def run_in(folder: Path) -> RunMeta | None:
 
 
 def refreshed(run: RunMeta) -> RunMeta:
-    """A run as its folder records it now; the folder may be gone or hold another run."""
+    """Return a run as its folder records it now, or ``run`` itself if the folder is gone or holds another run."""
     current = run_in(Path(run.output_dir))
     if current is not None and current.run_id == run.run_id:
         return current
@@ -150,7 +156,7 @@ def refreshed(run: RunMeta) -> RunMeta:
 
 
 def list_runs() -> Iterator[RunMeta]:
-    """All registered runs, newest first."""
+    """Yield all registered runs, newest first."""
     root = registry_dir()
     if not root.is_dir():
         return
@@ -164,10 +170,10 @@ def known_run(which: str) -> RunMeta:
     """Find a registered run.
 
     Args:
-        which: Its id, the beginning of its id, or the beginning of the id's hex digits.
+        which: The run's id, the beginning of the id, or the beginning of the id's hex digits.
 
     Raises:
-        UsageError: When no run, or more than one, is meant.
+        UsageError: No run matches, or more than one.
     """
     runs = list(list_runs())
     matches = [run for run in runs if run.run_id.startswith(which)]
@@ -187,7 +193,15 @@ def known_run(which: str) -> RunMeta:
 
 
 def find_run(which: str | None = None, output_dir: str | Path | None = None) -> RunMeta:
-    """The run with an id, the beginning of one, or a folder (default: ``./eval_results``). Raises UsageError."""
+    """Find a run by its id, the beginning of its id, or its folder (default: ``./eval_results``).
+
+    Args:
+        which: The id, the beginning of an id, or a folder.
+        output_dir: The folder of the run; takes precedence over ``which``.
+
+    Raises:
+        UsageError: No run matches, or its folder is gone or holds a later run.
+    """
     folder = Path(output_dir or which or "eval_results")
     run = run_in(folder)
     if run is not None:
@@ -203,9 +217,9 @@ def find_run(which: str | None = None, output_dir: str | Path | None = None) -> 
     if not Path(run.output_dir).is_dir():
         hint = "if it was moved, name it by its folder of today"
         raise UsageError(f"the folder of run {run.run_id}, {run.output_dir}, is gone", hint=hint)
-    present = load_run(Path(run.output_dir))
-    if present is not None and present.run_id != run.run_id:
-        hint = f"that one is run {present.run_id}"
+    current = load_run(Path(run.output_dir))
+    if current is not None and current.run_id != run.run_id:
+        hint = f"that one is run {current.run_id}"
         raise UsageError(
             f"the folder of run {run.run_id}, {run.output_dir}, holds a later run", hint=hint
         )

@@ -1,11 +1,11 @@
-"""Lines of the journal: one JSON object each, sealed with a checksum of its own text.
+"""Lines of the journal: one JSON object each, sealed with a checksum of its text.
 
 ::
 
     {"kind":"answer","problem_idx":3, ... ,"crc":"9ae0daaf"}
 
-A line whose checksum does not fit is damaged: it is named, never believed. Journals from before checksums have none;
-such lines are believed as long as no sealed one precedes them.
+A line whose checksum does not match is damaged: it is reported and never used. Old journals have no checksums; their
+lines are accepted as long as no sealed line precedes them.
 """
 
 import os
@@ -28,14 +28,14 @@ _ABOUT: Final = re.compile(rb'"kind":"(\w+)","problem_idx":(\d{1,12}),"repeat":(
 
 
 class JournalError(NelError):
-    """The journal cannot be written or read: the run must stop, since what it would do next would be lost."""
+    """The journal cannot be written or read; the run must stop because its next results would be lost."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A line of a journal that is not what was written."""
+    """A journal line that differs from what was written."""
 
     path: Path
     line: int
@@ -44,26 +44,26 @@ class Damage:
 
     def __str__(self) -> str:
         if self.step:
-            whose = f" (problem {self.step.problem_idx}, repeat {self.step.repeat})"
+            sample = f" (problem {self.step.problem_idx}, repeat {self.step.repeat})"
         else:
-            whose = ""
-        return f"{self.path}, line {self.line}: damaged {self.kind}{whose}"
+            sample = ""
+        return f"{self.path}, line {self.line}: damaged {self.kind}{sample}"
 
 
 def seal(record: JsonDict) -> tuple[bytes, str]:
-    """The line of a record, without the secrets in its texts, and its checksum."""
+    """Serialize a record without secrets; returns the line and its checksum."""
     body = scrub_json(dumps(record))[:-1]
     checksum = f"{crc32(body):08x}"
     return b'%b%b%b"}\n' % (body, _MARK, checksum.encode()), checksum
 
 
 def is_sealed(line: bytes) -> bool:
-    """True when a line has a checksum, right or wrong."""
+    """Return whether a line has a checksum, right or wrong."""
     return line[-_TAIL : len(_MARK) - _TAIL] == _MARK
 
 
 def open_line(line: bytes) -> JsonDict | None:
-    """The record of a whole line; None when it is damaged."""
+    """Parse a complete line; returns None if it is damaged."""
     if is_sealed(line) and line[-11:-3] != b"%08x" % crc32(line[:-_TAIL]):
         return None
     try:
@@ -78,23 +78,32 @@ def open_line(line: bytes) -> JsonDict | None:
 def scan_records(
     path: Path, damaged: Callable[[Damage], None] | None = None
 ) -> Iterator[tuple[int, JsonDict]]:
-    """Every whole record of a journal file with its offset; damaged lines are handed to ``damaged``."""
-    sealed = False
+    """Yield every complete record of a journal file with its offset.
+
+    Args:
+        path: The journal.
+        damaged: Called with each damaged line.
+    """
+    seen_checksum = False
     for number, (offset, line) in enumerate(lines_from(path), 1):
         if line.endswith(b"\n"):
-            if not sealed or is_sealed(line):
+            if not seen_checksum or is_sealed(line):
                 record = open_line(line)
             else:
                 record = None
             if record is not None:
-                sealed = sealed or "crc" in record
+                seen_checksum = seen_checksum or "crc" in record
                 yield offset, record
             elif damaged is not None:
                 damaged(_damage(path, number, line))
 
 
 def read_record(fd: int, offset: int) -> JsonDict:
-    """The record that starts at ``offset``. Raises JournalError when there is no whole one."""
+    """Return the record that starts at ``offset``.
+
+    Raises:
+        JournalError: There is no complete record at that offset.
+    """
     size = 8192
     while True:
         data = os.pread(fd, size, offset)
@@ -112,7 +121,8 @@ def read_record(fd: int, offset: int) -> JsonDict:
 
 
 def _damage(path: Path, number: int, line: bytes) -> Damage:
-    about = _ABOUT.search(line)
-    if about is None:
+    """Describe a damaged line, with its sample if the line still names one."""
+    header = _ABOUT.search(line)
+    if header is None:
         return Damage(path, number)
-    return Damage(path, number, about[1].decode(), step=Step(int(about[2]), int(about[3])))
+    return Damage(path, number, header[1].decode(), step=Step(int(header[2]), int(header[3])))

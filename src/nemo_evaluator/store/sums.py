@@ -1,8 +1,8 @@
-"""``SHA256SUMS``: what the views of a run held when they were written, in the form that ``sha256sum -c`` reads.
+"""``SHA256SUMS``: the digests of a run's result files, in the format of ``sha256sum -c``.
 
-Whoever reads a score asks ``verified`` first, so that a damaged or edited file is named instead of believed. A bundle
-says that it was recorded (``MARK``): where an entry is gone, its status is found again from its rows. Files of older
-versions and of other tools, which say nothing, are taken as they are.
+Code that reads a score calls ``verified`` first, so that a damaged or edited file is reported instead of trusted. A
+bundle notes that digests were recorded (``MARK``); if its entry is missing, the status is recomputed from the rows.
+Files of older versions and other tools have no such note and are accepted as they are.
 """
 
 import re
@@ -19,25 +19,23 @@ MEND: Final = (
     "`nel eval resume -o FOLDER` writes the files of a run again from its journals; if the change was meant, remove "
     f"the file's line from {FILE}"
 )
-# The field of a bundle whose folder has the file.
+# The bundle field that says that the folder has this file.
 MARK: Final = "checksums"
 _DIFFERS: Final = f"does not match {FILE}: it is damaged, or was changed by hand"
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (\S.*)")
-# Digests by path, with the time and size of the file for which they hold.
+# Digests by path, with the modification time and size of the file they belong to.
 _digests: dict[Path, tuple[int, int, str]] = {}
 
 
 def record_sums(
     folder: Path, files: Iterable[Path], *, known: dict[Path, str] | None = None
 ) -> None:
-    """Record the digests of files.
-
-    Entries of files that are gone are dropped, others stay.
+    """Record the digests of files; drops entries of files that no longer exist.
 
     Args:
-        folder: Where the files are.
-        files: The files; those that do not exist are left out.
-        known: Digests of files that were hashed while they were written.
+        folder: The folder of the files.
+        files: The files; missing ones are skipped.
+        known: Digests that were computed while the files were written.
     """
     known = known or {}
     sums = {name: digest for name, digest in _read(folder).items() if (folder / name).is_file()}
@@ -49,41 +47,47 @@ def record_sums(
 
 
 def update_sums(folder: Path, files: Iterable[Path]) -> None:
-    """Record rewritten files, in a folder that has recorded digests."""
+    """Record the digests of rewritten files if the folder has recorded digests."""
     if (folder / FILE).is_file():
         record_sums(folder, files)
 
 
 def altered(path: Path) -> bool:
-    """True when a file is not what was written, as far as that was recorded."""
+    """Return whether a file differs from its recorded digest; False without a record."""
     expected = _read(path.parent).get(path.name)
     return expected is not None and expected != file_sum(path)
 
 
 def untouched(folder: Path) -> frozenset[Path]:
-    """The recorded files of a folder if all of them exist and are unchanged; none otherwise."""
+    """Return the recorded files of a folder if all of them exist and are unchanged, otherwise an empty set."""
     recorded = {folder / name: digest for name, digest in _read(folder).items()}
-    whole = all(path.is_file() and file_sum(path) == digest for path, digest in recorded.items())
-    if whole:
+    unchanged = all(
+        path.is_file() and file_sum(path) == digest for path, digest in recorded.items()
+    )
+    if unchanged:
         return frozenset(recorded)
     return frozenset()
 
 
 def verified(path: Path) -> Path:
-    """The path itself. Raises UsageError when the file is not what was written."""
+    """Return the path itself after checking its digest.
+
+    Raises:
+        UsageError: The file differs from its recorded digest.
+    """
     if altered(path):
         raise UsageError(f"{path} {_DIFFERS}", hint=MEND)
     return path
 
 
 def has_entries(folder: Path, files: Iterable[Path]) -> bool:
-    """True when each existing file of ``files`` was recorded."""
+    """Return whether every existing file of ``files`` has a recorded digest."""
     recorded = _read(folder)
     return all(path.name in recorded for path in files if path.is_file())
 
 
 def damaged_files(root: Path) -> list[str]:
-    """The damage to the recorded files at and under a folder, a sentence each; empty when there is none."""
+    """Describe each damaged recorded file at or under a folder; empty if there are none."""
     damage = []
     for sums_file in files_under(root, FILE):
         if PREVIOUS in sums_file.relative_to(root).parts:
@@ -102,7 +106,7 @@ def damaged_files(root: Path) -> list[str]:
 
 
 def _read(folder: Path) -> dict[str, str]:
-    """The recorded digests of a folder, by file name; malformed lines are left out."""
+    """Return the recorded digests of a folder by file name; malformed lines are skipped."""
     try:
         text = read_regular(folder / FILE).decode("utf-8", "replace")
     except OSError:
@@ -116,7 +120,7 @@ def _read(folder: Path) -> dict[str, str]:
 
 
 def file_sum(path: Path) -> str:
-    """The digest of a file; computed once as long as it does not change."""
+    """Return the digest of a file; computed again only after the file has changed."""
     state = path.stat()
     version = (state.st_mtime_ns, state.st_size)
     entry = _digests.get(path)

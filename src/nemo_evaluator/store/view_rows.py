@@ -1,4 +1,4 @@
-"""Rows of the views, each made from the journal's records of one step."""
+"""Builds the rows of the result files from the journal's records of one sample."""
 
 from typing import Any, Final
 
@@ -6,7 +6,7 @@ from nemo_evaluator.core.json_coerce import as_number
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.records import extracted_of, last_user_text, total_tokens
 
-# Reasons of a model to stop that mean a cut-off answer.
+# Finish reasons that mean a truncated answer.
 TRUNCATED: Final = frozenset({"length", "max_tokens"})
 _REFUSALS: Final = (
     "i cannot",
@@ -22,20 +22,20 @@ _HEAD: Final = 160
 
 
 def prompt_of(record: JsonDict) -> str:
-    """The prompt of a step, after its template."""
+    """Return the prompt of a sample, after its template was applied."""
     if "prompt" in record:
         return str(record["prompt"])
     return last_user_text(record.get("messages") or [])
 
 
 def result_row(answer: JsonDict | None, outcome: JsonDict) -> JsonDict:
-    """A line of results.jsonl.
+    """Build a row of results.jsonl.
 
     Args:
-        answer: The record of the step's answer, if it has one.
+        answer: The record of the sample's answer, if it has one.
         outcome: The record of its outcome.
     """
-    # An outcome without an answer carries its own question.
+    # An outcome without an answer contains the question itself.
     question = answer or outcome
     details = outcome.get("scoring_details", {})
     get_answer = (answer or {}).get
@@ -83,14 +83,22 @@ def trajectory_row(
     trajectory: list[JsonDict],
     category: str | None,
 ) -> JsonDict:
-    """A line of trajectories.jsonl; ``result`` is the step's line of results.jsonl."""
-    asked = answer or outcome
+    """Build a row of trajectories.jsonl.
+
+    Args:
+        answer: The record of the sample's answer, if it has one.
+        outcome: The record of its outcome.
+        result: The sample's row of results.jsonl.
+        trajectory: The conversation.
+        category: The category of the failure, if the sample failed.
+    """
+    question = answer or outcome
     details = result["scoring_details"]
     row: JsonDict = {
-        "step_id": str(asked.get("fp") or outcome["fp"])[:12],
+        "step_id": str(question.get("fp") or outcome["fp"])[:12],
         "problem_idx": result["problem_idx"],
         "repeat": result["repeat"],
-        "timestamp": asked.get("at"),
+        "timestamp": question.get("at"),
         "prompt": result["prompt"],
         "expected_answer": result["expected_answer"],
         "status": result["status"],
@@ -98,7 +106,7 @@ def trajectory_row(
         "extracted_answer": result["extracted_answer"],
         "scoring_method": details.get("method", ""),
         "scoring_details": details,
-        "seed_metadata": asked.get("metadata", {}),
+        "seed_metadata": question.get("metadata", {}),
         "timing": outcome.get("timing", {}),
         "failure_category": category,
         "retries": result["attempts"] - 1,
@@ -126,31 +134,31 @@ def trajectory_row(
 
 
 def content_of(answer: JsonDict) -> str:
-    """What the model said, where that is not the answer itself."""
+    """Return the model's text, which can differ from the answer."""
     return str(answer["content"] if "content" in answer else answer.get("response", ""))
 
 
 def scorer_rewards(details: JsonDict) -> dict[str, Any]:
-    """The rewards of the extra scorers, by ``scorer:<name>``."""
-    mapping: dict[str, Any] = {}
+    """Return the rewards of the extra scorers by ``scorer:<name>``."""
+    rewards: dict[str, Any] = {}
     for key, value in details.items():
         if type(value) is dict and key.startswith("scorer:"):
-            mapping[key] = as_number(value.get("reward"))
-    return mapping
+            rewards[key] = as_number(value.get("reward"))
+    return rewards
 
 
 def is_tripped(row: JsonDict) -> bool:
-    """True when an agent was seen to reach for its own grading."""
+    """Return whether the agent tried to access its own grading."""
     details = row.get("scoring_details")
     return bool(type(details) is dict and details.get("tripwires"))
 
 
 def is_refusal(text: str, finish_reason: str | None) -> bool:
-    """True for an answer that begins like a refusal, or was filtered."""
+    """Return whether an answer starts like a refusal or was filtered."""
     if finish_reason == "content_filter":
         return True
     head = text[:_HEAD].lower().replace("’", "'")
-    # A plain loop: this is done for every row.
+    # A plain loop, because this runs for every row.
     for phrase in _REFUSALS:  # noqa: SIM110
         if phrase in head:
             return True
