@@ -1,1 +1,1 @@
-"""What a run is read with: folders, bundles, rows and the index beside them. Nothing else opens these files."""
+"""Reads runs: folders, bundles, rows and the index beside them. No other package opens these files."""

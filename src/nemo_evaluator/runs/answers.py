@@ -1,4 +1,4 @@
-"""What the answers themselves tell of a run's health: empty ones, reasoning that was not taken out, labels, retries."""
+"""Health figures from a run's answers: empty ones, reasoning that was not removed, labels, retries."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,26 +18,40 @@ _DELIMITERS: Final = (
 
 @dataclass(slots=True)
 class Answers:
-    """Counts over the scored rows."""
+    """Counts over the scored rows.
+
+    Attributes:
+        scored: Rows with a verdict.
+        empty: Empty answers that should not be empty.
+        unmatched: Answers with only one end of a reasoning block, although the model stopped by itself.
+        kept: Answers with a complete reasoning block in front.
+        retried: Rows that took more than one attempt.
+        labels: Labelled rows by label.
+        tripwires: Rows in which an agent tried to access its own grading, by tripwire.
+        rewarded_trips: Those of them that got a reward.
+    """
 
     scored: int = 0
     empty: int = 0
-    # Reasoning whose beginning or end is missing, although the model ended by itself.
+    # Reasoning whose beginning or end is missing, although the model stopped by itself.
     unmatched: int = 0
-    # Whole reasoning that stands in front of the answer.
+    # Complete reasoning in front of the answer.
     kept: int = 0
     retried: int = 0
     labels: Counter[str] = field(default_factory=Counter)
-    # Agents that reached for their own grading, and those of them that were rewarded.
+    # Agents that tried to access their own grading, and those of them that were rewarded.
     tripwires: Counter[str] = field(default_factory=Counter)
     rewarded_trips: int = 0
 
     def share(self, count: int) -> float:
-        """A count as a share of the scored rows."""
+        """Return a count as a share of the scored rows."""
         return count / self.scored if self.scored else 0.0
 
     def add(self, data: JsonDict) -> None:
-        """Count one row, whoever wrote it. Rows are many: what is as nel writes it is told by its type alone."""
+        """Count one row of any writer.
+
+        There are many rows, so values in nel's own form are recognized by their type alone.
+        """
         row = Row(data)
         get = data.get
         if (get("status") != "scored" or get("failure")) and row.failed:
@@ -50,23 +64,24 @@ class Answers:
             self.tripwires.update(tripped.keys())
             self.rewarded_trips += (row.reward or 0.0) > 0
         if get("label"):
-            # The label says already why there is no proper answer.
+            # The label already says why there is no proper answer.
             self.labels[row.label] += 1
             return
         text = get("model_response")
         if type(text) is not str:
             text = row.response
-        # An agent may leave its answer in a workspace and say nothing; saying nothing may even be right.
+        # An agent may leave its answer in a workspace and reply with nothing; an empty answer may even be right.
         if not text.strip():
             self.empty += not row.trajectory and not row.right
         if ("<" in text or "[" in text) and not row.truncated:
             self._reasoning(text)
 
     def _reasoning(self, text: str) -> None:
+        """Count reasoning delimiters that are left in an answer."""
         for opening, closing in _DELIMITERS:
-            opened = text.count(opening)
-            closed = text.count(closing)
-            if opened or closed:
-                self.unmatched += opened != closed
-                self.kept += opened == closed
+            opening_count = text.count(opening)
+            closing_count = text.count(closing)
+            if opening_count or closing_count:
+                self.unmatched += opening_count != closing_count
+                self.kept += opening_count == closing_count
                 return

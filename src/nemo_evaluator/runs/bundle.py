@@ -1,4 +1,4 @@
-"""A bundle (``eval-*.json``): the summary of one finished benchmark, whichever version or tool wrote it."""
+"""Bundles (``eval-*.json``): the summary of one finished benchmark, written by any version or tool."""
 
 import hashlib
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ from nemo_evaluator.store.sums import MARK, has_entries, untouched, verified
 VALID: Final = "VALID"
 INVALID: Final = "INVALID"
 UNCHECKED: Final = "UNCHECKED"
-# Fields of scoring_details that say how a row was scored; a field tells more when each of its few values is common.
+# Fields of scoring_details that say how a row was scored; useful breakdowns have few values, each of them common.
 NOT_BREAKDOWNS: Final = frozenset(
     {
         "correct",
@@ -72,7 +72,7 @@ _FLAWS: Final = frozenset({"refusal", "format_error", Cause.CONTEXT_EXCEEDED, Ca
 
 @dataclass(frozen=True)
 class Bundle:
-    """One finished benchmark of one model: what its bundle says, and the rows beside it."""
+    """One finished benchmark of one model: the bundle's document and the rows beside it."""
 
     path: Path
     document: JsonDict = field(repr=False)
@@ -108,33 +108,35 @@ class Bundle:
 
     @property
     def run_id(self) -> str:
-        """What names this bundle everywhere."""
+        """The id of this bundle."""
         return str(self.document.get("run_id") or self.path.stem)
 
     @property
     def repeats(self) -> int:
-        """How often each problem was asked."""
+        """The number of answers per problem."""
         return as_whole(self.benchmark.get("repeats")) or 1
 
     @property
     def files(self) -> TaskPaths:
-        """The files of its folder."""
+        """The paths of the benchmark's files."""
         return TaskPaths(self.path.parent)
 
     @property
     def results(self) -> Path:
-        """The rows beside the bundle."""
+        """The file of rows beside the bundle."""
         return self.files.results
 
     @property
     def run_dir(self) -> Path:
-        """The output folder of the run that it is of."""
+        """The output folder of the run."""
         return self.path.parent.parent
 
     @property
     def origin(self) -> str:
-        """What stays the same when the run is resumed, and differs between two that end in the same second: empty
-        for a bundle that lies in no run's folder."""
+        """An id that a resumed run keeps and that differs between runs that end in the same second.
+
+        It is empty for a bundle outside of a run's folder.
+        """
         run = load_run(self.run_dir)
         if run is not None:
             return f"{run.run_id}-{digest(run.output_dir)[:8]}/{self.path.parent.name}"
@@ -142,28 +144,28 @@ class Bundle:
 
     @property
     def stop_reason(self) -> str:
-        """Why the run ended before its plan did; empty when it did not."""
+        """Why the run ended before its plan did; empty if it completed."""
         if self.stopped.get("kind"):
             return str(self.stopped.get("reason") or self.stopped["kind"])
         return ""
 
     @property
     def status(self) -> str:
-        """VALID, INVALID, or UNCHECKED where nothing is said."""
-        said = str(self.validity.get("status") or "")
+        """``VALID``, ``INVALID``, or ``UNCHECKED`` if the bundle records no status."""
+        recorded_status = str(self.validity.get("status") or "")
         if self._error:
             return INVALID
-        return said or (INVALID if self.reasons else UNCHECKED)
+        return recorded_status or (INVALID if self.reasons else UNCHECKED)
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What speaks against its scores."""
-        said = [str(reason) for reason in as_list(self.validity.get("reasons"))]
-        return tuple(said + ([str(self._error)] if self._error else []))
+        """The recorded reasons against using the scores, and the error if there is one."""
+        recorded_reasons = [str(reason) for reason in as_list(self.validity.get("reasons"))]
+        return tuple(recorded_reasons + ([str(self._error)] if self._error else []))
 
     @property
     def invalid(self) -> tuple[str, ...]:
-        """Why the scores must not be used; empty when they may be."""
+        """Why the scores must not be used; empty if they may be used."""
         if self._error:
             return (*self.reasons[:-1], f"the run failed: {self._error}")
         if self.status == INVALID:
@@ -176,63 +178,67 @@ class Bundle:
 
     @property
     def tampering(self) -> Tampering | None:
-        """The rows that tampered with their own judging, and the score with them as 0; None where there are none."""
+        """The rows that tampered with their own judging and the score that counts them as 0; None if there are none."""
         return read_tampering(self.benchmark.get("tamper"))
 
     @property
     def dataset_size(self) -> int | None:
-        """How many problems the benchmark has, asked or not."""
+        """The number of problems in the benchmark's dataset, whether the run used them or not."""
         return as_whole(as_dict(self.config.get("shuffle")).get("ds_full_size"))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be said wherever the score is shown."""
-        said = tuple(map(str, as_list(self.benchmark.get("notes"))))
-        found = self.calibration
-        if found is None:
-            return said
-        gone = f"the corrected score is not shown, it is stale: {found.stale}; run `nel judge calibrate` again"
-        return (*said, gone if found.stale else found.note)
+        """Notes to show wherever the score is shown."""
+        recorded_notes = tuple(map(str, as_list(self.benchmark.get("notes"))))
+        calibration = self.calibration
+        if calibration is None:
+            return recorded_notes
+        warning = f"the corrected score is not shown, it is stale: {calibration.stale}; run `nel judge calibrate` again"
+        return (*recorded_notes, warning if calibration.stale else calibration.note)
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """What labels made of the headline."""
+        """The calibration of the headline score by labels; None if there is none."""
         document = as_dict(self.benchmark.get(PLACE))
-        raw = (read_score(name, entry, self.samples) for name, entry in self._raw_scores.items())
+        recorded_scores = (
+            read_score(name, entry, self.samples) for name, entry in self._raw_scores.items()
+        )
         if document:
-            headline = pick_headline(tuple(score for score in raw if score is not None))
+            headline = pick_headline(tuple(score for score in recorded_scores if score is not None))
         else:
             headline = None
-        bound = measured_by(self.config, self.coverage.scored)
+        current_basis = measured_by(self.config, self.coverage.scored)
         if headline is not None:
-            return read_calibration(document, bound, headline.name)
+            return read_calibration(document, current_basis, headline.name)
         return None
 
     @property
     def noise(self) -> JsonDict:
-        """How far the run differs from itself when it is asked again (`nel noise`); empty where nobody looked."""
+        """The run-to-run noise that `nel noise` measured; empty if it was not measured."""
         if self.path.suffix == ".json":
             return stored(self.files.noise)
         return {}
 
     @property
     def corrected(self) -> Score | None:
-        """The headline as people would have scored it, where labels say so and still hold."""
-        found = self.calibration
-        return found.score if found is not None and not found.stale else None
+        """The headline score corrected by labels; None without labels or if the calibration is stale."""
+        calibration = self.calibration
+        return calibration.score if calibration is not None and not calibration.stale else None
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
-        """Every score, as it was named."""
-        found = (read_score(name, raw, self.samples) for name, raw in self._raw_scores.items())
+        """Every score in the bundle's order; the corrected score comes last, and only while it holds."""
+        recorded_scores = (
+            read_score(name, raw, self.samples) for name, raw in self._raw_scores.items()
+        )
         if self.calibration is not None:
-            told: str | None = self.calibration.score.name
+            corrected_name: str | None = self.calibration.score.name
         else:
-            told = None
+            corrected_name = None
         return tuple(
             score
-            for score in (*found, self.corrected)
-            if score and (score is self.corrected or score.name != told)
+            for score in (*recorded_scores, self.corrected)
+            if score and (score is self.corrected or score.name != corrected_name)
         )
 
     @property
@@ -241,18 +247,20 @@ class Bundle:
 
     @cached_property
     def headline(self) -> Score | None:
-        """The score that stands for the benchmark."""
-        found = pick_headline(self.scores)
-        fallback = found is not None and self.benchmark.get("fallback")
-        if found is not None and fallback:
-            return replace(found, name=f"{found.name} (fallback)")
-        return found
+        """The score that represents the benchmark."""
+        score = pick_headline(self.scores)
+        fallback = score is not None and self.benchmark.get("fallback")
+        if score is not None and fallback:
+            return replace(score, name=f"{score.name} (fallback)")
+        return score
 
     @property
     def scorers(self) -> tuple[Score, ...]:
-        """The scores that stand in one table with the headline: the corrected one, and those of extra scorers."""
-        extra = tuple(score for score in self._beside_headline if score.name.startswith("scorer:"))
-        return (self.corrected, *extra) if self.corrected is not None else extra
+        """The scores to show in one table with the headline: the corrected score and those of extra scorers."""
+        extra_scores = tuple(
+            score for score in self._beside_headline if score.name.startswith("scorer:")
+        )
+        return (self.corrected, *extra_scores) if self.corrected is not None else extra_scores
 
     @property
     def others(self) -> tuple[Score, ...]:
@@ -277,30 +285,30 @@ class Bundle:
 
     @property
     def breakdowns(self) -> dict[str, tuple[GroupScore, ...]]:
-        """The scores by the values of other fields, as far as these are few and say something of the problems."""
-        found: dict[str, tuple[GroupScore, ...]] = {}
+        """The scores by the values of other fields, limited to fields with a few common values."""
+        breakdowns: dict[str, tuple[GroupScore, ...]] = {}
         for name, groups in as_dict(self._raw_scores.get("breakdowns")).items():
             if name not in NOT_BREAKDOWNS:
-                found[name] = tuple(
+                breakdowns[name] = tuple(
                     read_group(str(raw.get("group")), raw)
                     for raw in as_list(groups)
                     if isinstance(raw, dict)
                 )
         return {
             name: groups
-            for name, groups in found.items()
+            for name, groups in breakdowns.items()
             if 1 < len(groups) <= _MOST_GROUPS
             and sum(group.n for group in groups) >= _ROWS_OF_A_GROUP * len(groups)
         }
 
     @property
     def failures(self) -> tuple[FailureLine, ...]:
-        """What broke steps."""
+        """The causes of failed samples."""
         return tuple(line for line in self._analysed if line.cause not in _FLAWS)
 
     @property
     def flaws(self) -> tuple[FailureLine, ...]:
-        """What was wrong with answers that were scored all the same."""
+        """The problems of answers that were scored nevertheless."""
         return tuple(line for line in self._analysed if line.cause in _FLAWS)
 
     @cached_property
@@ -309,16 +317,20 @@ class Bundle:
 
     @cached_property
     def runtime(self) -> Runtime:
-        """What the run took."""
+        """Time, tokens and cost of the run."""
         return read_runtime(as_dict(self._raw_scores.get("runtime")))
 
     def rows(self) -> Iterator[Row]:
-        """The rows, one at a time; none where the file is absent."""
+        """Return the rows, read one at a time; empty if the file is missing."""
         return read_rows(self.results)
 
 
 def load_bundle(path: Path) -> Bundle:
-    """The bundle of a file. Raises UsageError when the file is not one, or is not what was written."""
+    """Load a bundle from its file.
+
+    Raises:
+        UsageError: The file is not a bundle or differs from its recorded digest.
+    """
     refuse_foreign_files(path.parent)
     try:
         document: Any = read_json(verified(path))
@@ -339,45 +351,53 @@ def load_bundle(path: Path) -> Bundle:
 
 
 def _checked_again(bundle: Bundle) -> Bundle:
-    """A bundle whose checksums are gone, with the status that its rows give it: what it says itself is not believed."""
+    """Return a bundle without checksums, with the status recomputed from its rows; its own status is not trusted."""
     check = check_bundle(bundle)
     validity = {"status": str(check.status), "reasons": check.reasons}
     return Bundle(bundle.path, {**bundle.document, "validity": validity})
 
 
 def calibrated(bundle: Bundle, document: JsonDict) -> Bundle:
-    """The bundle with a calibration in it; the corrected score stands among the others while that holds."""
-    made = Bundle(
+    """Return the bundle with a calibration and, unless that is stale, the corrected score among its scores."""
+    calibrated_bundle = Bundle(
         bundle.path, {**bundle.document, "benchmark": {**bundle.benchmark, PLACE: document}}
     )
-    found = made.calibration
-    if found is not None:
-        scores = {name: raw for name, raw in made._raw_scores.items() if name != found.score.name}
-        if found.stale:
+    calibration = calibrated_bundle.calibration
+    if calibration is not None:
+        scores = {
+            name: raw
+            for name, raw in calibrated_bundle._raw_scores.items()
+            if name != calibration.score.name
+        }
+        if calibration.stale:
             scores |= {}
         else:
-            scores |= {found.score.name: document["corrected"]}
-        made.benchmark["scores"] = scores
-    return made
+            scores |= {calibration.score.name: document["corrected"]}
+        calibrated_bundle.benchmark["scores"] = scores
+    return calibrated_bundle
 
 
 def newest_bundle(folder: Path) -> Bundle | None:
-    """The newest bundle of a task folder, by its stamp."""
-    found = TaskPaths(folder).bundles()
-    if found:
-        return load_bundle(found[-1])
+    """Return the newest bundle of a task folder by its time stamp, or None."""
+    bundle_paths = TaskPaths(folder).bundles()
+    if bundle_paths:
+        return load_bundle(bundle_paths[-1])
     return None
 
 
 def config_hash(config: JsonDict) -> str:
-    """The digest of a config without what happened on the way: resumed, sharded or at one go, it is the same."""
-    asked = {key: value for key, value in config.items() if key not in ("resumed", "n_shards")}
-    return f"sha256:{hashlib.sha256(canonical(asked)).hexdigest()}"
+    """Return the digest of a config, which is the same for resumed, sharded and uninterrupted runs."""
+    hashed_config = {
+        key: value for key, value in config.items() if key not in ("resumed", "n_shards")
+    }
+    return f"sha256:{hashlib.sha256(canonical(hashed_config)).hexdigest()}"
 
 
 def kept_bundle(task: TaskPaths, config: JsonDict) -> JsonDict | None:
-    """The bundle in a folder when this version made it, of this config and of all that the journal holds: a resume that
-    has nothing to do need not write it and its views again."""
+    """Return the bundle of a folder if it is current, so that a resume with nothing to do need not write it again.
+
+    It is current if this version made it from this config and from everything that the journal holds.
+    """
     bundles = task.bundles()
     files = (task.results, task.trajectories, task.runtime_stats, *bundles)
     if len(bundles) != 1 or not untouched(task.root).issuperset(files):
@@ -385,7 +405,7 @@ def kept_bundle(task: TaskPaths, config: JsonDict) -> JsonDict | None:
     if task.results.stat().st_mtime_ns < task.journal.stat().st_mtime_ns:
         return None
     document = load_bundle(bundles[0]).document
-    made = document.get("sdk_version"), document.get("config_hash"), document.get("stopped")
-    if made == (__version__, config_hash(config), None):
+    provenance = document.get("sdk_version"), document.get("config_hash"), document.get("stopped")
+    if provenance == (__version__, config_hash(config), None):
         return document
     return None

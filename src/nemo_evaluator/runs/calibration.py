@@ -1,4 +1,4 @@
-"""What comes of a run's labels: the draw they answer to (``label_draw.json``), and the calibration in the bundle."""
+"""The results of a run's labels: the draw they belong to (``label_draw.json``), and the calibration in the bundle."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nemo_evaluator.core.values import asdict, dataclass, replace
 from nemo_evaluator.runs.scores import Score, read_score
 from nemo_evaluator.store.layout import TaskPaths
 
-# Where a bundle has its calibration, among what it says of its benchmark.
+# The key of the calibration in the benchmark part of a bundle.
 PLACE: Final = "calibration"
 _PREFIX: Final = "corrected "
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnRow:
-    """A row to be labelled: the chance it was drawn with, and a digest of the answer that is meant."""
+    """A row drawn for labelling, with the probability of drawing it and a digest of its answer."""
 
     problem_idx: int
     repeat: int
@@ -31,32 +31,38 @@ class DrawnRow:
 
     @property
     def key(self) -> tuple[int, int]:
-        """What names the row."""
+        """The row's problem and repeat."""
         return self.problem_idx, self.repeat
 
 
 @dataclass(frozen=True, slots=True)
 class LabelDraw:
-    """Which rows of a run were drawn to be labelled, in the order in which people see them."""
+    """The rows of a run that were drawn for labelling, in the order in which people see them."""
 
     method: str
     seed: int
     rows: tuple[DrawnRow, ...]
 
     def save(self, folder: Path) -> None:
-        """Write it beside the rows."""
+        """Write the draw to the folder of its benchmark."""
         write_json(TaskPaths(folder).label_draw, {"version": 1, **asdict(self)})
 
 
 def read_draw(folder: Path) -> LabelDraw | None:
-    """The draw of a benchmark's folder; None without one. Raises UsageError when the file is not one."""
+    """Return the draw in a benchmark's folder, or None if there is none.
+
+    Raises:
+        UsageError: The file is not a draw.
+    """
     path = TaskPaths(folder).label_draw
     if not path.is_file():
         return None
     try:
-        data: Any = read_json(path)
+        document: Any = read_json(path)
         return LabelDraw(
-            data["method"], int(data["seed"]), tuple(DrawnRow(**row) for row in data["rows"])
+            document["method"],
+            int(document["seed"]),
+            tuple(DrawnRow(**row) for row in document["rows"]),
         )
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(
@@ -66,7 +72,7 @@ def read_draw(folder: Path) -> LabelDraw | None:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The corrected score as it was stored; ``stale`` says why it no longer holds, empty when it does."""
+    """A stored corrected score; ``stale`` says why it no longer holds and is empty while it does."""
 
     score: Score
     note: str
@@ -75,27 +81,38 @@ class Calibration:
 
 
 def tie(prints: JsonDict) -> JsonDict:
-    """What a measurement of a run is tied to: who answers and who judges, by what and how."""
+    """Return the fingerprints that a measurement of a run depends on: those of the model, the solver and the scorer."""
     return {name: prints.get(name) for name in ("scorer", "service", "solver", "template")}
 
 
 def measured_by(config: JsonDict, scored: int | None) -> JsonDict:
-    """What a calibration is tied to: the same, and how many answers there are."""
+    """Return what a calibration depends on: the fingerprints, and the number of scored rows."""
     return tie(as_dict(config.get("fingerprints"))) | {"scored": scored}
 
 
 def read_calibration(document: JsonDict, bound: JsonDict, headline: str) -> Calibration | None:
-    """The calibration of a bundle; None where there is none."""
-    found = as_dict(document.get("corrected"))
-    score = read_score(_PREFIX + headline, found, samples=0)
-    was = as_dict(document.get("measured_by"))
+    """Read the calibration of a bundle.
+
+    Args:
+        document: The calibration as it was stored.
+        bound: What it depends on, in the bundle's current state.
+        headline: The name of the score that it corrects.
+
+    Returns:
+        The calibration, or None if there is none.
+    """
+    corrected = as_dict(document.get("corrected"))
+    score = read_score(_PREFIX + headline, corrected, samples=0)
+    recorded = as_dict(document.get("measured_by"))
     if score is None:
         return None
-    changed = [name for name in bound if was.get(name) != bound[name]]
-    words = {
+    changed = [name for name in bound if recorded.get(name) != bound[name]]
+    explanations = {
         "scorer": "the judge, its prompt, its rubric or the extraction changed",
         "scored": "rows were added",
     }
-    stale = "; ".join(dict.fromkeys(words.get(name, "the answers changed") for name in changed))
+    stale = "; ".join(
+        dict.fromkeys(explanations.get(name, "the answers changed") for name in changed)
+    )
     score = replace(score, ci_method=score.ci_method or "ppi")
     return Calibration(score, str(document.get("note") or ""), document, stale=stale)

@@ -1,4 +1,4 @@
-"""Which bundles a set of paths means: the newest of each task, past runs and merged shards left out."""
+"""Finds the bundles that paths refer to: the newest of each task, without archived runs and merged shards."""
 
 import re
 from collections.abc import Iterable
@@ -15,39 +15,47 @@ _BUNDLE: Final = re.compile(r"eval-(?:(?P<stamp>\d{8}T\d{6}Z)-)?(?P<name>.+)\.js
 
 
 def find_bundles(paths: Path | str | Iterable[Path | str]) -> list[Path]:
-    """The bundle files under ``paths``, sorted; a file is taken as it is, a folder is searched to its depth.
+    """Return the bundle files under ``paths``, sorted within each path.
 
-    Raises UsageError when a path is missing or when there is no bundle at all.
+    A file is returned as it is; a folder is searched recursively.
+
+    Raises:
+        UsageError: A path does not exist, or there is no bundle at all.
     """
     if isinstance(paths, str | Path):
-        given = [Path(paths)]
+        search_paths = [Path(paths)]
     else:
-        given = [Path(path) for path in paths]
-    found = dict.fromkeys(file for path in given for file in _under(path))
-    if not found:
+        search_paths = [Path(path) for path in paths]
+    bundle_files = dict.fromkeys(file for path in search_paths for file in _under(path))
+    if not bundle_files:
         raise UsageError(
-            f"no bundle (eval-*.json) under {', '.join(map(str, given))}",
+            f"no bundle (eval-*.json) under {', '.join(map(str, search_paths))}",
             hint="give the output directory of a finished run",
         )
-    return list(found)
+    return list(bundle_files)
 
 
 def find_runs(path: Path) -> list[Bundle]:
-    """All bundles under a path: a bundle file, a task folder, or any folder above task folders.
+    """Load all bundles under a path: a bundle file, a task folder, or any folder above task folders.
 
-    Of several bundles of one benchmark in a folder the newest counts; ``previous/`` and merged shards are left out.
-    Bundles that cannot be read are an error: a gate must not overlook a benchmark.
+    Of several bundles of one benchmark in a folder the newest counts; ``previous/`` and merged shards are skipped.
+    A bundle that cannot be read is an error, because a gate must not overlook a benchmark.
     """
     return [load_bundle(file) for file in _under(path)]
 
 
 def task_folders(root: Path) -> list[Path]:
-    """The folders at and under a folder that hold a journal; past runs are left out."""
-    found = [path.parent for path in files_under(root, "journal.jsonl")]
-    return [folder for folder in found if PREVIOUS not in folder.relative_to(root).parts]
+    """Return the folders at and under a folder that hold a journal, without archived runs."""
+    folders = [path.parent for path in files_under(root, "journal.jsonl")]
+    return [folder for folder in folders if PREVIOUS not in folder.relative_to(root).parts]
 
 
 def _under(root: Path) -> list[Path]:
+    """Return the current bundle files at or under a path.
+
+    Raises:
+        UsageError: The path does not exist.
+    """
     if root.is_file():
         return [root]
     if not root.is_dir():
@@ -60,13 +68,17 @@ def _under(root: Path) -> list[Path]:
         if match is not None and PREVIOUS not in path.relative_to(root).parts and path.is_file():
             key = path.parent, match["name"]
             newest[key] = max(newest.get(key, ("", path)), (match["stamp"] or "", path))
-    # Where a folder would be if it were no part of a shard.
-    wholes = {folder: _without_shard(folder, root) for folder, _ in newest}
-    merged = {whole for folder, whole in wholes.items() if whole == folder}
+    # The path that each folder would have outside of a shard.
+    unsharded = {folder: _without_shard(folder, root) for folder, _ in newest}
+    merged = {
+        folder_unsharded
+        for folder, folder_unsharded in unsharded.items()
+        if folder_unsharded == folder
+    }
     return sorted(
         path
         for (folder, _), (_, path) in newest.items()
-        if wholes[folder] == folder or wholes[folder] not in merged
+        if unsharded[folder] == folder or unsharded[folder] not in merged
     )
 
 

@@ -1,4 +1,4 @@
-"""A run's folder as its readers see it: benchmarks, their bundles, their rows, also while the run writes.
+"""A run's folder for readers: its benchmarks, bundles and rows, also while the run is writing.
 
 ::
 
@@ -58,7 +58,7 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkProgress:
-    """How far a benchmark has come."""
+    """The rows of a benchmark so far: counts, mean reward and cost."""
 
     scored: int
     failed: int
@@ -74,7 +74,7 @@ class BenchmarkFolder:
 
     @property
     def name(self) -> str:
-        """The name of the folder, which is the benchmark's with characters that files do not like replaced."""
+        """The name of the folder: the benchmark's name, with characters replaced that file names should not have."""
         return self.path.name
 
     @property
@@ -83,16 +83,21 @@ class BenchmarkFolder:
         return newest_bundle(self.path)
 
     def progress(self) -> BenchmarkProgress:
-        """Counts of the rows so far, from the index."""
+        """Return counts of the rows so far, from the index."""
         refuse_foreign_files(self.path)
         db, _ = open_index(TaskPaths(self.path))
         with self._removed_if_damaged(), closing(db):
             sums = ", ".join(
                 f"coalesce(sum({name}), 0)" for name in ("rows", "failed", "rewards", "sum", "cost")
             )
-            rows, failed, rewards, total, cost = db.execute(f"SELECT {sums} FROM pieces").fetchone()
+            row_count, failed, reward_count, reward_sum, cost = db.execute(
+                f"SELECT {sums} FROM pieces"
+            ).fetchone()
         return BenchmarkProgress(
-            rows - failed, failed, total / rewards if rewards else None, cost_usd=cost or None
+            row_count - failed,
+            failed,
+            reward_sum / reward_count if reward_count else None,
+            cost_usd=cost or None,
         )
 
     def rows(
@@ -103,7 +108,14 @@ class BenchmarkFolder:
         offset: int = 0,
         limit: int | None = None,
     ) -> Iterator[Row]:
-        """The rows asked for, read one at a time."""
+        """Yield the matching rows, read one at a time.
+
+        Args:
+            which: The filter; all rows without one.
+            order: The field to sort by, with ``-`` in front for descending order.
+            offset: How many matching rows to skip.
+            limit: How many rows to yield at most.
+        """
         refuse_foreign_files(self.path)
         task = TaskPaths(self.path)
         if not which and order == "problem_idx" and not offset and not task.journal.is_file():
@@ -115,23 +127,27 @@ class BenchmarkFolder:
 
     @contextmanager
     def reading(self) -> Iterator[tuple[IndexColumns, RowReader]]:
-        """The columns of the index, up to date, for the questions of ``runs.query``, and a reader of what it finds."""
+        """Open the current index for the queries of ``runs.query``, and a reader for the rows that they return."""
         refuse_foreign_files(self.path)
         with self._removed_if_damaged(), index_snapshot(TaskPaths(self.path)) as snapshot:
             yield IndexColumns(snapshot.db), RowReader(snapshot.file, journal=snapshot.journal)
 
     def count(self, which: RowFilter | None = None) -> int:
-        """How many rows there are."""
+        """Return the number of matching rows."""
         with self.reading() as (columns, _):
             return count(columns, which or RowFilter())
 
     @contextmanager
     def _removed_if_damaged(self) -> Iterator[None]:
-        """An index holds nothing that cannot be read again: a damaged one goes, with a word."""
+        """Remove a damaged index and report it; it can be rebuilt from the rows.
+
+        Raises:
+            UsageError: The index was damaged.
+        """
         try:
             yield
         except sqlite3.ProgrammingError:
-            # A mistake of the program says nothing about the file.
+            # A bug in nel says nothing about the file.
             raise
         except (sqlite3.DatabaseError, orjson.JSONDecodeError) as error:
             task = TaskPaths(self.path)
@@ -142,11 +158,15 @@ class BenchmarkFolder:
             ) from error
 
     def row(self, problem_idx: int, repeat: int = 0) -> Row:
-        """One row. Raises UsageError when there is none."""
-        found = (
+        """Return one row.
+
+        Raises:
+            UsageError: There is no such row.
+        """
+        matching_rows = (
             row for row in self.rows(RowFilter(problem_idx=problem_idx)) if row.repeat == repeat
         )
-        row = next(found, None)
+        row = next(matching_rows, None)
         if row is None:
             raise UsageError(f"{self.path} has no row of problem {problem_idx}, repeat {repeat}")
         return row
@@ -154,13 +174,13 @@ class BenchmarkFolder:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The output folder of a run, or one benchmark's folder of it."""
+    """The output folder of a run, or the folder of one of its benchmarks."""
 
     path: Path
 
     @cached_property
     def benchmarks(self) -> dict[str, BenchmarkFolder]:
-        """The benchmarks that have rows or a bundle, by the names of their folders."""
+        """The benchmarks that have rows or a bundle, by folder name."""
         folders = [*task_folders(self.path), *(path.parent for path in self._bundle_files)]
         return {folder.name: BenchmarkFolder(folder) for folder in sorted(set(folders))}
 
@@ -173,23 +193,27 @@ class RunFolder:
 
     @property
     def bundles(self) -> list[Bundle]:
-        """The bundles of the benchmarks that have finished."""
+        """The bundles of the finished benchmarks."""
         return [load_bundle(path) for path in self._bundle_files]
 
     @property
     def bundle(self) -> Bundle:
-        """The bundle of the only benchmark. Raises UsageError when there are several, or none."""
-        found = self.bundles
-        if len(found) != 1:
-            names = ", ".join(bundle.name for bundle in found)
-            if found:
+        """The bundle of the only finished benchmark.
+
+        Raises:
+            UsageError: There are several, or none.
+        """
+        bundles = self.bundles
+        if len(bundles) != 1:
+            names = ", ".join(bundle.name for bundle in bundles)
+            if bundles:
                 hint = f"take one of .bundles: {names}"
             else:
                 hint = "`nel eval status` says how far the run is"
             raise UsageError(
-                f"{self.path} has {len(found)} finished benchmarks, not one", hint=hint
+                f"{self.path} has {len(bundles)} finished benchmarks, not one", hint=hint
             )
-        return found[0]
+        return bundles[0]
 
     def rows(
         self,
@@ -200,36 +224,56 @@ class RunFolder:
         limit: int | None = None,
         **which: Any,
     ) -> Iterator[Row]:
-        """The rows of a benchmark, or of all in turn; ``which`` are fields of ``RowFilter``, such as ``status``."""
-        wanted = _filter(which)
+        """Return the matching rows of one benchmark, or of all benchmarks in turn.
+
+        Args:
+            benchmark: The name of the benchmark's folder.
+            order: The field to sort by, with ``-`` in front for descending order.
+            offset: How many matching rows to skip; only for a single benchmark.
+            limit: How many rows to return at most.
+            **which: Fields of ``RowFilter``, such as ``status``.
+
+        Raises:
+            UsageError: The benchmark or a filter is unknown, or an offset is given for several benchmarks.
+        """
+        row_filter = _filter(which)
         if offset and len(self.benchmarks) > 1 and benchmark is None:
             raise UsageError(
                 "an offset is for the rows of one benchmark", hint="give its name first"
             )
-        found = (
+        matching_rows = (
             row
-            for one in self._chosen(benchmark)
-            for row in one.rows(wanted, order=order, offset=offset, limit=limit)
+            for folder in self._chosen(benchmark)
+            for row in folder.rows(row_filter, order=order, offset=offset, limit=limit)
         )
-        return islice(found, limit)
+        return islice(matching_rows, limit)
 
     def count(self, benchmark: str | None = None, **which: Any) -> int:
-        """How many rows there are."""
-        return sum(one.count(_filter(which)) for one in self._chosen(benchmark))
+        """Return the number of matching rows; the arguments are those of ``rows``."""
+        return sum(folder.count(_filter(which)) for folder in self._chosen(benchmark))
 
     def to_pandas(self, benchmark: str | None = None, **which: Any) -> pd.DataFrame:
-        """The rows as a table. Raises MissingExtraError without pandas."""
+        """Return the matching rows as a table; the arguments are those of ``rows``.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
         pandas = optional("pandas", extra="pandas")
         records: list[dict[Any, Any]] = []
-        for one in self._chosen(benchmark):
-            for row in one.rows(_filter(which)):
+        for folder in self._chosen(benchmark):
+            for row in folder.rows(_filter(which)):
                 records.append(
-                    {"benchmark": one.name} | {name: getattr(row, name) for name in _COLUMNS}
+                    {"benchmark": folder.name} | {name: getattr(row, name) for name in _COLUMNS}
                 )
         frame: pd.DataFrame = pandas.DataFrame(records, columns=["benchmark", *_COLUMNS])
         return frame
 
     def _chosen(self, benchmark: str | None) -> list[BenchmarkFolder]:
+        """Return one benchmark, or all of them.
+
+        Raises:
+            UsageError: There is no benchmark of that name.
+        """
         if benchmark is None:
             return list(self.benchmarks.values())
         if benchmark not in self.benchmarks:
@@ -239,9 +283,10 @@ class RunFolder:
 
 
 def open_run(path: Path | str) -> RunFolder:
-    """The run of an output folder, of a benchmark's folder, or of a bundle file; it may still be running.
+    """Open a run by its output folder, the folder of a benchmark, or a bundle file; it may still be running.
 
-    Raises UsageError when nothing is there.
+    Raises:
+        UsageError: There is no run.
     """
     if Path(path).is_file():
         folder = Path(path).parent

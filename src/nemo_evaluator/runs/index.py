@@ -1,9 +1,9 @@
-"""The index beside the rows: where each one is, and the fields it is looked up by, in pieces in SQLite.
+"""The index beside the rows: where each row is and the fields to look it up by, in pieces in SQLite.
 
-While a run writes, the index covers the journal and the run keeps it; afterwards it covers ``results.jsonl``. It holds
-nothing that cannot be read again: an index that is missing, older than its file, broken, edited or written by somebody
-else is built anew. Whoever reads and whoever runs may write it at once: nothing is written that does not follow on what
-is there.
+While a run writes, the index covers the journal and the run updates it; afterwards it covers ``results.jsonl``. It
+contains nothing that cannot be read again: an index that is missing, older than its source, broken, edited or written
+by somebody else is rebuilt. Readers and the run may write it at the same time, because each write is accepted only if
+it continues what the index already has.
 """
 
 from __future__ import annotations
@@ -42,46 +42,50 @@ from nemo_evaluator.store.sealed import open_line
 if TYPE_CHECKING:
     from nemo_evaluator.store.journal import Journal
 
-# How often a run writes what its journal got, in seconds.
+# How often a run writes the new records of its journal to the index, in seconds.
 _EVERY: Final = 2.0
 _TRIES: Final = 3
-# So many bytes of records become entries together: one by one, between other work, each would take twice as long.
+# Records become entries in batches of this many bytes: one by one, between other work, each takes twice as long.
 _TOGETHER: Final = 1 << 16
-# Where a stretch of the source begins, what the index covers with it, and its rows, given the words.
+# The start of a stretch of the source, what the index covers after it, and a function that makes its rows.
 _Batch: TypeAlias = tuple[int, Covers, Callable[[Codes], Piece]]
 
 
 class IndexWriter:
-    """Follows a journal and writes what it gets, now and then."""
+    """Follows a journal and writes its rows to the index from time to time."""
 
     def __init__(self, task: TaskPaths) -> None:
+        """Start without records; ``take`` reads those that are already in the journal."""
         self._task = task
-        # Answers without an outcome yet, and the rows of those that have one.
+        # Answers that still wait for their outcome, and the entries of finished rows.
         self._answers = dict[int, Entry]()
         self._entries = list[Entry]()
-        # Records that are no entries yet begin at ``_entered``.
+        # Records that have not become entries yet begin at ``_entered``.
         self._noted = list[tuple[int, int, JsonDict]]()
         self._begin = self._entered = self._end = 0
         self._due = 0.0
         self._lock = threading.Lock()
 
     def note(self, offset: int, length: int, record: JsonDict) -> None:
-        """Take in a record of the journal."""
+        """Add a record of the journal."""
         self._noted.append((offset, length, record))
         self._end = offset + length
         if self._end - self._entered > _TOGETHER:
             self._enter()
 
     def _enter(self) -> None:
+        """Turn the records that were added into entries."""
         answers = self._answers
         self._entries += [
-            found for noted in self._noted if (found := journal_entry(answers, *noted)) is not None
+            entry
+            for arguments in self._noted
+            if (entry := journal_entry(answers, *arguments)) is not None
         ]
         self._noted = []
         self._entered = self._end
 
     def take(self, start: int) -> Iterator[_Batch]:
-        """Take in what the journal has from a byte on, in batches to be written."""
+        """Add the records of the journal from byte ``start`` on; yields batches to write."""
         self._begin = self._entered = self._end = start
         for offset, line in lines_from(self._task.journal, start):
             if not line.endswith(b"\n"):
@@ -95,40 +99,45 @@ class IndexWriter:
         yield self._batch()
 
     def batch(self) -> Callable[[], None] | None:
-        """The writing of what was taken in, for another thread to do; None until it is due again."""
+        """Return a function that writes the new rows, for another thread to call; None until a write is due."""
         if not (self._entries or self._noted) or time.monotonic() < self._due:
             return None
         self._due = time.monotonic() + _EVERY
         return partial(self._write, self._batch())
 
     def flush(self) -> None:
-        """Write what was taken in."""
+        """Write the new rows now."""
         self._write(self._batch())
 
     def _batch(self) -> _Batch:
+        """Return the new rows as a batch and start the next one."""
         self._enter()
         entries = self._entries
-        begin = self._begin
+        start = self._begin
         end = self._end
         self._entries = []
         self._begin = end
-        # Somebody who goes on later must begin at the first answer that waits.
-        upto = min((answer[0] for answer in self._answers.values()), default=end)
+        # A later reader must continue at the first answer that waits for its outcome.
+        resume_offset = min((answer[0] for answer in self._answers.values()), default=end)
         journal = self._task.journal
-        covers = Covers(journal.name, upto, end, state=state_of(journal.stat()))
-        return begin, covers, partial(packed, entries)
+        covers = Covers(journal.name, resume_offset, end, state=state_of(journal.stat()))
+        return start, covers, partial(packed, entries)
 
     def _write(self, batch: _Batch) -> None:
-        # What is not written is safe in its file: whoever reads next goes on from where the index ends.
+        """Write a batch to the index."""
+        # Rows that cannot be written are safe in the journal: the next reader continues where the index ends.
         with self._lock, suppress(sqlite3.Error), opened(self._task.index) as db:
             append_rows(db, *batch)
 
 
 def open_index(task: TaskPaths) -> tuple[sqlite3.Connection, Path]:
-    """The index of a benchmark's folder, up to date, and the file it covers; in memory where nothing can be written.
+    """Open the current index of a benchmark's folder, in memory if the folder is not writable.
 
-    What is read through the connection does not change until it is closed. A run cannot write its index meanwhile, so
-    close it soon, or see ``index_snapshot``.
+    The data seen through the connection does not change until it is closed. A run cannot write its index meanwhile, so
+    close the connection soon, or use ``index_snapshot``.
+
+    Returns:
+        The connection, and the file that the index covers.
     """
     source = _source(task)
     if _refresh(task, source):
@@ -142,7 +151,7 @@ def open_index(task: TaskPaths) -> tuple[sqlite3.Connection, Path]:
 
 
 def _begin_reading(task: TaskPaths, source: Path) -> sqlite3.Connection:
-    """A connection in a transaction, to an index that was checked within it."""
+    """Open a read transaction on the index and check the index within it."""
     db = connect_to_read(task.index)
     try:
         db.execute("BEGIN")
@@ -155,8 +164,8 @@ def _begin_reading(task: TaskPaths, source: Path) -> sqlite3.Connection:
 
 
 def settle_index(task: TaskPaths, rows: int) -> None:
-    """The rows were written: the index of the journal stands for them if it holds as many, and is of no use if not."""
-    # A reader may put another file in its place at any moment: then that one is settled.
+    """Let the index of the journal stand for the rows that were just written, if it has as many rows."""
+    # A reader may replace the index at any moment; the new one is then settled.
     for _ in range(_TRIES):
         with suppress(sqlite3.Error):
             if _refresh(task, task.journal):
@@ -167,19 +176,23 @@ def settle_index(task: TaskPaths, rows: int) -> None:
 
 
 def state_of(stat: os.stat_result) -> str:
-    """What tells a file from another one of its name, and from itself before it was changed.
+    """Return a text that identifies this version of a file, unlike its name and modification time.
 
-    Unpacking an archive can set the time of a change at will, but neither of these.
+    Unpacking an archive can set the modification time at will, but neither the inode nor the change time.
     """
     return f"{stat.st_ino}.{stat.st_ctime_ns}"
 
 
 def _settled_state(task: TaskPaths) -> str:
+    """Return the states of the journal and the rows together."""
     return f"{state_of(task.journal.stat())} {state_of(task.results.stat())}"
 
 
 def _source(task: TaskPaths) -> Path:
-    """The rows once they are whole, by way of the journal if its index stands for them; else the journal."""
+    """Return the file that the index covers: the rows if they are complete, otherwise the journal.
+
+    The journal is also used for complete rows if its index stands for them.
+    """
     if not task.journal.is_file():
         return task.results
     if not task.results.is_file():
@@ -196,12 +209,12 @@ def _source(task: TaskPaths) -> Path:
 
 @contextmanager
 def kept_index(task: TaskPaths, journal: Journal) -> Iterator[None]:
-    """Keep the index of a journal while it is written; a folder in which that cannot be done has none."""
+    """Keep the index current while a journal is written; a folder that is not writable has no index."""
     journal.flush()
     _refresh(task, task.journal)
     writer = IndexWriter(task)
     for batch in writer.take(_covers(task).upto):
-        # It is in the index already: only the answers that wait were wanted.
+        # These rows are already in the index; only the waiting answers are needed.
         del batch
     journal.listener = writer
     try:
@@ -213,7 +226,7 @@ def kept_index(task: TaskPaths, journal: Journal) -> Iterator[None]:
 
 
 def _refresh(task: TaskPaths, source: Path) -> bool:
-    """Bring the index up to date, one process at a time; whether it is."""
+    """Bring the index up to date, one process at a time; returns whether that worked."""
     try:
         with _alone(task.root):
             covers = _covers(task)
@@ -230,18 +243,18 @@ def _refresh(task: TaskPaths, source: Path) -> bool:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep others from building here meanwhile; a disk that knows no locks does without."""
-    guard = os.open(folder, os.O_RDONLY)
+    """Hold the folder's lock, so that other processes do not build the index; a disk without locks is used without."""
+    folder_fd = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
-            fcntl.flock(guard, fcntl.LOCK_EX)
+            fcntl.flock(folder_fd, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(guard)
+        os.close(folder_fd)
 
 
 def _start(task: TaskPaths, source: Path, covers: Covers) -> None:
-    """Begin an empty index. What a run writes into the old one is refused or lost, and read again."""
+    """Begin an empty index; rows that a run writes to the old one are refused or lost, and read again."""
     if covers.name:
         with suppress(sqlite3.DatabaseError), opened(task.index) as db:
             empty_index(db, source)
@@ -252,13 +265,13 @@ def _start(task: TaskPaths, source: Path, covers: Covers) -> None:
 
 
 def remove_index(task: TaskPaths) -> None:
-    """Remove the index, and what an interrupted write to it left; it is built anew when it is wanted."""
-    for ending in ("", "-journal", "-wal", "-shm"):
-        task.index.with_name(task.index.name + ending).unlink(missing_ok=True)
+    """Remove the index and the files of an interrupted write; it is rebuilt when it is needed."""
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        task.index.with_name(task.index.name + suffix).unlink(missing_ok=True)
 
 
 def _batches(task: TaskPaths, source: Path, start: int) -> Iterator[_Batch]:
-    """What a source has from a byte on."""
+    """Yield the rows of a source from byte ``start`` on, in batches to write."""
     if not source.is_file():
         return
     if source == task.journal:
@@ -286,7 +299,7 @@ def _batches(task: TaskPaths, source: Path, start: int) -> Iterator[_Batch]:
 
 
 def _fits(task: TaskPaths, source: Path, covers: Covers) -> bool:
-    """Whether the index is one of this source, and can be gone on with."""
+    """Return whether the index covers this source and can be continued."""
     if covers.name != source.name or not source.is_file():
         return covers.name == source.name
     stat = source.stat()
@@ -308,16 +321,17 @@ def _fits(task: TaskPaths, source: Path, covers: Covers) -> bool:
 
 
 def _same_file(state: str, stat: os.stat_result) -> bool:
+    """Return whether a state has the inode of ``stat``."""
     return state.partition(".")[0] == str(stat.st_ino)
 
 
 def _is_written(task: TaskPaths) -> bool:
-    """Whether a run writes into the folder, or into the one above it."""
+    """Return whether a run writes to the folder or to its parent."""
     return holder_of(task.root) is not None or holder_of(task.root.parent) is not None
 
 
 def _covers(task: TaskPaths) -> Covers:
-    """What the index says of itself; nothing when there is none, or one that this user's nel did not write so."""
+    """Return what the index covers; empty without an index, or if this user's nel did not write it as it is."""
     with suppress(sqlite3.DatabaseError, OSError), closing(connect_to_read(task.index)) as db:
         db.execute("BEGIN")
         return checked_covers(db)

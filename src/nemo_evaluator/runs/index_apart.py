@@ -1,4 +1,4 @@
-"""Entries of a large ``results.jsonl``, read by several processes: each takes every n-th stretch of the file.
+"""Reads a large ``results.jsonl`` with several processes, each of which takes every n-th stretch of the file.
 
 ``python -m nemo_evaluator.runs.index_apart FILE FIRST STEP START END`` prints the pieces of its stretches.
 """
@@ -20,7 +20,7 @@ from nemo_evaluator.core.files import lines_from
 from nemo_evaluator.runs.index_entry import Entry, row_entry, unreadable_entry
 from nemo_evaluator.runs.index_piece import Codes, Piece, packed, unpacked
 
-# From this size on, processes are worth their start.
+# The file size from which several processes are faster than one.
 LARGE: Final = 256 << 20
 _STRETCH: Final = 32 << 20
 _MOST_PROCESSES: Final = 8
@@ -29,27 +29,35 @@ _MOST_PROCESSES: Final = 8
 def pieces_apart(
     path: Path, start: int, end: int
 ) -> Iterator[tuple[Callable[[Codes], Piece], int]]:
-    """The pieces in the order of the file, given the words, each with where it ends; fewer if a process is lost."""
-    number = min(os.cpu_count() or 1, _MOST_PROCESSES)
-    with ExitStack() as open_ones:
+    """Yield the pieces in file order, each with the offset where it ends; stops early if a process is lost.
+
+    Each piece comes as a function that takes the codes of the index.
+    """
+    process_count = min(os.cpu_count() or 1, _MOST_PROCESSES)
+    with ExitStack() as processes:
         pipes: list[subprocess.Popen[bytes]] = []
-        for at in range(number):
-            pipes.append(open_ones.enter_context(_process(path, at, number, start=start, end=end)))
+        for position in range(process_count):
+            pipes.append(
+                processes.enter_context(
+                    _process(path, position, process_count, start=start, end=end)
+                )
+            )
         words: list[list[str | None]] = [[None] for _ in pipes]
         stretches = range(start, end, _STRETCH)
-        for at in range(len(stretches)):
-            pipe = pipes[at % number].stdout
+        for position in range(len(stretches)):
+            pipe = pipes[position % process_count].stdout
             assert pipe is not None
             try:
-                said = orjson.loads(pipe.readline())
-                piece = unpacked([pipe.read(size) for size in said["sizes"]])
+                header = orjson.loads(pipe.readline())
+                piece = unpacked([pipe.read(size) for size in header["sizes"]])
             except ValueError:
                 return  # The process was lost.
-            words[at % number] += said["words"]
-            yield partial(piece.recoded, words[at % number]), said["end"]
+            words[position % process_count] += header["words"]
+            yield partial(piece.recoded, words[position % process_count]), header["end"]
 
 
 def _process(path: Path, first: int, step: int, start: int, end: int) -> subprocess.Popen[bytes]:
+    """Start the process that reads every ``step``-th stretch, beginning with number ``first``."""
     arguments = [str(path), *map(str, (first, step, start, end))]
     command = [sys.executable, "-m", "nemo_evaluator.runs.index_apart", *arguments]
     return subprocess.Popen(
@@ -58,13 +66,14 @@ def _process(path: Path, first: int, step: int, start: int, end: int) -> subproc
 
 
 def entries_of(path: Path, start: int, end: int) -> Iterator[tuple[int, Entry | None]]:
-    """Each line that begins within a stretch, as where it ends and its entry; None for a line that is no row.
+    """Yield the lines that begin within a stretch: the offset after the line, and the entry or None.
 
-    A row that cannot be parsed, because it is nested too deep for instance, has an entry: readers show a placeholder.
+    A row that cannot be parsed, for instance because it is nested too deeply, gets an entry, for which readers show a
+    placeholder. A line that is not a row has None.
     """
     lines = lines_from(path, max(0, start - 1))
     if start:
-        # What is left of the line that a stretch before this one began.
+        # The rest of a line that began in an earlier stretch.
         next(lines, None)
     for offset, line in lines:
         if offset >= end:
@@ -78,17 +87,21 @@ def entries_of(path: Path, start: int, end: int) -> Iterator[tuple[int, Entry | 
 
 
 def main() -> None:
-    """Print the pieces of the stretches that the command line names, each after a line about it."""
+    """Print the pieces of the stretches that the command line names, each after a header line."""
     path = Path(sys.argv[1])
     first, step, start, end = map(int, sys.argv[2:])
     words = Codes(None)
     for begin in range(start + first * _STRETCH, end, step * _STRETCH):
-        known = len(words)
-        found = list(entries_of(path, begin, min(end, begin + _STRETCH)))
-        cells = packed((entry for _, entry in found if entry is not None), words).cells()
-        upto = found[-1][0] if found else begin
-        said = {"words": list(words)[known:], "sizes": list(map(len, cells)), "end": upto}
-        sys.stdout.buffer.write(b"".join([orjson.dumps(said), b"\n", *cells]))
+        known_count = len(words)
+        line_entries = list(entries_of(path, begin, min(end, begin + _STRETCH)))
+        cells = packed((entry for _, entry in line_entries if entry is not None), words).cells()
+        end_offset = line_entries[-1][0] if line_entries else begin
+        header = {
+            "words": list(words)[known_count:],
+            "sizes": list(map(len, cells)),
+            "end": end_offset,
+        }
+        sys.stdout.buffer.write(b"".join([orjson.dumps(header), b"\n", *cells]))
         sys.stdout.buffer.flush()
 
 

@@ -1,4 +1,4 @@
-"""What the index keeps of a row, from the records of a journal or from a line of ``results.jsonl``."""
+"""The index entry of a row, made from the records of a journal or from a line of ``results.jsonl``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TRUNCATED_FLAG: Final = 1
 UNPARSED_FLAG: Final = 2
 REFUSED_FLAG: Final = 4
 TRIPPED_FLAG: Final = 8
-# The cause of a row that is there and that no parser of ours reads.
+# The cause of a row that exists but cannot be parsed.
 UNREADABLE: Final = "unreadable"
-# Where a line says which step it is of, and how near its beginning.
+# The problem and repeat in a line, and how many bytes from its beginning to search for them.
 STEP_OF_LINE: Final = re.compile(rb'"problem_idx":\s?(\d{1,18}),\s?"repeat":\s?(\d{1,18})[,}]')
 STEP_WITHIN: Final = 200
-# A row's number: problems above, repeats in the lower bits, so that the order of numbers is the order of rows.
+# A row's number has the problem in the upper and the repeat in the lower bits, so that numbers sort like rows.
 REPEAT_BITS: Final = 20
 _MOST: Final = 1 << (62 - REPEAT_BITS)
 _ABSENT: Final = frozenset(cause.value for cause in Cause if POLICY[cause].row is RowOutcome.ABSENT)
@@ -34,29 +34,38 @@ _NO_ANSWER: Final[Entry] = (None, None, 0, None, 0, None, None)
 def journal_entry(
     answers: dict[int, Entry], offset: int, length: int, record: JsonDict
 ) -> Entry | None:
-    """The entry that the record of an outcome makes, unless its step was cancelled. An answer waits for its outcome in
-    ``answers``, by number: where it begins, and what the row takes from it."""
+    """Return the entry that a record completes.
+
+    Args:
+        answers: Answers that wait for their outcome, by row number; updated by this function.
+        offset: Where the record begins.
+        length: The length of its line.
+        record: The record.
+
+    Returns:
+        The entry of an outcome's row, or None for other records and for cancelled samples.
+    """
     kind = record.get("kind")
     if kind == ANSWER:
-        finish = record.get("finish_reason")
-        flags = TRUNCATED_FLAG if finish in TRUNCATED else 0
-        if is_refusal(record.get("response") or "", finish):
+        finish_reason = record.get("finish_reason")
+        flags = TRUNCATED_FLAG if finish_reason in TRUNCATED else 0
+        if is_refusal(record.get("response") or "", finish_reason):
             flags |= REFUSED_FLAG
-        meta = record.get("metadata")
-        if type(meta) is dict:
-            category = meta.get("category")
+        metadata = record.get("metadata")
+        if type(metadata) is dict:
+            category = metadata.get("category")
         else:
             category = None
         tokens = total_tokens(record)
         latency = record.get("latency_ms")
         cost = record.get("cost_usd")
-        facts = offset, _clean(finish), tokens, latency, flags, category, cost
+        facts = offset, _clean(finish_reason), tokens, latency, flags, category, cost
         answers[(record["problem_idx"] << REPEAT_BITS) | record["repeat"]] = facts
         return None
     if kind != OUTCOME:
         return None
     number = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
-    answer, finish, tokens, latency, flags, category, cost = answers.pop(number, _NO_ANSWER)
+    answer, finish_reason, tokens, latency, flags, category, cost = answers.pop(number, _NO_ANSWER)
     if record["status"] == "failed":
         cause: Any | None = record["failure"]["cause"]
     else:
@@ -79,7 +88,7 @@ def journal_entry(
         reward,
         cause,
         category,
-        finish,
+        finish_reason,
         tokens,
         latency,
         flags,
@@ -88,10 +97,10 @@ def journal_entry(
 
 
 def row_entry(offset: int, length: int, data: JsonDict) -> Entry | None:
-    """The entry of a line of ``results.jsonl``, whoever wrote it; None when it does not say which step it is of."""
-    plain = _plain(offset, length, data)
-    if plain is not None:
-        return plain
+    """Return the entry of a line of ``results.jsonl`` from any writer, or None if it does not name its sample."""
+    plain_entry = _plain(offset, length, data)
+    if plain_entry is not None:
+        return plain_entry
     row = Row(data)
     problem, repeat = row.key
     if (
@@ -104,18 +113,33 @@ def row_entry(offset: int, length: int, data: JsonDict) -> Entry | None:
         row.truncated * TRUNCATED_FLAG | row.unparsed * UNPARSED_FLAG | row.refused * REFUSED_FLAG
     )
     flags |= is_tripped(row.data) * TRIPPED_FLAG
-    at = (problem << REPEAT_BITS) | repeat, offset, length, None, row.reward, row.cause or None
-    return (*at, row.category, row.finish_reason, row.tokens, row.latency_ms, flags, row.cost_usd)
+    leading_fields = (
+        (problem << REPEAT_BITS) | repeat,
+        offset,
+        length,
+        None,
+        row.reward,
+        row.cause or None,
+    )
+    return (
+        *leading_fields,
+        row.category,
+        row.finish_reason,
+        row.tokens,
+        row.latency_ms,
+        flags,
+        row.cost_usd,
+    )
 
 
 def unreadable_entry(offset: int, length: int, line: bytes) -> Entry | None:
-    """The entry of a line that cannot be parsed; None when its beginning does not say which step it is of."""
-    place = STEP_OF_LINE.search(line, 0, STEP_WITHIN)
-    if place is None or not line.endswith(b"\n"):
-        # A line without an end was cut off: it is lost, and the run can be resumed.
+    """Return the entry of a line that cannot be parsed, or None if its beginning does not name its sample."""
+    step_match = STEP_OF_LINE.search(line, 0, STEP_WITHIN)
+    if step_match is None or not line.endswith(b"\n"):
+        # A line without a line break was cut off: it is lost, and the run can be resumed.
         return None
-    problem = int(place[1])
-    repeat = int(place[2])
+    problem = int(step_match[1])
+    repeat = int(step_match[2])
     if problem >= _MOST or repeat >= 1 << REPEAT_BITS:
         return None
     number = (problem << REPEAT_BITS) | repeat
@@ -123,23 +147,23 @@ def unreadable_entry(offset: int, length: int, line: bytes) -> Entry | None:
 
 
 def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:
-    """The same of a scored row as nel writes it, in a fifth of the time; None for any other."""
+    """Return the entry of a scored row in nel's own form, in a fifth of the time; None for any other row."""
     get = data.get
     reward = get("reward")
-    finish = get("finish_reason")
+    finish_reason = get("finish_reason")
     tokens = get("tokens")
     latency = get("latency_ms")
     text = get("model_response")
     details = get("scoring_details")
-    meta = get("metadata")
+    metadata = get("metadata")
     cost = get("cost_usd")
     repeat = get("repeat")
     problem = get("problem_idx")
-    kinds = (type(reward), type(finish), type(tokens), type(latency), type(text))
+    value_types = (type(reward), type(finish_reason), type(tokens), type(latency), type(text))
     if (
-        kinds != _KINDS
+        value_types != _KINDS
         or type(details) is not dict
-        or type(meta) is not dict
+        or type(metadata) is not dict
         or type(repeat) is not int
     ):
         return None
@@ -151,14 +175,14 @@ def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:
         return None
     if type(problem) is not int or not 0 <= problem < _MOST or not 0 <= repeat < 1 << REPEAT_BITS:
         return None
-    flags = TRUNCATED_FLAG if finish in TRUNCATED else 0
+    flags = TRUNCATED_FLAG if finish_reason in TRUNCATED else 0
     if details.get("unparsed") or get("unparsed"):
         flags |= UNPARSED_FLAG
-    if is_refusal(str(text), finish):
+    if is_refusal(str(text), finish_reason):
         flags |= REFUSED_FLAG
     if details.get("tripwires"):
         flags |= TRIPPED_FLAG
-    category = meta.get("category")
+    category = metadata.get("category")
     if type(category) is not str:
         category = category_of(data)
     number = (problem << REPEAT_BITS) | repeat
@@ -170,7 +194,7 @@ def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:
         reward,
         None,
         category,
-        finish,
+        finish_reason,
         tokens,
         latency,
         flags,
@@ -179,7 +203,7 @@ def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:
 
 
 def _clean(word: Any) -> Any:
-    """A word of a record without secrets: the journal masks its lines as it writes them, which is later."""
+    """Return a text of a record without secrets; the journal masks them only later, when it writes its lines."""
     if word is None or word == "stop":
         return word
     return scrub(str(word))

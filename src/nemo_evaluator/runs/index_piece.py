@@ -1,4 +1,4 @@
-"""A piece of the index: some thousand rows, column by column, as bytes; and what can be said of them in sum."""
+"""A piece of the index: up to several thousand rows, stored by column as bytes, with their totals."""
 
 from __future__ import annotations
 
@@ -32,19 +32,21 @@ _REWARD, _CAUSE, _COST = (list(COLUMNS).index(name) for name in ("reward", "caus
 
 
 class Codes(dict[Any, int]):
-    """Words as small numbers, in the order in which they came."""
+    """Maps words to small numbers, assigned in the order of first use."""
 
     def __init__(self, *words: str | None) -> None:
+        """Assign the first codes to ``words``."""
         super().__init__({word: code for code, word in enumerate(words)})
 
     def __missing__(self, word: Any) -> int:
+        """Assign the next code to a new word."""
         self[word] = code = len(self)
         return code
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows as columns."""
+    """Some rows of the index, stored by column."""
 
     columns: Sequence[array[Any]]
 
@@ -52,7 +54,7 @@ class Piece:
         return len(self.columns[0])
 
     def sums(self) -> tuple[int, int, int, float, float, int, int]:
-        """Rows, failed ones, rewards, their sum, the cost, the lowest and the highest number."""
+        """Return the counts of rows, failed rows and rewards, the sum of rewards, the cost, and the lowest and highest number."""
         numbers = self.columns[0]
         causes = self.columns[_CAUSE]
         rewards = [reward for reward in self.columns[_REWARD] if reward == reward]
@@ -69,38 +71,52 @@ class Piece:
         )
 
     def cells(self) -> list[bytes]:
-        """The columns as bytes."""
+        """Return the columns as bytes."""
         return [column.tobytes() for column in self.columns]
 
     def __add__(self, other: Piece) -> Piece:
-        return Piece([one + two for one, two in zip(self.columns, other.columns, strict=True)])
+        """Return the rows of both pieces."""
+        return Piece(
+            [
+                column + other_column
+                for column, other_column in zip(self.columns, other.columns, strict=True)
+            ]
+        )
 
     def without(self, numbers: Collection[int]) -> Piece:
-        """Those rows that have other numbers."""
-        keep = [at for at, number in enumerate(self.columns[0]) if number not in numbers]
+        """Return the rows whose numbers are not in ``numbers``."""
+        kept_positions = [at for at, number in enumerate(self.columns[0]) if number not in numbers]
         return Piece(
-            [array(column.typecode, [column[at] for at in keep]) for column in self.columns]
+            [
+                array(column.typecode, [column[at] for at in kept_positions])
+                for column in self.columns
+            ]
         )
 
     def recoded(self, old: Sequence[str | None], words: Codes) -> Piece:
-        """The same with other codes for its words, which are given by their old ones."""
+        """Return the same rows with the codes of ``words`` for their words.
+
+        Args:
+            old: The words by their old codes.
+            words: The new codes; missing words are added.
+        """
         codes = [words[word] for word in old]
-        named = zip(COLUMNS, self.columns, strict=True)
+        named_columns = zip(COLUMNS, self.columns, strict=True)
         return Piece(
             [
-                array("I", map(codes.__getitem__, one)) if name in WORDS else one
-                for name, one in named
+                array("I", map(codes.__getitem__, column)) if name in WORDS else column
+                for name, column in named_columns
             ]
         )
 
     def parts(self) -> Iterator[Piece]:
-        """Pieces of the usual size."""
-        for at in range(0, len(self), MOST_ROWS):
-            yield Piece([column[at : at + MOST_ROWS] for column in self.columns])
+        """Yield pieces of the usual size."""
+        for start in range(0, len(self), MOST_ROWS):
+            yield Piece([column[start : start + MOST_ROWS] for column in self.columns])
 
 
 def packed(entries: Iterable[Entry], words: Codes) -> Piece:
-    """Entries as a piece; the last one of a number counts."""
+    """Return entries as a piece; of several entries with the same number the last one counts."""
     columns = list(zip(*{entry[0]: entry for entry in entries}.values(), strict=True)) or [
         ()
     ] * len(COLUMNS)
@@ -113,14 +129,15 @@ def packed(entries: Iterable[Entry], words: Codes) -> Piece:
 
 
 def unpacked(cells: Iterable[bytes]) -> Piece:
-    """A piece from its bytes."""
+    """Return the piece that ``cells`` contain."""
     return Piece([array(kind, data) for kind, data in zip(COLUMNS.values(), cells, strict=True)])
 
 
 def _column(name: str, kind: str, values: Sequence[Any], words: Codes) -> array[Any]:
+    """Return one field of all entries as an array; None becomes -1 or NaN."""
     if name in WORDS:
         return array(kind, [words[value] for value in values])
     if None in values:
-        nothing = -1 if kind == "q" else math.nan
-        return array(kind, [nothing if value is None else value for value in values])
+        missing = -1 if kind == "q" else math.nan
+        return array(kind, [missing if value is None else value for value in values])
     return array(kind, values)

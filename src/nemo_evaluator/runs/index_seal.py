@@ -1,7 +1,7 @@
-"""The seal of an index: proof that this user's nel wrote it, for the file of rows that lies beside it now.
+"""The seal of an index proves that this user's nel wrote it, for the file of rows that is beside it now.
 
-A run's folder may come from somebody else, and then its index does, too. The seal is a keyed digest of all that the
-index holds. The key is in the user's own data folder, so nobody else can make a seal that fits.
+A run's folder may come from somebody else, and so may its index. The seal is a keyed digest of everything in the
+index. The key is in the user's own data folder, so nobody else can make a matching seal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nemo_evaluator.store.run_registry import registry_dir
 KEY_FILE: Final = "index.key"
 _KEY_BYTES: Final = 32
 _CELL_DIGEST_BYTES: Final = 16
-# Everything that the seal covers, in an order that does not change. Cells are covered by their digests.
+# Everything that the seal covers, in a fixed order. Cells are covered through their digests.
 _SEALED: Final = (
     "SELECT name, upto, known, stamp, state FROM source",
     "SELECT code, word FROM words ORDER BY code",
@@ -32,12 +32,12 @@ _SEALED: Final = (
 
 
 def cell_digest(data: bytes) -> bytes:
-    """The digest that stands beside the data of a cell."""
+    """Return the digest that is stored beside the data of a cell."""
     return blake2b(data, digest_size=_CELL_DIGEST_BYTES).digest()
 
 
 def seal_of(db: sqlite3.Connection) -> bytes:
-    """The seal that fits what an index holds now."""
+    """Return the seal that matches the current content of an index."""
     digest = blake2b(key=_key(registry_dir().parent / KEY_FILE))
     for query in _SEALED:
         for row in db.execute(query):
@@ -47,12 +47,12 @@ def seal_of(db: sqlite3.Connection) -> bytes:
 
 
 def write_seal(db: sqlite3.Connection) -> None:
-    """Seal what an index holds now; part of the transaction that changed it."""
+    """Seal the current content of an index, within the transaction that changed it."""
     db.execute("UPDATE source SET seal = ?", (seal_of(db),))
 
 
 def is_sealed(db: sqlite3.Connection) -> bool:
-    """Whether an index holds exactly what was sealed with this user's key."""
+    """Return whether the content of an index matches a seal made with this user's key."""
     seals = db.execute("SELECT seal FROM source LIMIT 2").fetchall()
     if len(seals) != 1 or type(seals[0][0]) is not bytes:
         return False
@@ -61,9 +61,9 @@ def is_sealed(db: sqlite3.Connection) -> bool:
 
 @cache
 def _key(path: Path) -> bytes:
-    """The key in a file, which is made where there is none.
+    """Return the key in a file, which is created if it does not exist.
 
-    Where it cannot be kept, the key holds for this process alone: other processes build their index anew.
+    If the key cannot be stored, it is valid for this process only, and other processes rebuild their index.
     """
     fresh = secrets.token_bytes(_KEY_BYTES)
     try:
@@ -73,8 +73,9 @@ def _key(path: Path) -> bytes:
 
 
 def _stored_key(path: Path, fresh: bytes) -> bytes:
+    """Read the key from its file; store ``fresh`` first if there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The key appears under its name only when it is whole; of two processes that make one, the first wins.
+    # The file gets its name only once it is complete; of two processes that create a key, the first one wins.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     if not path.exists():
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -85,7 +86,7 @@ def _stored_key(path: Path, fresh: bytes) -> bytes:
         try:
             os.link(temporary, path)
         except FileExistsError:
-            # Another process was quicker: its key counts.
+            # Another process was faster; its key is used.
             pass
         finally:
             temporary.unlink()

@@ -1,4 +1,4 @@
-"""One consistent look at the rows of a benchmark: an index that does not change any more, and the file it is of."""
+"""A consistent view of a benchmark's rows: an index that no longer changes, and the file that it covers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class IndexSnapshot:
-    """The index as it was at one moment, and the file in which its rows are."""
+    """The index at one moment, and the file that contains its rows."""
 
     db: sqlite3.Connection
     file: BinaryIO
-    # Whether the rows are records of a journal, and no lines of ``results.jsonl``.
+    # Whether the rows are records of a journal rather than lines of ``results.jsonl``.
     journal: bool
 
 
 @contextmanager
 def index_snapshot(task: TaskPaths) -> Iterator[IndexSnapshot]:
-    """Look at the rows of a benchmark as they are now, also while a run writes.
+    """Open the current rows of a benchmark, also while a run writes.
 
     Raises:
         UsageError: There are no rows, or their file is replaced all the time.
@@ -45,7 +45,7 @@ def index_snapshot(task: TaskPaths) -> Iterator[IndexSnapshot]:
                     continue
                 journal = source == task.journal
                 if journal and not covers.stamp:
-                    # A run may be writing, and must not wait for a reader: it gets a copy.
+                    # A run may be writing and must not wait for a reader, so the reader gets a copy.
                     with closing(connect("")) as copy:
                         db.backup(copy)
                         db.close()
@@ -57,6 +57,11 @@ def index_snapshot(task: TaskPaths) -> Iterator[IndexSnapshot]:
 
 
 def _open_source(source: Path) -> BinaryIO:
+    """Open the file of rows.
+
+    Raises:
+        UsageError: It is missing or not a regular file.
+    """
     if not source.is_file():
         raise UsageError(
             f"{source} is missing or no regular file", hint="was the folder copied as a whole?"
@@ -65,7 +70,7 @@ def _open_source(source: Path) -> BinaryIO:
 
 
 def _is_of(covers: Covers, file: BinaryIO, *, journal: bool) -> bool:
-    """Whether a file that was just opened is the one that an index covers."""
+    """Return whether a file that was just opened is the one that the index covers."""
     stat = os.fstat(file.fileno())
     if journal:
         return not covers.known or covers.state.partition(".")[0] == str(stat.st_ino)

@@ -1,4 +1,4 @@
-"""A run in a few words: per benchmark the model, the score and the coverage, for lists of many runs."""
+"""A short summary of a run for lists of runs: model, score and coverage of each benchmark."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from nemo_evaluator.store.run_registry import RunMeta, load_run
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkLine:
-    """One benchmark of a run. ``verdict`` and ``score`` are None until it has finished."""
+    """One benchmark of a run; ``verdict`` and ``score`` are None until it has finished."""
 
     name: str
     model: str
@@ -24,15 +24,15 @@ class BenchmarkLine:
     metric: str | None = None
     score: float | None = None
     coverage: float | None = None
-    # The score as people would have given it, where labels say so.
+    # The score corrected by labels, if there are any.
     corrected: float | None = None
 
 
 def overview(run: RunMeta) -> list[BenchmarkLine]:
-    """The benchmarks of a run, finished or not; none when its folder is gone or holds a later run."""
+    """Return the benchmarks of a run, finished or not; empty if its folder is gone or holds a later run."""
     root = Path(run.output_dir)
-    there = load_run(root)
-    if there is None or there.run_id != run.run_id:
+    current_run = load_run(root)
+    if current_run is None or current_run.run_id != run.run_id:
         return []
     checkpoint = read_checkpoint(root)
     planned = as_list(checkpoint.get("planned_benchmarks")) or [
@@ -40,41 +40,44 @@ def overview(run: RunMeta) -> list[BenchmarkLine]:
     ]
     sessions = as_dict(checkpoint.get("sessions"))
     model = str(run.details.get("model") or "")
-    results: list[BenchmarkLine] = []
+    benchmark_lines: list[BenchmarkLine] = []
     for key in map(str, planned):
         line = _line(root / safe_name(key), key, model, session=as_dict(sessions.get(key)))
         if line is not None:
-            results.append(line)
-    return results
+            benchmark_lines.append(line)
+    return benchmark_lines
 
 
 def _line(folder: Path, key: str, model: str, session: JsonDict) -> BenchmarkLine | None:
+    """Return the line of one benchmark, or None if it has not started and has no journal."""
     try:
         bundle = newest_bundle(folder)
         if bundle is not None:
             score = bundle.headline
             share = bundle.coverage.share
-            metric, value = (score.name, score.value) if score is not None else (None, None)
+            metric_name, headline_value = (
+                (score.name, score.value) if score is not None else (None, None)
+            )
             if bundle.corrected is not None:
-                people: float | None = bundle.corrected.value
+                corrected_score: float | None = bundle.corrected.value
             else:
-                people = None
+                corrected_score = None
             return BenchmarkLine(
                 key,
                 bundle.model or model,
                 bundle.status,
-                metric=metric,
-                score=value,
+                metric=metric_name,
+                score=headline_value,
                 coverage=share,
-                corrected=people,
+                corrected=corrected_score,
             )
         if not TaskPaths(folder).journal.is_file():
             if session:
                 return BenchmarkLine(key, model)
             return None
-        done = BenchmarkFolder(folder).progress()
+        progress = BenchmarkFolder(folder).progress()
         total = as_count(session.get("planned"))
     except UsageError:
-        # `nel check` and `nel eval status` say what is wrong with its files.
+        # `nel check` and `nel eval status` report what is wrong with the files.
         return BenchmarkLine(key, model, verdict="UNREADABLE")
-    return BenchmarkLine(key, model, coverage=done.scored / total if total else None)
+    return BenchmarkLine(key, model, coverage=progress.scored / total if total else None)

@@ -1,4 +1,4 @@
-"""Whether the files of a benchmark's folder are its own: a folder of somebody else may hold links and pipes."""
+"""Checks that a benchmark's files belong to it, because a folder from somebody else may hold links and pipes."""
 
 import os
 import stat
@@ -10,10 +10,10 @@ from nemo_evaluator.store.run_registry import FILE as RUN_FILE
 
 
 def refuse_foreign_files(folder: Path) -> None:
-    """Make sure that nel reads nothing through a folder that is not in it.
+    """Check that nel reads nothing outside of a folder through it.
 
     Args:
-        folder: The folder of a benchmark, or the one in which a bundle lies.
+        folder: The folder of a benchmark, or the one that holds a bundle.
 
     Raises:
         UsageError: A file that nel would read is a link out of the run's folder, a pipe or a device.
@@ -21,15 +21,16 @@ def refuse_foreign_files(folder: Path) -> None:
     try:
         entries = list(os.scandir(folder))
     except OSError:
-        # There is no such folder: whoever reads in it says so.
+        # There is no such folder; the code that reads it reports that.
         return
     for entry in entries:
-        # An index that is no plain file is never opened, but built anew.
+        # An index that is not a regular file is never opened but rebuilt.
         if OWN.fullmatch(entry.name) and not entry.name.startswith("index.sqlite"):
             _refuse_foreign(entry, folder)
 
 
 def _refuse_foreign(entry: os.DirEntry[str], folder: Path) -> None:
+    """Raise UsageError for a link out of the run's folder, a pipe or a device."""
     path = Path(entry.path)
     if entry.is_symlink() and not path.resolve().is_relative_to(_boundary(folder)):
         raise UsageError(
@@ -38,7 +39,7 @@ def _refuse_foreign(entry: os.DirEntry[str], folder: Path) -> None:
     try:
         mode = path.stat().st_mode
     except OSError:
-        # It leads nowhere, or is gone already.
+        # The link is broken, or the file is already gone.
         return
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise UsageError(
@@ -47,8 +48,8 @@ def _refuse_foreign(entry: os.DirEntry[str], folder: Path) -> None:
 
 
 def _boundary(folder: Path) -> Path:
-    """The folder of the run, as far as one is known; else that of the benchmark."""
-    whole = folder.parent
-    if (whole / RUN_FILE).is_file():
-        return whole.resolve()
+    """Return the folder of the run if the parent folder is one, otherwise the folder of the benchmark."""
+    parent = folder.parent
+    if (parent / RUN_FILE).is_file():
+        return parent.resolve()
     return folder.resolve()

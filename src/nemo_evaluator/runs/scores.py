@@ -1,4 +1,4 @@
-"""The parts of a bundle that reports show, each with its type. What an older bundle lacks is None, never made up."""
+"""The typed parts of a bundle that reports show. Values that an older bundle lacks are None."""
 
 import re
 from typing import Any, Final
@@ -14,7 +14,7 @@ _TIMING: Final = re.compile(r"gen_seconds|latency|duration|tokens|time_ms|_time$
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One metric with its interval."""
+    """One metric with its confidence interval."""
 
     name: str
     value: float
@@ -27,13 +27,13 @@ class Score:
 
     @property
     def has_interval(self) -> bool:
-        """True when both bounds are known; a bound of 0 is a bound."""
+        """Whether both bounds are known; a bound of 0 counts as known."""
         return self.ci_lower is not None and self.ci_upper is not None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupScore:
-    """The mean reward of a part of the rows: a category, or one value of a breakdown field."""
+    """The mean reward of a group of rows: a category, or one value of a breakdown field."""
 
     name: str
     n: int
@@ -44,7 +44,7 @@ class GroupScore:
 
 @dataclass(frozen=True, slots=True)
 class FailureLine:
-    """How often one cause broke a step, or one flaw was seen in an answer that was scored all the same."""
+    """How often one cause made samples fail, or how often scored answers had one flaw."""
 
     cause: str
     count: int
@@ -54,7 +54,7 @@ class FailureLine:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the plan was measured. None where an older bundle does not say."""
+    """How much of the plan was measured; None for values that an older bundle lacks."""
 
     planned: int | None = None
     scored: int | None = None
@@ -64,7 +64,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the run took. None where it is not known."""
+    """Tokens, times and cost of a run; None for unknown values."""
 
     total_tokens: int | None = None
     prompt_tokens: int | None = None
@@ -82,7 +82,16 @@ class Runtime:
 
 
 def read_score(name: str, raw: Any, samples: int) -> Score | None:
-    """An entry of ``scores``; None when it is not a score."""
+    """Read an entry of ``scores``.
+
+    Args:
+        name: The name of the entry.
+        raw: The entry: a number, or an object with a value.
+        samples: The number of rows, for entries that lack it.
+
+    Returns:
+        The score, or None if the entry is not a score.
+    """
     value = as_number(raw.get("value") if isinstance(raw, dict) else raw)
     if value is None or name in NOT_SCORES:
         return None
@@ -110,24 +119,29 @@ def read_score(name: str, raw: Any, samples: int) -> Score | None:
 
 
 def pick_headline(scores: tuple[Score, ...]) -> Score | None:
-    """The score that stands for the benchmark."""
-    named = {score.name: score for score in scores}
-    usual = next((named[name] for name in ("mean_reward", "pass@1") if name in named), None)
-    other = (
+    """Return the score that represents the benchmark, or None if there are no scores.
+
+    ``mean_reward`` and ``pass@1`` come first, then any score that is no timing, then those of extra scorers.
+    """
+    scores_by_name = {score.name: score for score in scores}
+    preferred = next(
+        (scores_by_name[name] for name in ("mean_reward", "pass@1") if name in scores_by_name), None
+    )
+    candidates = (
         score
         for score in scores
         if not score.name.startswith("scorer:")
         and not _TIMING.search(re.split(r"[/.]", score.name)[-1])
     )
     return (
-        usual
-        or next(other, None)
+        preferred
+        or next(candidates, None)
         or next((score for score in scores if score.name.startswith("scorer:")), None)
     )
 
 
 def read_coverage(raw: Any) -> Coverage:
-    """``coverage`` of a bundle."""
+    """Read ``coverage`` of a bundle."""
     fields = as_dict(raw)
     planned, scored, failed = (as_whole(fields.get(key)) for key in ("planned", "scored", "failed"))
     share = as_number(fields.get("share"))
@@ -137,7 +151,7 @@ def read_coverage(raw: Any) -> Coverage:
 
 
 def read_group(name: str, raw: Any) -> GroupScore:
-    """One entry of ``categories`` or of a breakdown."""
+    """Read one entry of ``categories`` or of a breakdown."""
     fields = as_dict(raw)
     return GroupScore(
         name=str(name),
@@ -149,7 +163,7 @@ def read_group(name: str, raw: Any) -> GroupScore:
 
 
 def read_failures(raw: JsonDict) -> tuple[FailureLine, ...]:
-    """The failure analysis of a bundle, most frequent first."""
+    """Read the failure analysis of a bundle, most frequent cause first."""
     lines = []
     for cause, entry in as_dict(raw.get("categories")).items():
         fields = as_dict(entry)
@@ -169,7 +183,7 @@ def read_failures(raw: JsonDict) -> tuple[FailureLine, ...]:
 
 
 def read_runtime(raw: JsonDict) -> Runtime:
-    """``runtime`` of a bundle."""
+    """Read ``runtime`` of a bundle."""
     percentiles = as_dict(raw.get("latency_percentiles_ms"))
     cost = raw.get("cost")
     return Runtime(
@@ -188,6 +202,7 @@ def read_runtime(raw: JsonDict) -> Runtime:
         ),
         total_steps=as_whole(raw.get("total_steps")),
         finish_reasons={
-            str(k): as_whole(v) or 0 for k, v in as_dict(raw.get("finish_reason_counts")).items()
+            str(reason): as_whole(number) or 0
+            for reason, number in as_dict(raw.get("finish_reason_counts")).items()
         },
     )

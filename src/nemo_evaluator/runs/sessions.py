@@ -1,4 +1,4 @@
-"""What a journal says of itself: its sessions (each time a run began to write it), and the records that are damaged."""
+"""Reads a journal's sessions (one each time a run began to write to it) and its damaged records."""
 
 from collections import deque
 from pathlib import Path
@@ -13,19 +13,19 @@ _MARK: Final = b'{"kind":"%s"' % RUN.encode()
 
 
 def sessions(journal: Path) -> list[JsonDict]:
-    """The records that begin a session, in their order; none where there is no journal. Only their lines are parsed."""
+    """Return the records that start a session, in order; empty without a journal. Other lines are not parsed."""
     if not journal.is_file():
         return []
-    found: list[JsonDict | None] = []
+    records: list[JsonDict | None] = []
     for _, line in lines_from(journal):
         if line.startswith(_MARK) and line.endswith(b"\n"):
-            found.append(open_line(line))
-    return [record for record in found if record is not None]
+            records.append(open_line(line))
+    return [record for record in records if record is not None]
 
 
 def damage(journal: Path) -> list[Damage]:
-    """The records that are not what was written; none where there is no journal."""
-    found: list[Damage] = []
+    """Return the damaged records of a journal; empty without a journal."""
+    damaged_records: list[Damage] = []
     if journal.is_file():
-        deque(scan_records(journal, found.append), maxlen=0)
-    return found
+        deque(scan_records(journal, damaged_records.append), maxlen=0)
+    return damaged_records

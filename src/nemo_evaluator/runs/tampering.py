@@ -1,7 +1,7 @@
-"""Rows whose program or agent tampered with its own judging: how many, and what the score is with them as 0.
+"""Rows whose program or agent tampered with its own judging: their number, and the score that counts them as 0.
 
-Such rows failed, so the headline leaves them out. Left out, they would be a way out of the mean for whoever would have
-been wrong: the score with these rows as 0 stands beside the headline, and too many of them make a run INVALID.
+Tampered rows count as failed and are left out of the headline, which would let wrong answers escape from the mean.
+Therefore the score that counts them as 0 is shown beside the headline, and too many of them make a run INVALID.
 """
 
 from typing import Any, Final
@@ -11,15 +11,15 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.core.wording import counted
 
-# The share of tampered rows among all rows that were judged, above which a run is INVALID.
+# The largest share of tampered rows among the judged rows; a run with more is INVALID.
 MOST_TAMPERED: Final = 0.01
-# By this, a reason why a run is INVALID can be told from others.
+# Marks tampering among the reasons why a run is INVALID.
 TAMPER_MARK: Final = "(tamper)"
 
 
 @dataclass(frozen=True, slots=True)
 class Tampering:
-    """How many of the judged rows are tampered, and the mean reward with those as 0."""
+    """The number of tampered rows among the judged ones, and the mean reward that counts them as 0."""
 
     tampered: int
     judged: int
@@ -27,17 +27,17 @@ class Tampering:
 
     @property
     def share(self) -> float:
-        """Tampered rows as a share of the judged ones, which are the scored and the tampered rows."""
+        """The share of tampered rows among the judged ones, which are the scored and the tampered rows."""
         return self.tampered / self.judged
 
     @property
     def too_much(self) -> bool:
-        """Whether the run is INVALID for it."""
+        """Whether there are enough tampered rows to make the run INVALID."""
         return self.share > MOST_TAMPERED
 
     @property
     def words(self) -> str:
-        """What stands beside the headline."""
+        """The note to show beside the headline."""
         limit = f", at most {MOST_TAMPERED:.0%} may" if self.too_much else ""
         rows = counted(self.judged, "row")
         return (
@@ -46,12 +46,12 @@ class Tampering:
         )
 
     def to_dict(self) -> JsonDict:
-        """The part of a bundle."""
+        """Return the part of a bundle that records the tampering."""
         return {"rows": self.tampered, "judged": self.judged, "score": round(self.score, 6)}
 
 
 def read_tampering(raw: Any) -> Tampering | None:
-    """``tamper`` of a bundle; None where nothing was tampered with, or an older bundle does not say."""
+    """Read ``tamper`` of a bundle; None without tampered rows, or if an older bundle does not record them."""
     fields = as_dict(raw)
     tampered = as_whole(fields.get("rows"))
     judged = as_whole(fields.get("judged"))

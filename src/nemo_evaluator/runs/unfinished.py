@@ -1,4 +1,4 @@
-"""Benchmarks that were planned or begun and left no bundle: what a look at bundles alone would overlook."""
+"""Finds benchmarks that were planned or started but have no bundle, which a search for bundles would overlook."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ _WAITING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """One benchmark without a bundle, why that is, and the boundary that broke where it is known."""
+    """A benchmark without a bundle: the reason, and the boundary that broke if it is known."""
 
     name: str
     folder: Path
@@ -30,24 +30,32 @@ class Unfinished:
 
 
 def find_unfinished(root: Path) -> list[Unfinished]:
-    """The unfinished benchmarks of every run at or under a folder; past runs and merged shards are left out."""
+    """Return the unfinished benchmarks of every run at or under a folder, without archived runs and merged shards."""
     if not root.is_dir():
         return []
-    found: dict[Path, Unfinished] = {}
+    unfinished_by_folder: dict[Path, Unfinished] = {}
     for path in files_under(root, "checkpoint.json"):
         if PREVIOUS not in path.parent.relative_to(root).parts:
-            found |= {one.folder: one for one in _of_run(path.parent, read_checkpoint(path.parent))}
+            unfinished_by_folder |= {
+                benchmark.folder: benchmark
+                for benchmark in _of_run(path.parent, read_checkpoint(path.parent))
+            }
     for folder in task_folders(root):
-        if folder not in found and not TaskPaths(folder).bundles():
-            # A folder that was pointed at directly: the run it belongs to may know more.
-            of_run: dict[Path, Unfinished] = {}
-            for one in _of_run(folder.parent, read_checkpoint(folder.parent)):
-                of_run[one.folder] = one
-            found[folder] = of_run.get(folder) or Unfinished(folder.name, folder, _STARTED)
-    return [one for one in found.values() if not _merged(one.folder)]
+        if folder not in unfinished_by_folder and not TaskPaths(folder).bundles():
+            # The user may have named this folder directly; the run that it belongs to may know more.
+            of_parent_run: dict[Path, Unfinished] = {}
+            for benchmark in _of_run(folder.parent, read_checkpoint(folder.parent)):
+                of_parent_run[benchmark.folder] = benchmark
+            unfinished_by_folder[folder] = of_parent_run.get(folder) or Unfinished(
+                folder.name, folder, _STARTED
+            )
+    return [
+        benchmark for benchmark in unfinished_by_folder.values() if not _merged(benchmark.folder)
+    ]
 
 
 def _of_run(folder: Path, state: JsonDict) -> Iterator[Unfinished]:
+    """Yield the planned or failed benchmarks of a run that have no bundle."""
     failed = as_dict(state.get("failed_benchmarks"))
     for key in dict.fromkeys(map(str, [*failed, *as_list(state.get("planned_benchmarks"))])):
         task = TaskPaths(folder / safe_name(key))
@@ -64,18 +72,18 @@ def _of_run(folder: Path, state: JsonDict) -> Iterator[Unfinished]:
 
 
 def _merged(task: Path) -> bool:
-    """Whether this is a benchmark of a shard whose whole is there: the merge says what is missing."""
+    """Return whether a shard's benchmark has a merged bundle, in which case the merge reports what is missing."""
     shard = task.parent
     return shard.name.startswith("shard_") and bool(TaskPaths(shard.parent / task.name).bundles())
 
 
 def read_checkpoint(folder: Path) -> JsonDict:
-    """``checkpoint.json`` of an output folder; empty where it is absent or cut off."""
+    """Return ``checkpoint.json`` of an output folder; empty if it is missing or incomplete."""
     return stored(folder / "checkpoint.json")
 
 
 def unfinished_answers(task: TaskPaths) -> int:
-    """How many answers an earlier run left here without having come to its end; 0 when it has."""
+    """Return the number of answers in the journal of an unfinished run; 0 if the run finished."""
     if not task.journal.is_file():
         return 0
     try:

@@ -56,7 +56,7 @@ class RunMeta:
         return bool(self.details.get("hostname"))
 
     def noting(self, handle: Any) -> Self:
-        """Return the same run with the fields of ``handle``: a dataclass of plain values that its executor needs later."""
+        """Return the same run with the fields of ``handle``, a dataclass of plain values that its executor needs."""
         return replace(self, details=self.details | asdict(handle))
 
     def handle(self, kind: type[H]) -> H | None:
