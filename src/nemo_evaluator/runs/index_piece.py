@@ -10,8 +10,8 @@ from typing import Any, Final
 from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.runs.index_entry import Entry
 
-# Each column with the kind of its numbers, as ``array`` and numpy both name them. Words are kept by their codes, 0 is
-# none; an answer that is nowhere is at -1; any other number that is not known is NaN.
+# Each column with its type code, which ``array`` and numpy share. Words are stored as codes, with 0 for
+# none; a missing answer has offset -1; any other unknown number is NaN.
 COLUMNS: Final = {
     "number": "q",
     "at": "q",
@@ -54,7 +54,11 @@ class Piece:
         return len(self.columns[0])
 
     def sums(self) -> tuple[int, int, int, float, float, int, int]:
-        """Return the counts of rows, failed rows and rewards, the sum of rewards, the cost, and the lowest and highest number."""
+        """Return the totals for the index.
+
+        Returns:
+            The number of rows, of failed rows and of rewards, the sum of rewards, the cost, and the range of numbers.
+        """
         numbers = self.columns[0]
         causes = self.columns[_CAUSE]
         rewards = [reward for reward in self.columns[_REWARD] if reward == reward]

@@ -1,5 +1,6 @@
-"""What people say of rows: ``labels.jsonl`` in a benchmark's folder, append-only; of several on a row the last counts.
-People bring labels along, too: a ``.csv`` or ``.jsonl`` with a right or wrong, or a grade, per row.
+"""People's labels of rows: ``labels.jsonl`` in a benchmark's folder, append-only; the last label of a row counts.
+
+Labels can also come from a ``.csv`` or ``.jsonl`` file with a verdict or a grade per row.
 
 ::
 
@@ -33,7 +34,7 @@ _WRONG: Final = ("wrong", "incorrect", "false", "fail", "no", "0", "0.0")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A person's word on one row; an empty ``label`` takes an earlier one back."""
+    """A person's verdict on one row; an empty ``label`` withdraws an earlier one."""
 
     problem_idx: int
     repeat: int
@@ -41,24 +42,24 @@ class Label:
     note: str = ""
     who: str = ""
     when: str = ""
-    # A grade as a reward from 0 to 1, where people grade rather than tell right from wrong.
+    # A grade as a reward from 0 to 1, if people gave grades instead of verdicts.
     reward: float | None = None
 
     @property
     def value(self) -> float | None:
-        """What the answer is worth by this label; None when the person was not sure."""
+        """The reward that this label gives the answer; None if the person was not sure."""
         if self.reward is not None:
             return self.reward
         return {"right": 1.0, "wrong": 0.0}.get(self.label)
 
     @property
     def key(self) -> tuple[int, int]:
-        """The row it is about."""
+        """The problem and repeat of the row."""
         return self.problem_idx, self.repeat
 
 
 def all_labels(folder: Path) -> Iterator[Label]:
-    """Every label of a benchmark's folder in the order of writing; lines that are none are passed over."""
+    """Yield every label in a benchmark's folder, in the order of writing; invalid lines are skipped."""
     path = TaskPaths(folder).labels
     if not path.is_file():
         return
@@ -67,20 +68,27 @@ def all_labels(folder: Path) -> Iterator[Label]:
             try:
                 label = _read(orjson.loads(line))
             except orjson.JSONDecodeError:
-                # A last line that was cut off: the next one starts on a line of its own.
+                # The line was cut off; the next label starts on a new line.
                 continue
             if label is not None:
                 yield label
 
 
 def read_labels(folder: Path) -> dict[tuple[int, int], Label]:
-    """The label of each labelled row of a benchmark's folder, by problem and repeat."""
-    last = {label.key: label for label in all_labels(folder)}
-    return {key: label for key, label in last.items() if label.label}
+    """Return the current label of each labelled row in a benchmark's folder, by problem and repeat."""
+    last_labels = {label.key: label for label in all_labels(folder)}
+    return {key: label for key, label in last_labels.items() if label.label}
 
 
 def append_label(folder: Path, label: Label) -> Label:
-    """Add a label, with the time where it has none; on disk when this returns. Raises UsageError where it cannot be."""
+    """Add a label and sync the file; a label without a time gets the current one.
+
+    Returns:
+        The label as it was written.
+
+    Raises:
+        UsageError: The label is invalid, or the file cannot be written.
+    """
     if label.label not in VERDICTS or label.problem_idx < 0 or label.repeat < 0:
         raise UsageError(
             f"{label.label!r} is not a label", hint=f"known: {', '.join(VERDICTS[:-1])}"
@@ -107,54 +115,77 @@ def append_label(folder: Path, label: Label) -> Label:
 
 
 def _read(data: Any) -> Label | None:
+    """Return the label in a line of ``labels.jsonl``, or None if it is invalid."""
     if not isinstance(data, dict):
         return None
     texts = [data.get(name, "") for name in ("label", "note", "who", "when")]
     numbers = [data.get("problem_idx"), data.get("repeat", 0)]
     reward = data.get("reward")
-    fits = all(type(number) is int for number in numbers) and all(
+    is_valid = all(type(number) is int for number in numbers) and all(
         isinstance(text, str) for text in texts
     )
-    fits = fits and (reward is None or (type(reward) in (int, float) and 0 <= reward <= 1))
-    if fits and texts[0] in VERDICTS:
+    is_valid = is_valid and (reward is None or (type(reward) in (int, float) and 0 <= reward <= 1))
+    if is_valid and texts[0] in VERDICTS:
         return replace(Label(*numbers, *texts), reward=reward)
     return None
 
 
 def read_label_file(file: Path, scale: tuple[float, float]) -> dict[tuple[int, int], Label]:
-    """The labels of a .csv or .jsonl; ``scale`` has the grades of a reward of 0 and 1. Raises UsageError."""
+    """Read labels from a .csv or .jsonl file.
+
+    Args:
+        file: The file.
+        scale: The grades that mean a reward of 0 and of 1.
+
+    Returns:
+        The label of each row, by problem and repeat.
+
+    Raises:
+        UsageError: The file or one of its entries is invalid.
+    """
     try:
         if file.suffix.lower() == ".csv":
-            with file.open(newline="", encoding="utf-8-sig") as text:
-                lines: list[Any] = list(csv.DictReader(text))
+            with file.open(newline="", encoding="utf-8-sig") as csv_file:
+                entries: list[Any] = list(csv.DictReader(csv_file))
         else:
-            lines = list(iter_jsonl(file))
+            entries = list(iter_jsonl(file))
     except (csv.Error, UnicodeDecodeError, orjson.JSONDecodeError) as error:
         raise UsageError(f"{file} is not a file of labels: {error}", hint=_FORM) from error
-    found = [_label(line, scale, f"{file}, entry {at}") for at, line in enumerate(lines, 1)]
-    return {label.key: label for label in found}
+    labels = [
+        _label(entry, scale, f"{file}, entry {number}") for number, entry in enumerate(entries, 1)
+    ]
+    return {label.key: label for label in labels}
 
 
 def _label(line: Any, scale: tuple[float, float], where: str) -> Label:
+    """Return the label in an entry of a label file.
+
+    Raises:
+        UsageError: The entry is invalid.
+    """
     if isinstance(line, dict):
         data: dict[str, Any] = {str(key).strip().lower(): value for key, value in line.items()}
     else:
         data = {}
     problem = as_whole(_number_of(data.get("problem_idx")))
-    word = str(data.get("label", "")).strip().lower()
+    verdict_text = str(data.get("label", "")).strip().lower()
     grade = _number_of(data.get("grade"))
     reward = _number_of(data.get("reward"))
     if grade is not None:
         reward = (grade - scale[0]) / (scale[1] - scale[0])
-    if word in _RIGHT:
+    if verdict_text in _RIGHT:
         verdict: Verdict | None = "right"
-    elif word in _WRONG:
+    elif verdict_text in _WRONG:
         verdict = "wrong"
     else:
         verdict = None
     if verdict is None and reward is not None:
         verdict = "right" if reward >= 0.5 else "wrong"
-    if problem is None or (verdict is None and word != "unsure") or not 0 <= (reward or 0.0) <= 1:
+    if (
+        problem is None
+        or (verdict is None and verdict_text != "unsure")
+        or not 0 <= (reward or 0.0) <= 1
+    ):
         raise UsageError(f"{where} is not a label", hint=_FORM)
     note, who, when = (str(data.get(name) or "") for name in ("note", "who", "when"))
     return Label(
@@ -169,13 +200,14 @@ def _label(line: Any, scale: tuple[float, float], where: str) -> Label:
 
 
 def _number_of(value: object) -> float | None:
+    """Return a finite number, or None for any other value."""
     try:
         if isinstance(value, str):
-            found: float | None = float(value)
+            number: float | None = float(value)
         else:
-            found = as_number(value)
+            number = as_number(value)
     except ValueError:
         return None
-    if found is None or not math.isfinite(found):
+    if number is None or not math.isfinite(number):
         return None
-    return found
+    return number

@@ -1,4 +1,4 @@
-"""Rows by what is known of them: which, in which order, and how many; from the columns of the index."""
+"""Queries for rows by their indexed fields: which rows match, in which order, and how many."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nemo_evaluator.runs.row_filters import ORDERS, filter_names
 if TYPE_CHECKING:
     import numpy as np
 else:
-    # The status of a run needs none of it.
+    # `nel eval status` does not need numpy.
     np = Lazy("numpy")
 
 Order = Literal[
@@ -40,7 +40,7 @@ Order = Literal[
     "latency_ms",
     "-latency_ms",
 ]
-# The columns of the index by which rows are put in order: a row's number has its problem and its repeat.
+# The index column for each order; a row's number contains its problem and its repeat.
 _ORDERS: Final = {name: "number" if name == "problem_idx" else name for name in ORDERS}
 _WORDS: Final = filter_names("word")
 _RANGES: Final = filter_names("range")
@@ -57,7 +57,7 @@ FLAGS: Final = {name: _FLAG_BITS[name] for name in filter_names("flag")}
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """Which rows are meant; what is None is not asked about. The fields are the filters of ``row_filters.json``."""
+    """A filter for rows; fields that are None do not filter. The fields are the filters of ``row_filters.json``."""
 
     status: Literal["scored", "failed"] | None = None
     cause: str | None = None
@@ -74,17 +74,18 @@ class RowFilter:
     max_tokens: float | None = None
     min_latency_ms: float | None = None
     max_latency_ms: float | None = None
-    # Only these rows, or none of these, by problem and repeat.
+    # Only these rows, and none of those, by problem and repeat.
     among: frozenset[tuple[int, int]] | None = field(default=None, repr=False)
     beyond: frozenset[tuple[int, int]] | None = field(default=None, repr=False)
 
     def __bool__(self) -> bool:
+        """Return whether the filter excludes anything."""
         return self != RowFilter()
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedRow:
-    """What the index knows of a row: where it lies (its answer elsewhere in a journal), and its columns."""
+    """The indexed fields of a row, with its position in the file and, in a journal, that of its answer."""
 
     number: int
     at: int
@@ -101,87 +102,100 @@ class IndexedRow:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Problem and repeat."""
+        """The row's problem and repeat."""
         return self.number >> REPEAT_BITS, self.number & ((1 << REPEAT_BITS) - 1)
 
 
 class IndexColumns:
-    """The columns of an index, each read when it is asked for."""
+    """The columns of an index, each of which is read when it is first used."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
+        """Query the index in ``db``."""
         self._db = db
         self._read: dict[str, np.ndarray] = {}
         self._found: dict[RowFilter, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
+        """Return a column for all rows."""
         if name not in self._read:
             self._read[name] = self._column(name)
         return self._read[name]
 
     def words(self) -> list[str | None]:
-        """The words by their codes."""
+        """Return the words by their codes."""
         return list(read_words(self._db))
 
     def causes(self) -> dict[str, tuple[int, IndexedRow]]:
-        """How often rows failed by which cause, the most frequent first, each with a row; without numpy, whose loading
-        would take longer than this does."""
+        """Return how often rows failed by cause, most frequent first, each with an example row.
+
+        This avoids numpy, which takes longer to load than this function takes to run.
+        """
         words = self.words()
         counts = Counter[int]()
         rows = dict[int, IndexedRow]()
-        kinds = list(enumerate(COLUMNS.values()))
+        column_types = list(enumerate(COLUMNS.values()))
         for (piece,) in self._db.execute(
             "SELECT piece FROM pieces WHERE failed > 0 ORDER BY piece"
         ).fetchall():
             data = b"".join(read_cells(self._db, list(COLUMNS).index("cause"), piece))
             codes = array("I", data)
-            # Most rows did not fail: only what is not 0 is looked at.
-            failed = sorted({match.start() // codes.itemsize for match in _NOT_ZERO.finditer(data)})
-            found = Counter(codes[at] for at in failed)
-            for code in found.keys() - rows.keys():
-                at = next(at for at in failed if codes[at] == code)
-                cells = (
-                    array(kind, b"".join(read_cells(self._db, column, piece)))
-                    for column, kind in kinds
+            # Most rows did not fail, so only nonzero bytes are looked at.
+            failed_positions = sorted(
+                {match.start() // codes.itemsize for match in _NOT_ZERO.finditer(data)}
+            )
+            piece_counts = Counter(codes[position] for position in failed_positions)
+            for code in piece_counts.keys() - rows.keys():
+                position = next(
+                    position for position in failed_positions if codes[position] == code
                 )
-                rows[code] = _place(tuple(cell[at] for cell in cells), words)
-            counts += found
+                cells = (
+                    array(type_code, b"".join(read_cells(self._db, column, piece)))
+                    for column, type_code in column_types
+                )
+                rows[code] = _place(tuple(cell[position] for cell in cells), words)
+            counts += piece_counts
         return {str(words[code]): (count, rows[code]) for code, count in counts.most_common()}
 
     def chosen(self, which: RowFilter) -> np.ndarray:
-        """The positions of the rows that are meant."""
+        """Return the positions of the matching rows."""
         if which not in self._found:
-            fits = np.full(len(self["number"]), True)
+            matches = np.full(len(self["number"]), True)
             for test in self._tests(which):
-                fits &= test
-            self._found[which] = np.flatnonzero(fits)
+                matches &= test
+            self._found[which] = np.flatnonzero(matches)
         return self._found[which]
 
     def walk(self, positions: np.ndarray) -> Iterator[IndexedRow]:
-        """What the index knows of rows at some positions; of all pieces only those are read where one lies."""
-        for at in range(0, len(positions), _AT_ONCE):
-            yield from self._places(positions[at : at + _AT_ONCE])
+        """Yield the indexed fields of the rows at some positions; only the pieces that contain such a row are read."""
+        for start in range(0, len(positions), _AT_ONCE):
+            yield from self._places(positions[start : start + _AT_ONCE])
 
     def _places(self, positions: np.ndarray) -> list[IndexedRow]:
+        """Return the indexed fields of the rows at some positions."""
         words = self.words()
         pieces = self._db.execute("SELECT piece, rows FROM pieces ORDER BY piece").fetchall()
         ends = np.cumsum([rows for _, rows in pieces])
-        homes = np.searchsorted(ends, positions, side="right")
-        found: dict[int, IndexedRow] = {}
-        for home in np.unique(homes):
-            inside = positions[homes == home]
-            offsets = inside - (ends[home - 1] if home else 0)
-            values = [self._column(name, pieces[home][0])[offsets].tolist() for name in COLUMNS]
-            found |= zip(
-                inside.tolist(),
-                (_place(row, words) for row in zip(*values, strict=True)),
+        piece_indexes = np.searchsorted(ends, positions, side="right")
+        rows_by_position: dict[int, IndexedRow] = {}
+        for piece_index in np.unique(piece_indexes):
+            piece_positions = positions[piece_indexes == piece_index]
+            offsets = piece_positions - (ends[piece_index - 1] if piece_index else 0)
+            piece_columns = [
+                self._column(name, pieces[piece_index][0])[offsets].tolist() for name in COLUMNS
+            ]
+            rows_by_position |= zip(
+                piece_positions.tolist(),
+                (_place(row, words) for row in zip(*piece_columns, strict=True)),
                 strict=True,
             )
-        return [found[position] for position in positions.tolist()]
+        return [rows_by_position[position] for position in positions.tolist()]
 
     def _column(self, name: str, piece: int | None = None) -> np.ndarray:
-        """All of a column, or a piece of it, filled in cell by cell: a column of many rows is in memory only once."""
-        which = "SELECT coalesce(sum(rows), 0) FROM pieces WHERE piece = ? OR ? IS NULL"
-        column = np.empty(self._db.execute(which, (piece, piece)).fetchone()[0], COLUMNS[name])
+        """Return a column of one piece or of all, copied cell by cell so that a long column is in memory only once."""
+        count_query = "SELECT coalesce(sum(rows), 0) FROM pieces WHERE piece = ? OR ? IS NULL"
+        column = np.empty(
+            self._db.execute(count_query, (piece, piece)).fetchone()[0], COLUMNS[name]
+        )
         end = 0
         for cell in read_cells(self._db, list(COLUMNS).index(name), piece):
             values = np.frombuffer(cell, COLUMNS[name])
@@ -190,6 +204,7 @@ class IndexColumns:
         return column
 
     def _tests(self, which: RowFilter) -> Iterator[np.ndarray]:
+        """Yield one array per condition of a filter, which tells the matching rows."""
         if which.status is not None:
             yield (self["cause"] == 0) == (which.status == "scored")
         for name in _WORDS:
@@ -207,22 +222,47 @@ class IndexColumns:
             high = getattr(which, f"max_{name}")
             if high is not None:
                 yield self[name] <= high
-        for keys, within in ((which.among, True), (which.beyond, False)):
+        for keys, expected in ((which.among, True), (which.beyond, False)):
             if keys is not None:
-                known = [(problem << REPEAT_BITS) | repeat for problem, repeat in keys]
-                yield np.isin(self["number"], np.array(known, np.int64)) == within
+                numbers = [(problem << REPEAT_BITS) | repeat for problem, repeat in keys]
+                yield np.isin(self["number"], np.array(numbers, np.int64)) == expected
         if which.problem_idx is not None:
             yield self["number"] >> REPEAT_BITS == which.problem_idx
 
 
 def _place(row: tuple[Any, ...], words: list[str | None]) -> IndexedRow:
-    known: Iterator[Any] = (None if value != value else value for value in row)
-    number, at, length, answer, reward, cause, category, finish, tokens, latency, flags, cost = (
-        known
+    """Return the values of a row as an IndexedRow, with words for codes and None for unknown values."""
+    known_values: Iterator[Any] = (None if value != value else value for value in row)
+    (
+        number,
+        at,
+        length,
+        answer,
+        reward,
+        cause,
+        category,
+        finish_reason,
+        tokens,
+        latency_ms,
+        flags,
+        cost_usd,
+    ) = known_values
+    named_values = (
+        words[cause],
+        words[category],
+        words[finish_reason],
+        None if tokens is None else int(tokens),
     )
-    said = words[cause], words[category], words[finish], None if tokens is None else int(tokens)
     return IndexedRow(
-        number, at, length, None if answer < 0 else answer, reward, *said, latency, flags, cost
+        number,
+        at,
+        length,
+        None if answer < 0 else answer,
+        reward,
+        *named_values,
+        latency_ms,
+        flags,
+        cost_usd,
     )
 
 
@@ -233,18 +273,29 @@ def places(
     offset: int = 0,
     limit: int | None = None,
 ) -> Iterator[IndexedRow]:
-    """The rows asked for, as the index knows them."""
+    """Return the matching rows in order, with their indexed fields.
+
+    Args:
+        columns: The columns of the index.
+        which: The filter.
+        order: The field to sort by, with ``-`` in front for descending order.
+        offset: How many matching rows to skip.
+        limit: How many rows to return at most.
+
+    Raises:
+        UsageError: The order is unknown.
+    """
     name = order.removeprefix("-")
     if name not in _ORDERS:
         hint = did_you_mean(
             name, _ORDERS, f"known: {', '.join(_ORDERS)}; with - before it, descending"
         )
         raise UsageError(f"rows cannot be ordered by {order!r}", hint=hint)
-    found = columns.chosen(which)
+    positions = columns.chosen(which)
     if limit is None:
-        end = len(found)
+        end = len(positions)
     else:
-        end = min(len(found), offset + limit)
+        end = min(len(positions), offset + limit)
     if offset >= end:
         return iter(())
     if order.startswith("-"):
@@ -253,67 +304,84 @@ def places(
         sign = 1
     numbers = columns["number"]
     if name == "problem_idx" and bool(np.all(numbers[1:] > numbers[:-1])):
-        return columns.walk(found[::sign][offset:end])
-    # Rows without a value come before those with the lowest one.
-    keys = np.nan_to_num(columns[_ORDERS[name]][found], nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-    return columns.walk(found[_ranked(sign * keys, sign * numbers[found], offset, end=end)])
+        return columns.walk(positions[::sign][offset:end])
+    # Rows without a value sort before the lowest value.
+    keys = np.nan_to_num(
+        columns[_ORDERS[name]][positions], nan=-np.inf, posinf=np.inf, neginf=-np.inf
+    )
+    return columns.walk(positions[_ranked(sign * keys, sign * numbers[positions], offset, end=end)])
 
 
 def _ranked(keys: np.ndarray, numbers: np.ndarray, start: int, end: int) -> np.ndarray:
-    """The positions with some ranks by key and then number; no more is put in order than has to be."""
+    """Return the positions with ranks from ``start`` to ``end`` by key and then number, without sorting all of them."""
     if end - start == len(keys):
         return np.lexsort((numbers, keys))
-    edges = np.partition(keys, (start, end - 1))
-    low = edges[start]
-    high = edges[end - 1]
-    before = int(np.count_nonzero(keys < low))
-    inside = np.flatnonzero((keys >= low) & (keys <= high))
-    if low == high:
-        # One value, many rows: by number, of which there are no two alike.
-        ranks = _ranked(numbers[inside], numbers[inside], start - before, end=end - before)
+    partitioned_keys = np.partition(keys, (start, end - 1))
+    lowest_key = partitioned_keys[start]
+    highest_key = partitioned_keys[end - 1]
+    smaller_count = int(np.count_nonzero(keys < lowest_key))
+    candidates = np.flatnonzero((keys >= lowest_key) & (keys <= highest_key))
+    if lowest_key == highest_key:
+        # All candidates have the same key, so their unique numbers decide.
+        ranks = _ranked(
+            numbers[candidates], numbers[candidates], start - smaller_count, end=end - smaller_count
+        )
     else:
-        ranks = np.lexsort((numbers[inside], keys[inside]))[start - before : end - before]
-    chosen: np.ndarray = inside[ranks]
+        ranks = np.lexsort((numbers[candidates], keys[candidates]))[
+            start - smaller_count : end - smaller_count
+        ]
+    chosen: np.ndarray = candidates[ranks]
     return chosen
 
 
 def count(columns: IndexColumns, which: RowFilter) -> int:
-    """How many rows there are."""
+    """Return the number of matching rows."""
     return len(columns.chosen(which))
 
 
 def tally(
     columns: IndexColumns, column: Literal["cause", "category", "finish_reason"]
 ) -> list[tuple[str, int, float]]:
-    """The values of a column, the most frequent first, each with its rows and their mean reward (0 without any)."""
+    """Return the most frequent values of a column, each with its number of rows and their mean reward.
+
+    The mean is 0 for rows without a reward.
+    """
     codes = columns[column]
     rewards = columns["reward"]
     words = columns.words()
-    rows = np.bincount(codes, minlength=len(words))
-    scores = np.bincount(codes[~np.isnan(rewards)], minlength=len(words))
-    sums = np.bincount(codes, np.nan_to_num(rewards), minlength=len(words))
-    means = np.divide(sums, scores, out=np.zeros(len(words)), where=scores > 0)
-    found: list[tuple[str, int, float]] = []
-    for code in np.flatnonzero(rows):
+    row_counts = np.bincount(codes, minlength=len(words))
+    reward_counts = np.bincount(codes[~np.isnan(rewards)], minlength=len(words))
+    reward_sums = np.bincount(codes, np.nan_to_num(rewards), minlength=len(words))
+    mean_rewards = np.divide(
+        reward_sums, reward_counts, out=np.zeros(len(words)), where=reward_counts > 0
+    )
+    entries: list[tuple[str, int, float]] = []
+    for code in np.flatnonzero(row_counts):
         if code:
-            found.append((str(words[code]), int(rows[code]), float(means[code])))
-    return sorted(found, key=lambda one: (-one[1], one[0]))[:1000]
+            entries.append((str(words[code]), int(row_counts[code]), float(mean_rewards[code])))
+    return sorted(entries, key=lambda entry: (-entry[1], entry[0]))[:1000]
 
 
 def outcomes(columns: IndexColumns) -> tuple[dict[str, int], bool]:
-    """Rows by what became of them, in the words of reports; and whether every reward is 0 or 1."""
-    reward = columns["reward"]
+    """Count the rows by outcome.
+
+    Returns:
+        The counts by outcome, as reports name them, and whether every reward is 0 or 1.
+    """
+    rewards = columns["reward"]
     flags = columns["flags"]
-    kinds = {
+    conditions = {
         "failed": columns["cause"] != 0,
-        "unscored": np.isnan(reward),
-        "right": reward >= 1,
+        "unscored": np.isnan(rewards),
+        "right": rewards >= 1,
         "unparsed": flags & UNPARSED_FLAG != 0,
         "truncated": flags & TRUNCATED_FLAG != 0,
-        "wrong": np.full(len(reward), True),
+        "wrong": np.full(len(rewards), True),
     }
-    kind = np.select(list(kinds.values()), [np.uint8(at) for at in range(len(kinds))])
-    counts = np.bincount(kind, minlength=len(kinds)).tolist()
-    return {name: n for name, n in zip(kinds, counts, strict=True) if n}, bool(
-        np.all(np.isnan(reward) | (reward == 0) | (reward == 1))
+    outcome_codes = np.select(
+        list(conditions.values()), [np.uint8(code) for code in range(len(conditions))]
+    )
+    counts = np.bincount(outcome_codes, minlength=len(conditions)).tolist()
+    return {name: number for name, number in zip(conditions, counts, strict=True) if number}, bool(
+        np.all(np.isnan(rewards) | (rewards == 0) | (rewards == 1))
     )

@@ -1,4 +1,4 @@
-"""A row of ``results.jsonl``, whoever wrote it: every field has its type, or is absent."""
+"""A row of ``results.jsonl`` from any writer: every field has its type, or is absent."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One step, scored or failed. ``data`` is the row as it was written."""
+    """One sample, scored or failed; ``data`` is the row as it was written."""
 
     data: JsonDict = field(repr=False)
 
@@ -49,10 +49,11 @@ class Row:
     trajectory = Field("data.trajectory", as_list, "The conversation, where the row has it.")
 
     def __getitem__(self, name: str) -> Any:
+        """Return a field as it was written."""
         return self.data[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A field as it was written."""
+        """Return a field as it was written, or ``default`` if it is missing."""
         return self.data.get(name, default)
 
     def __repr__(self) -> str:
@@ -60,12 +61,12 @@ class Row:
 
     @property
     def key(self) -> tuple[int, int]:
-        """What names the row in its benchmark."""
+        """The problem and repeat of the row."""
         return self.problem_idx, self.repeat
 
     @property
     def failed(self) -> bool:
-        """Whether there is no verdict on it."""
+        """Whether the row has no verdict."""
         return self.data.get("status", "scored") != "scored" or bool(cause_of(self.data))
 
     @property
@@ -75,21 +76,21 @@ class Row:
 
     @property
     def reward(self) -> float | None:
-        """The reward; None on a failed row."""
+        """The reward; None for a failed row."""
         if self.failed:
             return None
         return as_number(self.data.get("reward"))
 
     @property
     def cause(self) -> str:
-        """Why it failed; empty when it did not."""
+        """The cause of the failure; empty for a scored row."""
         if self.failed:
             return cause_of(self.data) or "unknown"
         return ""
 
     @property
     def error(self) -> str:
-        """What was said about the failure."""
+        """The error message of the failure."""
         return str(as_dict(self.data.get("failure")).get("message") or "")
 
     @property
@@ -99,22 +100,22 @@ class Row:
 
     @property
     def extracted(self) -> Any:
-        """What the scorer took from the answer; None when it found nothing."""
+        """The answer that the scorer extracted; None if it found none."""
         return self.data.get("extracted_answer")
 
     @property
     def category(self) -> str | None:
-        """The category of the problem, where it has one."""
+        """The category of the problem, if it has one."""
         return category_of(self.data)
 
     @property
     def attempts(self) -> int:
-        """How often the step was tried."""
+        """How often the sample was attempted."""
         return as_whole(self.data.get("attempts")) or 1
 
     @property
     def steps(self) -> list[JsonDict]:
-        """The steps of the conversation; what another writer left there in another shape is passed over."""
+        """The steps of the conversation; steps of an unknown form are skipped."""
         if self.trajectory:
             steps = as_list(as_dict(self.trajectory[0]).get("steps"))
         else:
@@ -128,7 +129,7 @@ class Row:
 
     @property
     def unparsed(self) -> bool:
-        """Whether nothing could be read in the answer."""
+        """Whether no answer could be extracted from the response."""
         return bool(self.data.get("unparsed") or self.scoring_details.get("unparsed"))
 
     @property
@@ -138,12 +139,12 @@ class Row:
 
     @property
     def right(self) -> bool:
-        """Whether it has the full reward."""
+        """Whether the row has the full reward."""
         return (self.reward or 0.0) >= 1
 
 
 def shown(value: Any) -> str:
-    """A value of a row as text, however deep it is nested; empty where there is none."""
+    """Return a row's value as text, whatever its nesting; empty for None."""
     if value is None:
         return ""
     if isinstance(value, dict | list):
@@ -152,16 +153,16 @@ def shown(value: Any) -> str:
 
 
 def category_of(row: JsonDict) -> str | None:
-    """The category a row names, in either of its two places."""
-    for part in ("metadata", "scoring_details"):
-        found = row.get(part)
-        if type(found) is dict and found.get("category") is not None:
-            return str(found["category"])
+    """Return the category in a row's metadata or scoring details, or None."""
+    for field_name in ("metadata", "scoring_details"):
+        details = row.get(field_name)
+        if type(details) is dict and details.get("category") is not None:
+            return str(details["category"])
     return None
 
 
 def cause_of(row: JsonDict) -> str:
-    """Why a row failed, as far as it says so; empty for one that did not fail."""
+    """Return the cause of a row's failure as far as the row names it; empty if it did not fail."""
     failure = row.get("failure")
     if failure:
         if type(failure) is dict:
@@ -169,7 +170,7 @@ def cause_of(row: JsonDict) -> str:
         return "unknown"
     if "status" in row:
         return ""
-    # Rows from before `status` wrote a failed step as a zero and said so in the details.
+    # Older rows have no `status`: they record a failed sample as a zero, with the cause in the details.
     details = row.get("scoring_details")
     if type(details) is dict and details.get("error_category") == "infra_error":
         return "transport"

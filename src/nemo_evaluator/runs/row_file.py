@@ -1,4 +1,4 @@
-"""``results.jsonl`` and ``trajectories.jsonl``, row by row: checked against their digests first, never held whole."""
+"""Reads ``results.jsonl`` and ``trajectories.jsonl`` row by row, after checking their digests."""
 
 from __future__ import annotations
 
@@ -22,23 +22,26 @@ if TYPE_CHECKING:
 
 
 class RowReader:
-    """Reads rows where the index found them: lines of ``results.jsonl``, or the two records of a journal."""
+    """Reads indexed rows: lines of ``results.jsonl``, or pairs of records of a journal."""
 
     def __init__(self, file: BinaryIO, *, journal: bool) -> None:
+        """Read from an open file, which is a journal or a ``results.jsonl``."""
         self._file = file
         self._journal = journal
 
     def raw(self, place: IndexedRow, most: int = -1) -> bytes | None:
-        """What was written of a row, not parsed; None where that is longer than ``most`` bytes."""
+        """Return the bytes of a row without parsing them, or None if it is longer than ``most`` bytes."""
         starts = [place.at, *([] if place.answer is None else [place.answer])]
         lines = [self._line(start, most) for start in starts]
-        whole = most < 0 or all(line.endswith(b"\n") or len(line) == place.length for line in lines)
-        if whole:
+        complete = most < 0 or all(
+            line.endswith(b"\n") or len(line) == place.length for line in lines
+        )
+        if complete:
             return b"".join(lines)
         return None
 
     def records(self, place: IndexedRow) -> tuple[JsonDict | None, JsonDict | None]:
-        """The answer and the outcome of the journal, None where there is none; of ``results.jsonl`` neither."""
+        """Return the answer and the outcome of a journal's row; both are None for a row of ``results.jsonl``."""
         if not self._journal:
             return None, None
         descriptor = self._file.fileno()
@@ -49,10 +52,10 @@ class RowReader:
         return answer, read_record(descriptor, place.at)
 
     def row(self, place: IndexedRow) -> Row:
-        """The row.
+        """Return the row.
 
         Raises:
-            sqlite3.DatabaseError: The index has another reward for it than the file: it is not the index of this file.
+            sqlite3.DatabaseError: The row differs from its index entry, so the index does not belong to the file.
         """
         if place.cause == UNREADABLE and not self._journal:
             return self._placeholder(place)
@@ -62,28 +65,28 @@ class RowReader:
         else:
             row = Row(result_row(answer, outcome))
         if row.key != place.key or (not row.failed and row.reward != place.reward):
-            # Reports read rows without an index, and load no database for it.
+            # Reports read rows without an index and should not load sqlite3.
             import sqlite3  # noqa: PLC0415
 
             raise sqlite3.DatabaseError("it is not of these rows")
         return row
 
     def _placeholder(self, place: IndexedRow) -> Row:
-        """A failed row in the place of one that cannot be parsed; it says why."""
+        """Return a failed row in place of one that cannot be parsed, with the reason as its error."""
         try:
             orjson.loads(self._line(place.at, -1))
-            why = "it was changed"
+            reason = "it was changed"
         except orjson.JSONDecodeError as error:
             if "depth limit" in str(error):
-                why = f"it is nested too deep ({error})"
+                reason = f"it is nested too deep ({error})"
             else:
-                why = f"it is not JSON ({error})"
+                reason = f"it is not JSON ({error})"
         if place.length >= 1 << 20:
             size = f"{place.length / 2**20:,.1f} MB"
         else:
             size = f"{place.length:,} bytes"
         problem, repeat = place.key
-        failure = {"cause": UNREADABLE, "message": f"a row of {size} that cannot be read: {why}"}
+        failure = {"cause": UNREADABLE, "message": f"a row of {size} that cannot be read: {reason}"}
         return Row(
             {
                 "problem_idx": problem,
@@ -100,7 +103,11 @@ class RowReader:
 
 
 def scan_rows(path: Path, start: int = 0) -> Iterator[tuple[int, Any]]:
-    """Every line that is not blank with its offset; None where it is not JSON. Raises UsageError for a changed file."""
+    """Yield every line that is not blank, parsed, with its offset; None for a line that is not JSON.
+
+    Raises:
+        UsageError: The file differs from its recorded digest.
+    """
     loads = orjson.loads
     for offset, line in lines_from(verified(path), start):
         try:
@@ -111,9 +118,14 @@ def scan_rows(path: Path, start: int = 0) -> Iterator[tuple[int, Any]]:
 
 
 def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
-    """The rows of a file; none where it is absent. Raises UsageError for a line that is not a row, or skips it.
+    """Yield the rows of a file; none if it does not exist. A torn last line is skipped.
 
-    A torn last line is skipped.
+    Args:
+        path: The file.
+        lenient: Skip lines that are not rows.
+
+    Raises:
+        UsageError: A line is not a row, or the file differs from its recorded digest.
     """
     for offset, row in scan_rows(path) if path.is_file() else ():
         if isinstance(row, dict):
@@ -125,17 +137,17 @@ def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
 
 
 def answer_of(journal: Path, key: tuple[int, int]) -> JsonDict | None:
-    """The last answer of a step in a journal, found without the index: no other line is parsed."""
-    begins = b'{"kind":"answer","problem_idx":%d,"repeat":%d,' % key
-    found = None
+    """Return the last answer of a sample in a journal, or None. It needs no index and parses no other line."""
+    line_start = b'{"kind":"answer","problem_idx":%d,"repeat":%d,' % key
+    answer = None
     for _, line in lines_from(journal):
-        if line.startswith(begins):
-            found = open_line(line) or found
-    return found
+        if line.startswith(line_start):
+            answer = open_line(line) or answer
+    return answer
 
 
 def row_at(path: Path, offset: int) -> JsonDict:
-    """The row that starts at an offset."""
+    """Return the row that starts at an offset."""
     row: JsonDict = orjson.loads(_line(path, offset))
     return row
 
@@ -147,35 +159,35 @@ def _line(path: Path, offset: int) -> bytes:
 
 
 def read_trajectories(path: Path) -> Iterator[JsonDict]:
-    """The rows of ``trajectories.jsonl``; none where the file is absent."""
+    """Return the rows of ``trajectories.jsonl``; empty if the file does not exist."""
     if path.is_file():
         return iter_jsonl(verified(path))
     return iter(())
 
 
 def trajectories_of(path: Path, wanted: set[tuple[int, int]]) -> Iterator[Row]:
-    """The rows of ``trajectories.jsonl`` of some steps. Conversations can be long and many: no other line is parsed."""
-    left = set(wanted)
-    if not left or not path.is_file():
+    """Yield the rows of ``trajectories.jsonl`` for some samples; other lines, which may be long, are not parsed."""
+    remaining_keys = set(wanted)
+    if not remaining_keys or not path.is_file():
         return
     for _, line in lines_from(verified(path)):
-        place = STEP_OF_LINE.search(line, 0, STEP_WITHIN)
-        if place is not None:
-            key: tuple[int, int] | None = (int(place[1]), int(place[2]))
+        step_match = STEP_OF_LINE.search(line, 0, STEP_WITHIN)
+        if step_match is not None:
+            key: tuple[int, int] | None = (int(step_match[1]), int(step_match[2]))
         else:
             key = None
-        if key is None or key not in left:
+        if key is None or key not in remaining_keys:
             continue
-        left.remove(key)
+        remaining_keys.remove(key)
         row = _parsed(line)
         if row is not None:
             yield Row(row)
-        if not left:
+        if not remaining_keys:
             return
 
 
 def _parsed(line: bytes) -> JsonDict | None:
-    """The row in a line; None where nothing can be read."""
+    """Return the row in a line, or None if it cannot be parsed."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -193,14 +205,18 @@ def _readable_trajectories(path: Path) -> Iterator[JsonDict]:
 
 
 def with_trajectories(rows: Iterator[Row], path: Path) -> Iterator[Row]:
-    """The rows, each with its conversation where one was kept in ``trajectories.jsonl`` and can be read."""
-    rest = _readable_trajectories(path)
-    passed = dict[tuple[Any, Any], list[JsonDict]]()
+    """Yield the rows, each with its conversation if ``trajectories.jsonl`` has a readable one."""
+    trajectory_lines = _readable_trajectories(path)
+    waiting = dict[tuple[Any, Any], list[JsonDict]]()
     for row in rows:
         if row.trajectory:
             yield row
             continue
-        # Both files are in the same order, so hardly more than one conversation is held at a time.
-        while row.key not in passed and (line := next(rest, None)) is not None:
-            passed[line.get("problem_idx"), line.get("repeat", 0)] = line.get("trajectory") or []
-        yield Row(row.data | {"trajectory": passed.pop(row.key, [])})
+        # Both files have the same order, so there is hardly ever more than one waiting conversation.
+        while (
+            row.key not in waiting and (trajectory_line := next(trajectory_lines, None)) is not None
+        ):
+            waiting[trajectory_line.get("problem_idx"), trajectory_line.get("repeat", 0)] = (
+                trajectory_line.get("trajectory") or []
+            )
+        yield Row(row.data | {"trajectory": waiting.pop(row.key, [])})

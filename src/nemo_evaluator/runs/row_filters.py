@@ -1,18 +1,18 @@
-"""The filters of rows and the orders that rows can be put in, from ``row_filters.json``.
+"""The filters and orders of rows, from ``row_filters.json``.
 
-The index (``runs/query.py``), the parameters of the viewer's URLs (``view/page_rows.py``) and its pages, which filter
-the rows of an export themselves (``view/static/row_filters.js``), all take them from there. The kind of a filter says
-what it does:
+The index (``runs/query.py``), the URL parameters of the viewer (``view/page_rows.py``) and its pages, which filter the
+rows of an export themselves (``view/static/row_filters.js``), share these definitions. The kind of a filter says what
+it does:
 
 ======== ==================================================== ===========================
-kind     a row fits when                                       parameters of a URL
+kind     a row matches if                                      parameters of a URL
 ======== ==================================================== ===========================
 status   it has a score, or has failed                         ``NAME``, one of ``values``
-word     it has this very word                                 ``NAME``
-flag     it has the flag, or has it not                        ``NAME``, ``1`` for yes
-label    a person's label is there, missing, or this one       ``NAME``, one of ``values``
+word     it has exactly this word                              ``NAME``
+flag     it has the flag, or does not have it                  ``NAME``, ``1`` for yes
+label    it has a label, has none, or has this one             ``NAME``, one of ``values``
 range    its number is known and within bounds                 ``min_NAME``, ``max_NAME``
-number   it has this very whole number                         ``NAME``
+number   it has exactly this whole number                      ``NAME``
 ======== ==================================================== ===========================
 """
 
@@ -29,7 +29,7 @@ FilterKind = Literal["status", "word", "flag", "label", "range", "number"]
 
 @dataclass(frozen=True, slots=True)
 class FilterDefinition:
-    """A filter: its name, what it does, its title in the viewer (none: no box), and the values that it knows."""
+    """A filter: its name, its kind, its title in the viewer (None: it has no control), and its allowed values."""
 
     name: str
     kind: FilterKind
@@ -37,7 +37,7 @@ class FilterDefinition:
     values: tuple[str, ...] = ()
 
 
-# What the viewer's pages get.
+# The viewer's pages receive this as it is.
 DEFINITIONS: Final[dict[str, Any]] = orjson.loads(Path(__file__).with_suffix(".json").read_bytes())
 FILTERS: Final = tuple(
     FilterDefinition(
@@ -48,10 +48,10 @@ FILTERS: Final = tuple(
     )
     for entry in DEFINITIONS["filters"]
 )
-# The words that name an order, each with the field of a row that it goes by.
+# The names of orders, each with the field of a row that it sorts by.
 ORDERS: Final[dict[str, str]] = {entry["name"]: entry["field"] for entry in DEFINITIONS["orders"]}
 
 
 def filter_names(kind: FilterKind) -> tuple[str, ...]:
-    """The names of the filters of a kind."""
+    """Return the names of the filters of one kind."""
     return tuple(definition.name for definition in FILTERS if definition.kind == kind)

@@ -1,4 +1,4 @@
-"""Lines of ``results.jsonl`` as columns of numbers: what decisions need of a row, whatever wrote it."""
+"""Parses lines of ``results.jsonl`` from any writer into columns of numbers for decisions."""
 
 import hashlib
 import math
@@ -19,7 +19,7 @@ _64_BITS: Final = (1 << 64) - 1
 _MOST: Final = (1 << 31) - 1
 
 
-# What is kept in memory per row; the narrow types are widened by numpy where a sum needs it.
+# The values kept in memory per row; numpy widens the narrow types where a sum needs it.
 COLUMNS: Final = {
     "problem": np.int32,
     "repeat": np.int32,
@@ -43,9 +43,14 @@ _CHUNK: Final = 2_000
 
 
 class RowColumns:
-    """Columns that grow row by row; words become codes on the way."""
+    """Columns that grow row by row; words become codes."""
 
     def __init__(self, scorer: str | None = None) -> None:
+        """Start with empty columns.
+
+        Args:
+            scorer: The extra scorer whose reward to use; the row's own reward without one.
+        """
         self._scorer = scorer
         self.categories = Codes()
         self.causes = Codes("")
@@ -58,42 +63,47 @@ class RowColumns:
         self._columns: dict[str, NDArray[Any]] = columns
 
     def add(self, offset: int, row: Any) -> None:
-        """Take in a row; what is none is counted."""
+        """Add a row; a value that is not a row is counted as malformed."""
         if type(row) is not dict:
             self.malformed += 1
             return
         try:
             self._rows.append(self._numbers(offset, row))
         except (TypeError, AttributeError, ValueError, OverflowError):
-            # Rows of other writers may hold a list where we hold a text; only such rows pay for being tidied.
-            tidy = _tidy(row)
-            if tidy is None:
+            # Rows of other writers may have a list instead of a text; only such rows take the slow path.
+            tidy_row = _tidy(row)
+            if tidy_row is None:
                 self.malformed += 1
                 return
-            self._rows.append(self._numbers(offset, tidy))
+            self._rows.append(self._numbers(offset, tidy_row))
         if len(self._rows) >= _CHUNK:
             self._take()
 
     def columns(self) -> dict[str, Any]:
-        """What came together, by name; nothing is added after that."""
+        """Return the columns by name; no rows can be added after that."""
         self._take()
         return {name: column[: self._count] for name, column in self._columns.items()}
 
     def _take(self) -> None:
+        """Move the waiting rows to the columns."""
         end = self._count + len(self._rows)
         for (name, dtype), values in zip(
             COLUMNS.items(), zip(*self._rows, strict=True), strict=False
         ):
-            column = old = self._columns[name]
+            column = previous_column = self._columns[name]
             if len(column) < end:
                 column = self._columns[name] = np.zeros(2 * end, dtype)
-                column[: self._count] = old[: self._count]
+                column[: self._count] = previous_column[: self._count]
             column[self._count : end] = np.array(values, dtype)
         self._rows = []
         self._count = end
 
     def _numbers(self, offset: int, row: JsonDict) -> tuple[Any, ...]:
-        """The numbers of a row in the order of the columns."""
+        """Return the numbers of a row in the order of the columns.
+
+        Raises:
+            ValueError: The row has no usable sample number or a value that is not finite.
+        """
         get = row.get
         index = get("problem_idx")
         repeat = get("repeat") or 0
@@ -104,7 +114,7 @@ class RowColumns:
             or not -_MOST <= index <= _MOST
         ):
             raise ValueError("no problem_idx")
-        finish = get("finish_reason") or ""
+        finish_reason = get("finish_reason") or ""
         text = get("model_response") or ""
         cause = cause_of(row)
         category = category_of(row)
@@ -116,7 +126,7 @@ class RowColumns:
         total = get("tokens") or 0
         latency = get("latency_ms") or 0.0
         cost = get("cost_usd") or 0.0
-        # Adding raises for anything that is not a number.
+        # The sum raises TypeError for anything that is not a number.
         if not math.isfinite(tokens + total + latency + cost):
             raise ValueError("not a number")
         return (
@@ -128,17 +138,17 @@ class RowColumns:
             _answer_key(get("expected_answer")),
             self.categories[NO_CATEGORY if category is None else category],
             self.causes[cause],
-            self.finishes[finish],
+            self.finishes[finish_reason],
             tokens,
             total,
             latency,
             cost,
             bool(get("unparsed")),
-            is_refusal(text, finish),
-            # Saying nothing may be right; an agent may leave its answer elsewhere; a label says why there is none.
+            is_refusal(text, finish_reason),
+            # An empty answer may be right; an agent may leave its answer elsewhere; a label explains a missing answer.
             reward < 1
             and (
-                finish == "content_filter"
+                finish_reason == "content_filter"
                 or not (text.strip() or get("trajectory") or get("label"))
             ),
             offset,
@@ -157,27 +167,30 @@ class RowColumns:
 
 
 def _tidy(row: JsonDict) -> JsonDict | None:
-    """The row with every field of the kind it should be; ``None`` when it does not say which problem it is about."""
+    """Return the row with the expected type in every field, or None if it does not name its problem."""
     index = _whole(row.get("problem_idx"))
     if index is None:
         return None
-    numbers: dict[str, float] = {}
+    clean_numbers: dict[str, float] = {}
     for name in ("completion_tokens", "tokens", "latency_ms", "cost_usd"):
-        numbers[name] = _number(row.get(name))
-    texts = {name: as_text(row.get(name)) for name in ("finish_reason", "model_response", "prompt")}
-    parts: dict[str, dict[str, Any]] = {}
+        clean_numbers[name] = _number(row.get(name))
+    clean_texts = {
+        name: as_text(row.get(name)) for name in ("finish_reason", "model_response", "prompt")
+    }
+    clean_objects: dict[str, dict[str, Any]] = {}
     for name in ("scorer_rewards", "scoring_details", "metadata"):
-        parts[name] = as_dict(row.get(name))
+        clean_objects[name] = as_dict(row.get(name))
     return (
         row
-        | numbers
-        | texts
-        | parts
+        | clean_numbers
+        | clean_texts
+        | clean_objects
         | {"problem_idx": index, "repeat": max(_whole(row.get("repeat")) or 0, 0)}
     )
 
 
 def _whole(value: Any) -> int | None:
+    """Return a whole number, also one that is stored as a float; None for any other value."""
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is int and -_MOST <= value <= _MOST:
@@ -186,25 +199,27 @@ def _whole(value: Any) -> int | None:
 
 
 def _number(value: Any) -> float:
-    usable = isinstance(value, int | float) and abs(value) < _64_BITS
-    if usable:
+    """Return a number of reasonable size as a float; 0 for any other value."""
+    is_usable = isinstance(value, int | float) and abs(value) < _64_BITS
+    if is_usable:
         return float(value)
     return 0.0
 
 
 def content_key(found: Any) -> int:
-    """The digest of a problem's content as a number; 0 where a row has none."""
+    """Return the digest of a problem's content as a number; 0 if a row has none."""
     if not found:
         return 0
     try:
         number = int(found, 16)
     except (ValueError, TypeError):
         number = int.from_bytes(hashlib.blake2b(str(found).encode(), digest_size=8).digest())
-    # All digits count, folded into 64 bits; 0 is kept for "no hash".
+    # All digits are folded into 64 bits; 0 is reserved for "no hash".
     return (number ^ (number >> 64)) & _64_BITS or 1
 
 
 def _answer_key(expected: Any) -> int:
+    """Return a hash of an expected answer; 0 for None."""
     if type(expected) is str:
         return hash(expected)
     if expected is None:

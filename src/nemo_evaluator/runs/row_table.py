@@ -1,4 +1,4 @@
-"""``results.jsonl`` as columns: one pass, only what decisions need, texts left on disk until they are asked for."""
+"""``results.jsonl`` as columns for decisions, read in one pass; texts stay on disk until they are needed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,9 +26,9 @@ Flags: TypeAlias = NDArray[np.bool_]
 class RowTable:
     """The columns of a run.
 
-    ``reward`` is NaN on a failed row; ``content``, ``prompt`` and ``expected`` are digests, 0 where a row has none.
-    ``unanswered`` are empty or content-filtered answers that were not right to be so.
-    ``tokens`` are those of the answer, ``total`` those of the whole exchange, 0 where a row does not say.
+    ``reward`` is NaN on a failed row; ``content``, ``prompt`` and ``expected`` are digests, 0 if a row has none.
+    ``unanswered`` marks answers that are empty or content-filtered without being right.
+    ``tokens`` are those of the answer, ``total`` those of the whole exchange, 0 if a row does not record them.
     """
 
     path: Path | None
@@ -53,9 +53,9 @@ class RowTable:
     causes: list[str]
     finishes: list[str]
     malformed: int = 0
-    # Rows of a (problem, repeat) that came again later; the later one counts.
+    # Rows whose (problem, repeat) occurs again later; the later row counts.
     repeated: int = 0
-    # Rows that came from memory rather than from a file; ``offset`` is then their place in it.
+    # The rows if they come from memory rather than a file; ``offset`` is then their position in it.
     held: Sequence[JsonDict] | None = None
 
     def __len__(self) -> int:
@@ -63,12 +63,12 @@ class RowTable:
 
     @property
     def scored(self) -> Flags:
-        """Which rows hold a measurement."""
+        """Which rows have a reward."""
         return ~np.isnan(self.reward)
 
     @property
     def truncated(self) -> Flags:
-        """Which answers ended because they were too long."""
+        """Which answers were cut off because they were too long."""
         codes = [code for code, name in enumerate(self.finishes) if name in TRUNCATED]
         return np.isin(self.finish, codes)
 
@@ -85,20 +85,20 @@ class RowTable:
         return any(name != NO_CATEGORY for name in self.categories)
 
     def full(self, index: int) -> JsonDict:
-        """The whole row, read again from where it lies."""
+        """Return the whole row at a position, read again from its file."""
         if self.held is not None:
             return dict(self.held[int(self.offset[index])])
         assert self.path is not None
         return row_at(self.path, int(self.offset[index]))
 
     def take(self, keep: Flags | Ints) -> Self:
-        """The same columns, fewer rows."""
+        """Return a table with only some of the rows."""
         columns: dict[str, Any] = {name: getattr(self, name)[keep] for name in COLUMNS}
         return replace(self, **columns, repeated=0)
 
 
 class WrittenRows(NamedTuple):
-    """Rows as they were just written, for whoever would read them again at once to check them."""
+    """Rows that were just written, so that checks need not read them again."""
 
     table: RowTable
     answers: Answers
@@ -107,38 +107,43 @@ class WrittenRows(NamedTuple):
 def read_table(
     path: Path, *, scorer: str | None = None, answers: Answers | None = None
 ) -> RowTable:
-    """The columns of a ``results.jsonl``, none where it is absent; ``scorer`` takes that scorer's reward instead.
+    """Read the columns of a ``results.jsonl``; a missing file gives an empty table.
 
-    A line that is not JSON is counted and left out; a file in which most lines are not is refused. ``answers`` count
-    every row in passing.
+    Args:
+        path: The file.
+        scorer: Take the reward of this extra scorer instead.
+        answers: Counts every row in passing.
+
+    Raises:
+        UsageError: Most lines are not JSON. Fewer malformed lines are counted and left out.
     """
-    made = RowColumns(scorer)
+    row_columns = RowColumns(scorer)
     for offset, row in scan_rows(path) if path.is_file() else ():
         if answers is not None and isinstance(row, dict):
             answers.add(row)
-        made.add(offset, row)
-    rows = _table(path, made)
-    if rows.malformed > len(rows):
+        row_columns.add(offset, row)
+    table = _table(path, row_columns)
+    if table.malformed > len(table):
         raise UsageError(
-            f"{path}: {counted(rows.malformed, 'malformed line')}",
+            f"{path}: {counted(table.malformed, 'malformed line')}",
             hint="was the file cut or overwritten?",
         )
-    return rows
+    return table
 
 
 def table_of(results: Sequence[JsonDict], *, scorer: str | None = None) -> RowTable:
-    """The same columns from rows held in memory."""
-    made = RowColumns(scorer)
+    """Return the columns of rows that are in memory."""
+    row_columns = RowColumns(scorer)
     for number, row in enumerate(results):
-        made.add(number, row)
-    rows = _table(None, made)
-    rows.held = results
-    return rows
+        row_columns.add(number, row)
+    table = _table(None, row_columns)
+    table.held = results
+    return table
 
 
 def _table(path: Path | None, made: RowColumns) -> RowTable:
-    """One row per (problem, repeat): of several the last one counts."""
-    rows = RowTable(
+    """Build the table with one row per (problem, repeat); of several rows the last one counts."""
+    table = RowTable(
         path,
         **made.columns(),
         categories=list(made.categories),
@@ -146,13 +151,13 @@ def _table(path: Path | None, made: RowColumns) -> RowTable:
         finishes=list(made.finishes),
         malformed=made.malformed,
     )
-    if not len(rows):
-        return rows
-    step = rows.problem.astype(np.int64) * (int(rows.repeat.max()) + 1) + rows.repeat
-    if bool((step[1:] > step[:-1]).all()):
-        return rows
-    order = np.argsort(step, kind="stable")
-    last = np.r_[step[order][1:] != step[order][:-1], True]
-    kept = rows.take(order[last])
-    kept.repeated = len(rows) - len(kept)
-    return kept
+    if not len(table):
+        return table
+    sample_numbers = table.problem.astype(np.int64) * (int(table.repeat.max()) + 1) + table.repeat
+    if bool((sample_numbers[1:] > sample_numbers[:-1]).all()):
+        return table
+    order = np.argsort(sample_numbers, kind="stable")
+    last = np.r_[sample_numbers[order][1:] != sample_numbers[order][:-1], True]
+    deduplicated = table.take(order[last])
+    deduplicated.repeated = len(table) - len(deduplicated)
+    return deduplicated
