@@ -1,1 +1,1 @@
-"""The web viewer: a server on loopback that reads runs through ``nemo_evaluator.runs``, and its pages in ``static``."""
+"""The web viewer: a loopback server that reads runs through ``nemo_evaluator.runs``, and its pages in ``static``."""

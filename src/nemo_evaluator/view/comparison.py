@@ -1,5 +1,7 @@
-"""Runs side by side: the verdict, flips and categories of ``nel compare``, worked out in a process of their own. A
-comparison holds the columns of every row; apart, the server stays small whatever is compared."""
+"""Compares runs for the viewer: the verdict, flips and categories of ``nel compare``, computed in a separate process.
+
+A comparison needs the columns of every row. In a separate process it leaves the server small.
+"""
 
 import asyncio
 import sys
@@ -18,8 +20,8 @@ from nemo_evaluator.reports.html import figures_html
 
 
 def compared(paths: Sequence[Path]) -> JsonDict:
-    """The first run against all others."""
-    found = compare_paths(paths[0], paths[1:], CompareOptions())
+    """Compare the first run with all others."""
+    comparison = compare_paths(paths[0], paths[1:], CompareOptions())
     entries = [
         {
             "candidate": entry.candidate,
@@ -31,39 +33,47 @@ def compared(paths: Sequence[Path]) -> JsonDict:
             "report": entry.report.to_dict(),
             "figures": figures_html(section_figures(entry)),
         }
-        for entry in found.entries
+        for entry in comparison.entries
     ]
-    return {"verdict": str(found.verdict), "warnings": found.warnings, "entries": entries}
+    return {"verdict": str(comparison.verdict), "warnings": comparison.warnings, "entries": entries}
 
 
 async def compared_apart(paths: Sequence[Path], keys: Mapping[Path, str]) -> JsonDict:
-    """The same from another process. Raises UsageError with its words when it cannot be done."""
+    """Compare the first run with all others in a separate process.
+
+    Args:
+        paths: The folders of the runs.
+        keys: The keys by which pages name the runs.
+
+    Raises:
+        UsageError: There are fewer than two runs, or the comparison fails.
+    """
     if len(paths) < 2:
         raise UsageError("a comparison needs two runs", hint="pick two or more in the list of runs")
     command = [sys.executable, "-m", "nemo_evaluator.view.comparison", *map(str, paths)]
     pipe = asyncio.subprocess.PIPE
-    child = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
     try:
-        out, errors = await child.communicate()
+        output, errors = await process.communicate()
     except asyncio.CancelledError:
-        child.kill()
+        process.kill()
         raise
-    if child.returncode:
+    if process.returncode:
         raise UsageError(
             errors.decode(errors="replace").strip().splitlines()[-1] if errors else "it was ended"
         )
-    return with_keys(orjson.loads(out), paths, keys)
+    return with_keys(orjson.loads(output), paths, keys)
 
 
 def with_keys(found: JsonDict, paths: Sequence[Path], keys: Mapping[Path, str]) -> JsonDict:
-    """A comparison with the keys by which pages name its runs."""
+    """Add the keys by which pages name the runs to a comparison, and return it."""
     for entry in found["entries"]:
         entry["keys"] = [keys.get(paths[0]), keys.get(Path(entry["candidate"]))]
     return found
 
 
 def main() -> None:
-    """Compare the paths of the command line; prints JSON."""
+    """Compare the runs on the command line and print JSON."""
     try:
         sys.stdout.buffer.write(dumps(compared([Path(path) for path in sys.argv[1:]])))
     except NelError as error:

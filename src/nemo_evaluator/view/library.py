@@ -1,4 +1,4 @@
-"""Which runs are shown, and what changes while they write. Pages name them by keys, never by paths."""
+"""The runs that the viewer shows, and their changes while they write. Pages name runs by keys, never by paths."""
 
 import asyncio
 import os
@@ -25,13 +25,13 @@ from nemo_evaluator.store.lock import holder_of
 from nemo_evaluator.store.run_registry import FILE, list_runs, load_run
 
 _EVERY: Final = 1.0
-# So that a page that is gone is noticed.
+# Send an empty message after this many quiet rounds, to notice that a page was closed.
 _BREATH: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
 class ListedBenchmark:
-    """One benchmark of a run as the list shows it; what is not known is None."""
+    """One benchmark of a run in the list of runs; unknown values are None."""
 
     name: str
     model: str = ""
@@ -46,62 +46,76 @@ class ListedBenchmark:
     planned: int | None = None
     cost_usd: float | None = None
     finished: str = ""
-    # The corrected score as the list of scores has it.
+    # The score corrected by labels, with the fields of a score.
     corrected: JsonDict | None = None
 
 
 class Library:
-    """The runs, found anew at each look; nothing outside of its paths is ever opened."""
+    """The viewer's runs, searched again for each list; nothing outside of its paths is opened."""
 
     def __init__(self, paths: Sequence[Path], *, registry: bool) -> None:
+        """Show the runs under some paths.
+
+        Args:
+            paths: Folders of runs, folders above them, or bundle files.
+            registry: Also show the registered runs of this user.
+        """
         self._paths = [path.resolve() for path in paths]
         self._registry = registry
         self._folders: dict[str, Path] = {}
 
     def look(self) -> dict[str, Path]:
-        """The folders of runs by their keys."""
-        found: list[Path] = []
+        """Search for runs; returns their folders by key."""
+        run_folders: list[Path] = []
         for path in self._paths:
             for folder in _run_folders(path):
-                found.append(folder)
+                run_folders.append(folder)
         if self._registry:
             for run in list_runs():
                 if not run.remote and Path(run.output_dir).is_dir():
-                    found.append(Path(run.output_dir))
+                    run_folders.append(Path(run.output_dir))
         folders: dict[str, Path] = {}
-        for path in dict.fromkeys(map(Path.resolve, found)):
+        for path in dict.fromkeys(map(Path.resolve, run_folders)):
             folders[digest_parts(str(path))[:12]] = path
         self._folders = folders
         return self._folders
 
     def run(self, key: str) -> RunFolder:
-        """The run of a key. Raises UsageError for any other word."""
+        """Return the run of a key.
+
+        Raises:
+            UsageError: No run has that key.
+        """
         if key not in self._folders and key not in self.look():
             raise UsageError(f"no run has the key {key!r}", hint="open the list of runs again")
         return RunFolder(self._folders[key])
 
     def benchmark(self, key: str, name: str) -> BenchmarkFolder:
-        """A benchmark of a run. Raises UsageError where there is none, or its files lie outside of the run."""
+        """Return a benchmark of a run.
+
+        Raises:
+            UsageError: The run has no such benchmark, or its files are outside of the run.
+        """
         run = self.run(key)
         if name not in run.benchmarks:
             raise UsageError(
                 f"the run has no benchmark {name!r}", hint=f"it has: {', '.join(run.benchmarks)}"
             )
-        found = run.benchmarks[name]
+        benchmark_folder = run.benchmarks[name]
         task = TaskPaths(run.benchmarks[name].path)
         for path in (task.journal, task.results, task.trajectories, task.labels, task.index):
             if path.is_symlink() and not path.resolve().is_relative_to(run.path):
-                said = f"{path.name} of {name!r} leads out of the run's folder"
-                raise UsageError(said, hint="open that folder itself")
-        return found
+                message = f"{path.name} of {name!r} leads out of the run's folder"
+                raise UsageError(message, hint="open that folder itself")
+        return benchmark_folder
 
     def listed(self) -> list[JsonDict]:
-        """All runs, the newest first."""
+        """Return all runs for the list, newest first."""
         runs = [self.described(key) for key in self.look()]
         return sorted(runs, key=lambda run: (str(run["started"]), str(run["path"])), reverse=True)
 
     def described(self, key: str) -> JsonDict:
-        """A run as the list shows it."""
+        """Return one run for the list."""
         run = self.run(key)
         meta = load_run(run.path)
         running = holder_of(run.path) is not None
@@ -117,13 +131,13 @@ class Library:
             age = meta.age(datetime.now(UTC))
         else:
             age = None
-        waiting = any(not line.finished for line in lines) or not lines
+        has_unfinished = any(not line.finished for line in lines) or not lines
         return {
             "key": key,
             "path": str(run.path),
             "run_id": meta.run_id if meta else "",
             "model": ", ".join(dict.fromkeys(models)),
-            "state": "running" if running else "unfinished" if waiting else "finished",
+            "state": "running" if running else "unfinished" if has_unfinished else "finished",
             "started": started,
             "age_seconds": age.total_seconds() if age else None,
             "benchmarks": [asdict(line) for line in lines],
@@ -131,8 +145,11 @@ class Library:
         }
 
     def _lines(self, run: RunFolder, *, running: bool) -> Iterator[ListedBenchmark]:
+        """Yield the benchmarks of a run for the list, including those that have not started."""
         sessions = as_dict(read_checkpoint(run.path).get("sessions"))
-        open_ones = {one.folder: one for one in find_unfinished(run.path)}
+        unfinished_by_folder = {
+            unfinished.folder: unfinished for unfinished in find_unfinished(run.path)
+        }
         for name, folder in run.benchmarks.items():
             try:
                 files = TaskPaths(folder.path).bundles()
@@ -142,13 +159,15 @@ class Library:
                     yield _unfinished(folder, as_dict(sessions.get(name)), running=running)
             except UsageError as error:
                 yield ListedBenchmark(name, status=f"unreadable: {error.message}")
-        for path, one in open_ones.items():
+        for path, unfinished in unfinished_by_folder.items():
             if path.name not in run.benchmarks:
-                yield ListedBenchmark(one.name, status="waiting" if running else "not started")
+                yield ListedBenchmark(
+                    unfinished.name, status="waiting" if running else "not started"
+                )
 
 
 def _run_folders(root: Path) -> Iterator[Path]:
-    """The folders of runs at and under a path: those that say so, and those above folders of benchmarks."""
+    """Yield the folders of runs at and under a path: folders with a run record, and those above benchmark folders."""
     if root.is_file():
         root = root.parent
     tasks = [*task_folders(root), *(path.parent for path in files_under(root, "eval-*.json"))]
@@ -161,10 +180,10 @@ def _run_folders(root: Path) -> Iterator[Path]:
 
 @lru_cache(maxsize=10_000)
 def _finished(name: str, path: Path, stamp: int) -> ListedBenchmark:
-    """Bundles do not change once they are written: each is read once, and again when its time differs."""
+    """Return the line of a finished benchmark; cached, and read again when the bundle's ``stamp`` differs."""
     bundle = load_bundle(path)
-    head = bundle.headline
-    cover = bundle.coverage
+    headline = bundle.headline
+    coverage = bundle.coverage
     line = ListedBenchmark(
         name,
         bundle.model,
@@ -173,57 +192,68 @@ def _finished(name: str, path: Path, stamp: int) -> ListedBenchmark:
         cost_usd=bundle.runtime.cost_usd,
     )
     line = replace(
-        line, coverage=cover.share, scored=cover.scored, failed=cover.failed, planned=cover.planned
+        line,
+        coverage=coverage.share,
+        scored=coverage.scored,
+        failed=coverage.failed,
+        planned=coverage.planned,
     )
-    if head is None:
+    if headline is None:
         return line
     if bundle.corrected is not None:
-        people: dict[str, Any] | None = asdict(bundle.corrected)
+        corrected: dict[str, Any] | None = asdict(bundle.corrected)
     else:
-        people = None
+        corrected = None
     return replace(
         line,
-        metric=head.name,
-        score=head.value,
-        lower=head.ci_lower,
-        upper=head.ci_upper,
-        corrected=people,
+        metric=headline.name,
+        score=headline.value,
+        lower=headline.ci_lower,
+        upper=headline.ci_upper,
+        corrected=corrected,
     )
 
 
 def _unfinished(folder: BenchmarkFolder, session: JsonDict, *, running: bool) -> ListedBenchmark:
-    done = folder.progress()
+    """Return the line of a benchmark without a bundle."""
+    progress = folder.progress()
     planned = as_count(session.get("planned"))
     return ListedBenchmark(
         folder.name,
         status="running" if running else "not finished",
-        metric="mean reward so far" if done.mean_reward is not None else None,
-        score=done.mean_reward,
-        coverage=done.scored / planned if planned else None,
-        scored=done.scored,
-        failed=done.failed,
+        metric="mean reward so far" if progress.mean_reward is not None else None,
+        score=progress.mean_reward,
+        coverage=progress.scored / planned if planned else None,
+        scored=progress.scored,
+        failed=progress.failed,
         planned=planned,
-        cost_usd=done.cost_usd,
+        cost_usd=progress.cost_usd,
     )
 
 
 async def changes(library: Library, keys: Sequence[str]) -> AsyncIterator[JsonDict]:
-    """The runs that changed since the last look, each as it is now; an empty one from time to time."""
-    seen: dict[str, dict[str, int]] = {}
-    quiet = 0
+    """Yield the runs that have changed, once per second at most, and an empty list of runs from time to time.
+
+    Args:
+        library: The runs.
+        keys: The runs to watch; all runs if empty.
+    """
+    previous: dict[str, dict[str, int]] = {}
+    quiet_rounds = 0
     while True:
-        now = await asyncio.to_thread(_looked, library, keys)
-        changed = [key for key, marks in now.items() if seen and seen.get(key) != marks]
-        quiet = 0 if changed or not seen else quiet + 1
-        if changed or not seen or quiet == _BREATH:
-            quiet = 0
-            told = keys if not seen and keys else changed
-            yield {"runs": [await asyncio.to_thread(_told, library, key) for key in told]}
-        seen = now
+        latest = await asyncio.to_thread(_looked, library, keys)
+        changed = [key for key, marks in latest.items() if previous and previous.get(key) != marks]
+        quiet_rounds = 0 if changed or not previous else quiet_rounds + 1
+        if changed or not previous or quiet_rounds == _BREATH:
+            quiet_rounds = 0
+            reported_keys = keys if not previous and keys else changed
+            yield {"runs": [await asyncio.to_thread(_told, library, key) for key in reported_keys]}
+        previous = latest
         await asyncio.sleep(_EVERY)
 
 
 def _looked(library: Library, keys: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return the change marks of some runs, or of all."""
     if keys:
         folders: dict[str, Path] = {key: library.run(key).path for key in keys}
     else:
@@ -232,7 +262,7 @@ def _looked(library: Library, keys: Sequence[str]) -> dict[str, dict[str, int]]:
 
 
 def _marks(run: Path) -> dict[str, int]:
-    """Sizes of what grows and times of what is written anew, of a run and of its benchmarks."""
+    """Return the file sizes and bundle counts of a run, which differ whenever it has changed."""
     marks = {LOCK: int((run / LOCK).exists())}
     _, folders, _ = next(os.walk(run), ("", [], []))
     for folder in (run, *(run / name for name in folders)):
@@ -247,13 +277,14 @@ def _marks(run: Path) -> dict[str, int]:
 
 
 def _told(library: Library, key: str) -> JsonDict:
+    """Return one run for the list with the status of its benchmarks."""
     described = library.described(key)
     run = library.run(key)
     running = described["state"] == "running"
     sessions = as_dict(read_checkpoint(run.path).get("sessions"))
     status: list[dict[str, Any]] = []
-    for name, one in run.benchmarks.items():
+    for name, folder in run.benchmarks.items():
         status.append(
-            asdict(benchmark_status(one.path, as_dict(sessions.get(name)), running=running))
+            asdict(benchmark_status(folder.path, as_dict(sessions.get(name)), running=running))
         )
     return described | {"status": status}

@@ -1,4 +1,4 @@
-"""Rows as the table shows them: which, in which order, how many; the search through their texts, and rows as files."""
+"""Rows for the viewer's table: filters, order and counts, full-text search, and export to files."""
 
 import csv
 import io
@@ -21,11 +21,11 @@ from nemo_evaluator.runs.row_file import RowReader
 from nemo_evaluator.runs.row_filters import FILTERS, FilterDefinition
 
 MOST: Final = 500
-# Rows longer than this are listed without their texts; a search still reads them.
+# Longer rows are listed without their texts; a search still reads them.
 _LONG: Final = 1 << 20
 _PEEK: Final = 160
 _KNOWN: Final = ("reward", "cause", "category", "finish_reason", "tokens", "latency_ms", "cost_usd")
-# How many bytes a search reads before it says how far it is.
+# How many bytes a search reads between two progress messages.
 _STRIDE: Final = 16 << 20
 KINDS: Final = {"jsonl": "application/x-ndjson", "csv": "text/csv"}
 _COLUMNS: Final = (
@@ -52,7 +52,7 @@ _MORE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a page asks for: a filter of the index, an order, and what only the rows themselves can tell."""
+    """A page's request for rows: a filter and an order of the index, and conditions that need the rows themselves."""
 
     which: RowFilter = field(default_factory=RowFilter)
     order: str = "problem_idx"
@@ -61,42 +61,55 @@ class Wish:
     metadata: tuple[tuple[str, str], ...] = ()
 
     def fits(self, row: Row) -> bool:
-        """Whether a row has the text and the metadata that are asked for."""
-        said = {"prompt": (row.prompt,), "answer": (row.response,)}.get(
+        """Return whether a row contains the requested text and metadata."""
+        searched_texts = {"prompt": (row.prompt,), "answer": (row.response,)}.get(
             self.place, (row.prompt, row.response)
         )
         if self.metadata:
-            held: dict[str, str] = {}
+            metadata_texts: dict[str, str] = {}
             for name, value in row.metadata.items():
-                held[name] = shown(value).lower()
+                metadata_texts[name] = shown(value).lower()
         else:
-            held = {}
-        found = not self.text or any(self.text.lower() in text.lower() for text in said)
-        return found and all(
-            name in held and value.lower() in held[name] for name, value in self.metadata
+            metadata_texts = {}
+        has_text = not self.text or any(
+            self.text.lower() in text.lower() for text in searched_texts
+        )
+        return has_text and all(
+            name in metadata_texts and value.lower() in metadata_texts[name]
+            for name, value in self.metadata
         )
 
 
 def read_wish(query: Mapping[str, str], folder: BenchmarkFolder) -> Wish:
-    """The wish in the parameters of a URL. Raises UsageError for what is none."""
-    given = {name: value for name, value in query.items() if value != ""}
+    """Parse the parameters of a URL.
+
+    Raises:
+        UsageError: A parameter is invalid.
+    """
+    parameters = {name: value for name, value in query.items() if value != ""}
     fields: dict[str, Any] = {}
     for definition in FILTERS:
-        fields |= _filter_fields(definition, given)
+        fields |= _filter_fields(definition, parameters)
     label = fields.pop("label", None)
     which = _labelled(RowFilter(**fields), label, folder)
-    metadata = tuple((name[5:], value) for name, value in given.items() if name.startswith("meta."))
+    metadata = tuple(
+        (name[5:], value) for name, value in parameters.items() if name.startswith("meta.")
+    )
     return Wish(
         which,
-        given.get("sort", "problem_idx"),
-        given.get("text", ""),
-        place=given.get("in", "any"),
+        parameters.get("sort", "problem_idx"),
+        parameters.get("text", ""),
+        place=parameters.get("in", "any"),
         metadata=metadata,
     )
 
 
 def _filter_fields(definition: FilterDefinition, given: Mapping[str, str]) -> dict[str, Any]:
-    """What a filter's parameters say, as fields of ``RowFilter``. Raises UsageError for a value that is not known."""
+    """Return the fields of ``RowFilter`` for one filter's parameters.
+
+    Raises:
+        UsageError: The value is not allowed.
+    """
     if definition.kind == "range":
         bounds = (f"min_{definition.name}", f"max_{definition.name}")
         return {name: _parsed(float, given[name]) for name in bounds if name in given}
@@ -114,6 +127,11 @@ def _filter_fields(definition: FilterDefinition, given: Mapping[str, str]) -> di
 
 
 def _parsed(number: type[int] | type[float], text: str) -> float:
+    """Parse a number.
+
+    Raises:
+        UsageError: The text is not a number.
+    """
     try:
         return number(text)
     except ValueError as error:
@@ -121,19 +139,20 @@ def _parsed(number: type[int] | type[float], text: str) -> float:
 
 
 def _labelled(which: RowFilter, label: str | None, folder: BenchmarkFolder) -> RowFilter:
+    """Restrict a filter to the rows that a label filter selects."""
     if label is None:
         return which
     if label == "drawn":
         return replace(which, among=drawn_rows(folder))
-    found = read_labels(folder.path)
+    labels = read_labels(folder.path)
     if label == "none":
-        return replace(which, beyond=frozenset(found))
-    keys = (key for key, one in found.items() if label in ("any", one.label))
+        return replace(which, beyond=frozenset(labels))
+    keys = (key for key, row_label in labels.items() if label in ("any", row_label.label))
     return replace(which, among=frozenset(keys))
 
 
 def drawn_rows(folder: BenchmarkFolder) -> frozenset[tuple[int, int]]:
-    """The rows that were drawn to be labelled, by problem and repeat."""
+    """Return the rows that were drawn for labelling, by problem and repeat."""
     draw = read_draw(folder.path)
     if draw is None:
         return frozenset()
@@ -141,61 +160,61 @@ def drawn_rows(folder: BenchmarkFolder) -> frozenset[tuple[int, int]]:
 
 
 def page_of(folder: BenchmarkFolder, wish: Wish, offset: int, limit: int) -> JsonDict:
-    """One page of rows, and how many there are of that wish."""
+    """Return one page of rows, and the number of matching rows."""
     labels = read_labels(folder.path)
     with folder.reading() as (columns, reader):
         total = count(columns, wish.which)
-        found = places(
+        indexed_rows = places(
             columns, wish.which, cast(Order, wish.order), offset=offset, limit=min(limit, MOST)
         )
         return {
             "total": total,
-            "rows": [listed(place, _short_row(reader, place), labels) for place in found],
+            "rows": [listed(place, _short_row(reader, place), labels) for place in indexed_rows],
         }
 
 
 def facets(folder: BenchmarkFolder) -> JsonDict:
-    """What rows can be filtered by: the values of columns with their counts, and the names of metadata fields."""
+    """Return the choices for filters: the values of columns with their counts, and the names of metadata fields."""
     with folder.reading() as (columns, reader):
         values = {name: tally(columns, name) for name in WORDS}
         rows: list[Row | None] = []
         for place in places(columns, RowFilter(), "problem_idx", offset=0, limit=20):
             rows.append(_short_row(reader, place))
     names = dict.fromkeys(name for row in rows if row is not None for name in row.metadata)
-    return {name: [one[:2] for one in found] for name, found in values.items()} | {
+    return {name: [entry[:2] for entry in entries] for name, entries in values.items()} | {
         "metadata": list(names)
     }
 
 
 def search(folder: BenchmarkFolder, wish: Wish) -> Iterator[JsonDict | tuple[IndexedRow, Row]]:
-    """The rows that fit, in the order of problems, and now and then how far the search is; stops when it is closed."""
-    labels_needed = (
+    """Yield the matching rows in order of problems, and progress messages in between."""
+    is_plain_text = (
         wish.text.isascii() and wish.text.isprintable() and not set(wish.text) & set('"\\/')
     )
-    if wish.text and labels_needed:
+    if wish.text and is_plain_text:
         needle = wish.text.lower().encode()
     else:
         needle = b""
-    read = 0
+    bytes_read = 0
     with folder.reading() as (columns, reader):
         total = count(columns, wish.which)
-        for at, place in enumerate(
+        for position, place in enumerate(
             places(columns, wish.which, "problem_idx", offset=0, limit=None)
         ):
             raw = reader.raw(place) or b""
-            read += len(raw)
+            bytes_read += len(raw)
             if needle in raw.lower() if needle else True:
                 row = reader.row(place)
                 if wish.fits(row):
                     yield place, row
-            if read > _STRIDE:
-                read = 0
-                yield {"searched": at + 1, "of": total}
+            if bytes_read > _STRIDE:
+                bytes_read = 0
+                yield {"searched": position + 1, "of": total}
         yield {"searched": total, "of": total, "done": True}
 
 
 def listed(place: IndexedRow, row: Row | None, labels: Mapping[tuple[int, int], Label]) -> JsonDict:
-    """A row of the table; without texts where it is too long to be read for them."""
+    """Return a row for the table, without texts if it is too long to read them."""
     label = labels.get(place.key)
     return {
         "problem_idx": place.key[0],
@@ -212,48 +231,51 @@ def listed(place: IndexedRow, row: Row | None, labels: Mapping[tuple[int, int], 
 
 
 def _short_row(reader: RowReader, place: IndexedRow) -> Row | None:
+    """Return a row, or None if it is too long to list with its texts."""
     if reader.raw(place, _LONG) is None:
         return None
     return reader.row(place)
 
 
 def _peek(value: Any) -> str:
+    """Return the beginning of a value as one line of text."""
     return " ".join(shown(value)[: 4 * _PEEK].split())[:_PEEK]
 
 
 def exported(folder: BenchmarkFolder, wish: Wish, kind: str) -> Iterator[bytes]:
-    """The rows of a wish in one of ``KINDS``, a piece at a time."""
+    """Yield the requested rows in one of the formats in ``KINDS``, as pieces of a file."""
     labels = read_labels(folder.path)
     if kind == "csv":
         yield _line([*_COLUMNS, *_MORE, "label", "note", "who"])
     rows = _indexed_rows(folder, wish)
     if wish.text or wish.metadata:
-        # Which are meant, only the rows themselves tell.
-        rows = (found[1] for found in search(folder, wish) if not isinstance(found, dict))
+        # Only the rows themselves tell which of them match.
+        rows = (hit[1] for hit in search(folder, wish) if not isinstance(hit, dict))
     for row in rows:
         label = labels.get(row.key)
         if kind == "csv":
-            said = [label.label, label.note, label.who] if label else ["", "", ""]
+            label_cells = [label.label, label.note, label.who] if label else ["", "", ""]
             values = [getattr(row, name) for name in (*_COLUMNS, *_MORE)]
             texts = [shown(value) if isinstance(value, dict | list) else value for value in values]
-            yield _line([safe_cell(value) for value in (*texts, *said)])
+            yield _line([safe_cell(value) for value in (*texts, *label_cells)])
         else:
             names = ("label", "note", "who", "when")
             if label:
-                human = {"human": {name: getattr(label, name) for name in names}}
+                human_label = {"human": {name: getattr(label, name) for name in names}}
             else:
-                human = {}
-            yield scrub_json(dumps(row.data | human)) + b"\n"
+                human_label = {}
+            yield scrub_json(dumps(row.data | human_label)) + b"\n"
 
 
 def _indexed_rows(folder: BenchmarkFolder, wish: Wish) -> Iterator[Row]:
-    """The rows by way of the index: it also knows of rows that cannot be read, which have a placeholder."""
+    """Yield the requested rows through the index, which has placeholders for rows that cannot be read."""
     with folder.reading() as (columns, reader):
         for place in places(columns, wish.which, cast(Order, wish.order)):
             yield reader.row(place)
 
 
 def _line(cells: list[object]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerow(cells)
-    return scrub(text.getvalue()).encode("utf-8", "replace")
+    """Return one line of a CSV file, without secrets."""
+    buffer = io.StringIO()
+    csv.writer(buffer).writerow(cells)
+    return scrub(buffer.getvalue()).encode("utf-8", "replace")

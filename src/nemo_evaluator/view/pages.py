@@ -1,4 +1,4 @@
-"""The page of a run, with plots drawn by the code of reports, and of a row, whose long texts come in parts."""
+"""The page of a run, with plots made by the reports' code, and the page of a row, whose long texts come in parts."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -23,13 +23,13 @@ from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.view.library import Library
 from nemo_evaluator.view.page_rows import listed
 
-# Characters of a text, and of one in an agent's step, that are sent at first; and of each further part.
+# The number of characters of a text, or of one in an agent's step, to send at first.
 FIRST: Final = 65_536
 _IN_A_STEP: Final = 4_096
-# How deep the fields of a row are shown.
+# The deepest level of a row's fields to show.
 _DEEPEST: Final = 50
 PART: Final = 1 << 18
-# A journal up to this size is searched for an answer that the index does not point to.
+# Search a journal up to this size for an answer that the index does not point to.
 _SEARCHED: Final = 1 << 29
 _ASKED: Final = (
     "messages",
@@ -63,17 +63,17 @@ _KEPT: Final = (
 
 
 def run_page(library: Library, key: str) -> JsonDict:
-    """A run as the list shows it, with the summary of each benchmark."""
+    """Return a run for the list, with the summary of each benchmark."""
     described = library.described(key)
-    names = library.run(key).benchmarks
+    benchmarks = library.run(key).benchmarks
     running = described["state"] == "running"
     return described | {
-        "parts": [summary(library.benchmark(key, name), running=running) for name in names]
+        "parts": [summary(library.benchmark(key, name), running=running) for name in benchmarks]
     }
 
 
 def summary(folder: BenchmarkFolder, *, running: bool) -> JsonDict:
-    """Scores, failures and notes of a benchmark; nothing that needs the rows."""
+    """Return the scores, failures and notes of a benchmark, without reading its rows."""
     bundle, missing = _bundle(folder)
     missing += _missing(folder, bundle, running=running)
     if bundle is None:
@@ -100,7 +100,7 @@ def summary(folder: BenchmarkFolder, *, running: bool) -> JsonDict:
 
 
 def _notes(bundle: Bundle) -> list[str]:
-    """What stands beside the scores. The reasons of an invalid benchmark are shown apart."""
+    """Return the notes to show beside the scores; the page shows the reasons of an invalid benchmark separately."""
     reasons = () if bundle.invalid else bundle.reasons
     notes = [*reasons, *bundle.notes, bundle.stop_reason]
     shown_apart = bundle.invalid
@@ -108,17 +108,22 @@ def _notes(bundle: Bundle) -> list[str]:
 
 
 def figures(folder: BenchmarkFolder) -> str:
-    """The plots of a benchmark, finished or not; what reports read from all rows comes from the index here."""
+    """Return the plots of a benchmark, finished or not, with the index in place of the rows that reports read."""
     bundle, _ = _bundle(folder)
     with folder.reading() as (columns, _):
-        seen, binary = outcomes(columns)
+        outcome_counts, binary = outcomes(columns)
         latency, tokens = (histogram(columns[name]) for name in ("latency_ms", "tokens"))
         causes = {name: number for name, number, _ in tally(columns, "cause")}
         groups: dict[str, dict[str, float]] = {}
-        for name, n, mean in tally(columns, "category"):
-            groups[name] = {"n": n, "mean_reward": mean}
+        for name, row_count, mean_reward in tally(columns, "category"):
+            groups[name] = {"n": row_count, "mean_reward": mean_reward}
     details = RowDetails(
-        sum(seen.values()), latency, tokens, outcomes=seen, causes=causes, binary=binary
+        sum(outcome_counts.values()),
+        latency,
+        tokens,
+        outcomes=outcome_counts,
+        causes=causes,
+        binary=binary,
     )
     if bundle:
         document: JsonDict | dict[str, dict[str, dict[str, dict[str, float]]]] = bundle.document
@@ -131,6 +136,7 @@ def figures(folder: BenchmarkFolder) -> str:
 
 
 def _bundle(folder: BenchmarkFolder) -> tuple[Bundle | None, list[str]]:
+    """Return the bundle of a benchmark, if it has one, and the problems with reading it."""
     try:
         return folder.bundle, []
     except UsageError as error:
@@ -138,10 +144,12 @@ def _bundle(folder: BenchmarkFolder) -> tuple[Bundle | None, list[str]]:
 
 
 def _missing(folder: BenchmarkFolder, bundle: Bundle | None, *, running: bool) -> Iterator[str]:
-    """What a reader of this page should know is not there."""
+    """Yield warnings about missing data for the reader of the page."""
     task = TaskPaths(folder.path)
     if bundle is None and not running:
-        yield from (f"{one.name} {one.reason}" for one in find_unfinished(folder.path))
+        yield from (
+            f"{unfinished.name} {unfinished.reason}" for unfinished in find_unfinished(folder.path)
+        )
     if task.results.is_file():
         rows = task.results
     else:
@@ -152,16 +160,16 @@ def _missing(folder: BenchmarkFolder, bundle: Bundle | None, *, running: bool) -
         yield "There is no journal: requests as they were sent, reasoning and timings are not known."
     if bundle is None:
         return
-    done = folder.progress()
-    known = done.scored + done.failed
-    if known < bundle.n_results:
-        yield f"The bundle counts {counted(bundle.n_results, 'row')}, {known:,} can be read."
+    progress = folder.progress()
+    row_count = progress.scored + progress.failed
+    if row_count < bundle.n_results:
+        yield f"The bundle counts {counted(bundle.n_results, 'row')}, {row_count:,} can be read."
     if bundle.coverage.planned is None or not bundle.validity:
         yield "The bundle was written by an older version: coverage or validity was not recorded."
 
 
 def _torn(path: Path) -> bool:
-    """Whether a file of lines ends within one."""
+    """Return whether the last line of a file is incomplete."""
     if not path.is_file() or not path.stat().st_size:
         return False
     with path.open("rb") as file:
@@ -170,17 +178,17 @@ def _torn(path: Path) -> bool:
 
 
 def row_page(folder: BenchmarkFolder, problem: int, repeat: int) -> JsonDict:
-    """Everything that is known of a row. Texts that were cut are named in ``cut`` with their lengths."""
-    whole, repeats = _read(folder, problem, repeat)
+    """Return everything about a row; ``cut`` has the paths of shortened texts and their full lengths."""
+    facts, repeats = _read(folder, problem, repeat)
     return page_of_row(
-        folder, whole, read_labels(folder.path).get((problem, repeat)), repeats=repeats
+        folder, facts, read_labels(folder.path).get((problem, repeat)), repeats=repeats
     )
 
 
 def page_of_row(
     folder: BenchmarkFolder, whole: JsonDict, label: Label | None, repeats: list[JsonDict]
 ) -> JsonDict:
-    """The page of what ``row_facts`` says of a row."""
+    """Return the page of a row, made from its facts (see ``row_facts``)."""
     cut: dict[str, int] = {}
     steps = _shortened(whole.pop("steps"), "steps", _IN_A_STEP, cut=cut)
     return {
@@ -194,7 +202,18 @@ def page_of_row(
 
 
 def text_part(folder: BenchmarkFolder, problem: int, repeat: int, path: str, start: int) -> str:
-    """A part of a text that was cut. Raises UsageError for a path that leads to no text."""
+    """Return a part of a shortened text.
+
+    Args:
+        folder: The benchmark.
+        problem: The problem of the row.
+        repeat: The repeat of the row.
+        path: The path of the text within the page, as in ``cut``.
+        start: The first character of the part.
+
+    Raises:
+        UsageError: There is no text at that path.
+    """
     value: Any = _read(folder, problem, repeat)[0]
     for name in path.split("/"):
         try:
@@ -208,27 +227,37 @@ def text_part(folder: BenchmarkFolder, problem: int, repeat: int, path: str, sta
 
 
 def _read(folder: BenchmarkFolder, problem: int, repeat: int) -> tuple[JsonDict, list[JsonDict]]:
+    """Read the facts of a row, and the rows of its problem for the table if there are several.
+
+    Raises:
+        UsageError: There is no such row.
+    """
     labels = read_labels(folder.path)
     with folder.reading() as (columns, reader):
-        found = list(
+        indexed_rows = list(
             places(columns, RowFilter(problem_idx=problem), "problem_idx", offset=0, limit=1000)
         )
-        place = next((one for one in found if one.key == (problem, repeat)), None)
+        place = next(
+            (indexed_row for indexed_row in indexed_rows if indexed_row.key == (problem, repeat)),
+            None,
+        )
         if place is None:
             raise UsageError(f"{folder.name} has no row of problem {problem}, repeat {repeat}")
         row, (answer, outcome) = reader.row(place), reader.records(place)
-        if len(found) > 1:
-            repeats: list[dict[str, Any]] = [listed(one, None, labels) for one in found]
+        if len(indexed_rows) > 1:
+            repeats: list[dict[str, Any]] = [
+                listed(indexed_row, None, labels) for indexed_row in indexed_rows
+            ]
         else:
             repeats = []
     task = TaskPaths(folder.path)
     if outcome is None and task.journal.is_file() and task.journal.stat().st_size < _SEARCHED:
         answer = answer_of(task.journal, row.key)
     if row.trajectory:
-        kept = row
+        row_with_steps = row
     else:
-        kept = next(trajectories_of(task.trajectories, {row.key}), row)
-    return row_facts(place, row, answer, outcome=outcome, steps=kept.steps), repeats
+        row_with_steps = next(trajectories_of(task.trajectories, {row.key}), row)
+    return row_facts(place, row, answer, outcome=outcome, steps=row_with_steps.steps), repeats
 
 
 def row_facts(
@@ -238,23 +267,23 @@ def row_facts(
     outcome: JsonDict | None,
     steps: list[JsonDict],
 ) -> JsonDict:
-    """What is known of a row, at full length."""
-    data = {name: value for name, value in row.data.items() if name != "trajectory"}
-    asked = {name: answer[name] for name in _KEPT if name in answer} if answer else {}
+    """Return the facts of a row with unshortened texts."""
+    fields = {name: value for name, value in row.data.items() if name != "trajectory"}
+    answer_fields = {name: answer[name] for name in _KEPT if name in answer} if answer else {}
     if outcome:
         timing: Any | dict[Any, Any] = outcome.get("timing", {})
     else:
         timing = {}
-    sent = (
-        asked.get("messages")
+    messages = (
+        answer_fields.get("messages")
         or (outcome or {}).get("messages")
         or [{"role": "user", "content": row.prompt}]
     )
     facts = {name: getattr(row, name) for name in _FACTS} | {"bytes": place.length}
     return {
-        "row": data,
-        "sent": sent,
-        "answer": asked,
+        "row": fields,
+        "sent": messages,
+        "answer": answer_fields,
         "timing": timing,
         "facts": facts,
         "steps": steps,
@@ -262,34 +291,45 @@ def row_facts(
 
 
 def _shortened(value: Any, path: str, most: int, cut: dict[str, int], level: int = 0) -> Any:
-    """A value with the beginnings of its long texts; ``cut`` gets the paths and lengths of those."""
+    """Shorten the long texts in a value; ``cut`` receives their paths and full lengths."""
     if isinstance(value, str) and len(value) > most:
         cut[path] = len(value)
         return value[:most]
     if level > _DEEPEST and isinstance(value, dict | list):
         return f"[nested deeper than {_DEEPEST} levels]"
-    inner = f"{path}/" if path else ""
+    prefix = f"{path}/" if path else ""
     if isinstance(value, dict):
-        mapping: dict[Any, Any] = {}
+        short_fields: dict[Any, Any] = {}
         for name, part in value.items():
-            mapping[name] = _shortened(part, f"{inner}{name}", most, cut=cut, level=level + 1)
-        return mapping
+            short_fields[name] = _shortened(part, f"{prefix}{name}", most, cut=cut, level=level + 1)
+        return short_fields
     if isinstance(value, list):
-        results: list[Any] = []
-        for at, part in enumerate(value):
-            results.append(_shortened(part, f"{inner}{at}", most, cut=cut, level=level + 1))
-        return results
+        short_items: list[Any] = []
+        for position, part in enumerate(value):
+            short_items.append(
+                _shortened(part, f"{prefix}{position}", most, cut=cut, level=level + 1)
+            )
+        return short_items
     return value
 
 
 def _commands(folder: BenchmarkFolder, row: Row) -> Sequence[JsonDict]:
-    """How to show this very problem in a terminal, and how to ask it again."""
-    run = folder.path.parent
-    only = row.problem_hash[:12] or str(row.problem_idx)
-    show = ["nel", "show", str(folder.path), "--row", str(row.problem_idx)]
-    found = [{"what": "Show it", "command": shlex.join(show)}]
-    config = run / "full_config.yaml"
+    """Return the commands to show this problem in a terminal and to run it again."""
+    run_folder = folder.path.parent
+    problem_id = row.problem_hash[:12] or str(row.problem_idx)
+    show_command = ["nel", "show", str(folder.path), "--row", str(row.problem_idx)]
+    commands = [{"what": "Show it", "command": shlex.join(show_command)}]
+    config = run_folder / "full_config.yaml"
     if config.is_file():
-        again = ["nel", "eval", "run", str(config), "--only", only, "--output-dir", f"{run}_again"]
-        found.append({"what": "Ask it again", "command": shlex.join(again)})
-    return found
+        run_command = [
+            "nel",
+            "eval",
+            "run",
+            str(config),
+            "--only",
+            problem_id,
+            "--output-dir",
+            f"{run_folder}_again",
+        ]
+        commands.append({"what": "Ask it again", "command": shlex.join(run_command)})
+    return commands

@@ -1,4 +1,4 @@
-"""The server of the viewer: pages and data under a token that is part of every URL, on loopback names alone."""
+"""The viewer's server: pages and data under a token that is part of every URL, for loopback host names only."""
 
 import asyncio
 import getpass
@@ -49,21 +49,22 @@ _HEADERS: Final = {
 
 
 class Guard:
-    """Lets through what names this machine as the host and has the token as the first part of its path."""
+    """Accepts requests that name a loopback host and have the token as the first part of their path."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
+        """Guard ``app`` with ``token``."""
         self._app = app
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse, or hand on with the token taken off the path."""
-        given, _, rest = scope["path"].removeprefix("/").partition("/")
+        """Refuse a request, or pass it on with the token removed from the path."""
+        token, _, rest = scope["path"].removeprefix("/").partition("/")
         refused = refusal(scope["headers"], LOOPBACK)
         response: PlainTextResponse | None = None
         if refused is not None:
-            status, why = refused
-            response = PlainTextResponse(why, status)
-        elif not hmac.compare_digest(given.encode(), self._token):
+            status, reason = refused
+            response = PlainTextResponse(reason, status)
+        elif not hmac.compare_digest(token.encode(), self._token):
             response = PlainTextResponse(
                 "The token is missing or wrong: open the URL that `nel view` printed.", 403
             )
@@ -72,7 +73,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 message["headers"] = [
                     *message["headers"],
-                    *((k.encode(), v.encode()) for k, v in _HEADERS.items()),
+                    *((name.encode(), value.encode()) for name, value in _HEADERS.items()),
                 ]
             await send(message)
 
@@ -82,16 +83,18 @@ class Guard:
 
 
 class Viewer:
-    """The routes."""
+    """The routes of the viewer."""
 
     def __init__(self, library: Library) -> None:
+        """Serve the runs of a library."""
         self._library = library
         self._labelling = asyncio.Lock()
-        # One page at a time reads columns of a million rows: side by side they would take the memory of all.
+        # One thread only: several pages that read columns of a million rows would need the memory for all of them.
         self._reading = ThreadPoolExecutor(1)
 
     def app(self, token: str) -> ASGIApp:
-        answers: dict[str, Callable[[Request], Any]] = {
+        """Return the ASGI application, which requires ``token`` in every URL."""
+        json_routes: dict[str, Callable[[Request], Any]] = {
             "runs": lambda _: {"runs": self._library.listed(), "who": getpass.getuser()},
             "filters": lambda _: DEFINITIONS,
             "run": lambda request: pages.run_page(self._library, _said(request, "run")),
@@ -104,25 +107,25 @@ class Viewer:
             ),
         }
         routes: list[BaseRoute] = []
-        for name, answer in answers.items():
+        for name, answer in json_routes.items():
             routes.append(Route(f"/api/{name}", self._answering(answer)))
-        more = {
+        streaming = {
             "text": self._text,
             "search": self._search,
             "export": self._export,
             "compare": self._compare,
         }
-        for name, respond in (more | {"live": self._live}).items():
+        for name, respond in (streaming | {"live": self._live}).items():
             routes.append(Route(f"/api/{name}", respond))
         routes += [Route("/api/label", self._label, methods=["POST"]), Route("/report.css", _style)]
         routes.append(Mount("/", StaticFiles(directory=STATIC, html=True)))
-        refusals = {NelError: _refused, orjson.JSONDecodeError: _refused}
-        return Guard(Starlette(routes=routes, exception_handlers=refusals), token)
+        error_handlers = {NelError: _refused, orjson.JSONDecodeError: _refused}
+        return Guard(Starlette(routes=routes, exception_handlers=error_handlers), token)
 
     def _answering(
         self, answer: Callable[[Request], Any]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """A route that reads in another thread and answers JSON."""
+        """Return a route that calls ``answer`` in another thread and responds with JSON."""
 
         async def respond(request: Request) -> Response:
             return _json(
@@ -132,9 +135,11 @@ class Viewer:
         return respond
 
     def _folder(self, request: Request) -> BenchmarkFolder:
+        """Return the benchmark that a request names."""
         return self._library.benchmark(_said(request, "run"), _said(request, "bench"))
 
     def _rows(self, request: Request) -> Any:
+        """Return one page of the requested rows."""
         folder = self._folder(request)
         wish = page_rows.read_wish(request.query_params, folder)
         return page_rows.page_of(
@@ -142,24 +147,26 @@ class Viewer:
         )
 
     async def _text(self, request: Request) -> Response:
+        """Respond with a part of a long text."""
         part = partial(pages.text_part, self._folder(request), *_step(request))
         text = await asyncio.to_thread(part, _said(request, "path"), _number(request, "from"))
         return PlainTextResponse(text.encode("utf-8", "replace"))
 
     async def _search(self, request: Request) -> Response:
+        """Respond with a stream of matching rows and progress messages."""
         folder = self._folder(request)
         wish = page_rows.read_wish(request.query_params, folder)
         labels = read_labels(folder.path)
 
         def lines() -> Iterator[bytes]:
             hits = 0
-            for found in page_rows.search(folder, wish):
-                if isinstance(found, dict):
-                    said = found
+            for result in page_rows.search(folder, wish):
+                if isinstance(result, dict):
+                    line = result
                 else:
-                    said = page_rows.listed(*found, labels)
-                yield scrub_json(dumps(said)) + b"\n"
-                hits += not isinstance(found, dict)
+                    line = page_rows.listed(*result, labels)
+                yield scrub_json(dumps(line)) + b"\n"
+                hits += not isinstance(result, dict)
                 if hits == _MOST_HITS:
                     yield b'{"full":true}\n'
                     return
@@ -167,17 +174,19 @@ class Viewer:
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
     async def _export(self, request: Request) -> Response:
+        """Respond with the requested rows as a file."""
         folder = self._folder(request)
         kind = request.query_params.get("format", "jsonl")
         if kind not in KINDS:
             raise HTTPException(400, f"the format is one of: {', '.join(KINDS)}")
         wish = page_rows.read_wish(request.query_params, folder)
-        named = {"content-disposition": f'attachment; filename="rows.{kind}"'}
+        headers = {"content-disposition": f'attachment; filename="rows.{kind}"'}
         return StreamingResponse(
-            exported(folder, wish, kind), media_type=KINDS[kind], headers=named
+            exported(folder, wish, kind), media_type=KINDS[kind], headers=headers
         )
 
     async def _compare(self, request: Request) -> Response:
+        """Respond with a comparison of the requested runs."""
         from nemo_evaluator.view.comparison import compared_apart  # noqa: PLC0415
 
         paths = [self._library.run(key).path for key in _said(request, "runs").split(",")]
@@ -186,6 +195,7 @@ class Viewer:
         )
 
     async def _live(self, request: Request) -> Response:
+        """Respond with a stream of the runs that change."""
         keys = [key for key in request.query_params.get("runs", "").split(",") if key]
 
         async def events() -> AsyncIterator[bytes]:
@@ -195,32 +205,36 @@ class Viewer:
         return StreamingResponse(events(), media_type="text/event-stream")
 
     async def _label(self, request: Request) -> Response:
+        """Store the label of a row and respond with it."""
         folder = self._folder(request)
-        said = orjson.loads(await request.body() or b"null")
-        if not isinstance(said, dict) or len(str(said.get("note") or "")) > _MOST_NOTE:
+        body = orjson.loads(await request.body() or b"null")
+        if not isinstance(body, dict) or len(str(body.get("note") or "")) > _MOST_NOTE:
             raise HTTPException(400, "a label is an object with label, note and who")
-        texts = [str(said.get(name) or "") for name in ("label", "note", "who")]
+        texts = [str(body.get(name) or "") for name in ("label", "note", "who")]
         label = Label(*_step(request), texts[0], texts[1], texts[2] or getpass.getuser())  # type: ignore[arg-type]
         async with self._labelling:
             return _json(asdict(await asyncio.to_thread(append_label, folder.path, label)))
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """Errors that are for people are answered as such."""
+    """Respond with the message and the hint of an error that is meant for people."""
     return _json(
         {"error": getattr(error, "message", str(error)), "hint": getattr(error, "hint", None)}, 400
     )
 
 
 async def _style(request: Request) -> Response:
+    """Respond with the style sheet of reports."""
     return Response(style_sheet(), media_type="text/css")
 
 
 def _json(value: Any, status: int = 200) -> Response:
+    """Return a JSON response without secrets."""
     return Response(scrub_json(dumps(value)), status, media_type="application/json")
 
 
 def _said(request: Request, name: str) -> str:
+    """Return a required parameter of a request."""
     value = request.query_params.get(name)
     if not value:
         raise HTTPException(400, f"the parameter {name} is missing")
@@ -228,6 +242,7 @@ def _said(request: Request, name: str) -> str:
 
 
 def _number(request: Request, name: str, default: int = 0) -> int:
+    """Return a whole number from the parameters of a request."""
     value = request.query_params.get(name, str(default))
     if not value.isdecimal() or len(value) > 15:
         raise HTTPException(400, f"the parameter {name} is not a number")
@@ -235,4 +250,5 @@ def _number(request: Request, name: str, default: int = 0) -> int:
 
 
 def _step(request: Request) -> tuple[int, int]:
+    """Return the problem and repeat that a request names."""
     return _number(request, "problem"), _number(request, "repeat")

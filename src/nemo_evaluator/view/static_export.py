@@ -1,4 +1,4 @@
-"""``nel view --export``: runs as a folder that any web server shows, or as one html file; without nel."""
+"""``nel view --export``: runs as a folder for any web server, or as one HTML file; neither needs nel."""
 
 import re
 import secrets
@@ -24,26 +24,33 @@ from nemo_evaluator.view import page_rows, pages
 from nemo_evaluator.view.library import Library
 from nemo_evaluator.view.server import CONTENT_POLICY, PAGE, STATIC
 
-# Bytes of rows in one file: a web server that knows no ranges sends such a file for one row.
+# The size of a file of rows: a web server without range requests sends the whole file for one row.
 _CHUNK: Final = 1 << 20
 _MOST_IN_A_FILE: Final = 50 << 20
-# Runs of which each is compared with each other.
+# The largest number of runs for which every pair is compared.
 _MOST_COMPARED: Final = 6
 _IMPORT: Final = re.compile(r'((?:from|import)\s*)"\./([\w.]+)"')
 _LESS: Final = "\\u003c"
 
 
 def export_runs(library: Library, target: Path) -> int:
-    """Write the pages, and the data of all runs of a library; returns how many runs. What is there is not changed."""
+    """Write the pages and the data of all runs to a folder.
+
+    Returns:
+        The number of runs.
+
+    Raises:
+        UsageError: The target exists and is not empty.
+    """
     if target.exists() and any(target.iterdir() if target.is_dir() else [target]):
         raise UsageError(f"{target} exists", hint="name a new folder; nothing is overwritten")
-    made = _summaries(library)
-    for bench, place in made["places"].items():
-        _write_rows(library.benchmark(*bench.split("/", 1)), target / "data" / place)
-    for keys, found in _comparisons(library, made):
-        made["compared"].append(keys)
-        (target / "data" / f"compare-{keys}.json").write_bytes(scrub_json(dumps(found)))
-    (target / "data" / "export.json").write_bytes(scrub_json(dumps(made)))
+    export = _summaries(library)
+    for bench, data_name in export["places"].items():
+        _write_rows(library.benchmark(*bench.split("/", 1)), target / "data" / data_name)
+    for keys, comparison in _comparisons(library, export):
+        export["compared"].append(keys)
+        (target / "data" / f"compare-{keys}.json").write_bytes(scrub_json(dumps(comparison)))
+    (target / "data" / "export.json").write_bytes(scrub_json(dumps(export)))
     shutil.copytree(STATIC, target, dirs_exist_ok=True)
     (target / "report.css").write_text(style_sheet(), encoding="utf-8")
     page = (
@@ -52,17 +59,24 @@ def export_runs(library: Library, target: Path) -> int:
         .replace("<title>", f"{_meta(CONTENT_POLICY)}\n<title>", 1)
     )
     (target / PAGE).write_text(page, encoding="utf-8")
-    return len(made["runs"])
+    return len(export["runs"])
 
 
 def export_file(library: Library, target: Path) -> int:
-    """Write all of it into one file, which a browser opens as it is; returns how many runs. For small runs only."""
+    """Write the pages and the data of all runs to one HTML file, for small runs.
+
+    Returns:
+        The number of runs.
+
+    Raises:
+        UsageError: The file exists, or there are too many rows for one file.
+    """
     if target.exists():
         raise UsageError(f"{target} exists", hint="name a new file; nothing is overwritten")
-    made = _summaries(library)
+    export = _summaries(library)
     size = 0
-    made["whole"] = {}
-    for bench, place in made["places"].items():
+    export["whole"] = {}
+    for bench, data_name in export["places"].items():
         rows: list[JsonDict] = []
         for number, (line, page) in enumerate(_pages(library.benchmark(*bench.split("/", 1)))):
             rows.append({"line": line | {"at": [number]}, "page": page})
@@ -73,18 +87,20 @@ def export_file(library: Library, target: Path) -> int:
                     f"more than {_MOST_IN_A_FILE >> 20} MB of rows: too much for one file",
                     hint=hint,
                 )
-        made["whole"][place] = rows
-    made["whole"] |= {f"compare-{keys}": found for keys, found in _comparisons(library, made)}
-    made["compared"] = [
-        name.removeprefix("compare-") for name in made["whole"] if name.startswith("compare-")
+        export["whole"][data_name] = rows
+    export["whole"] |= {
+        f"compare-{keys}": comparison for keys, comparison in _comparisons(library, export)
+    }
+    export["compared"] = [
+        name.removeprefix("compare-") for name in export["whole"] if name.startswith("compare-")
     ]
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(_one_page(scrub_json(dumps(made)).decode()), encoding="utf-8")
-    return len(made["runs"])
+    target.write_text(_one_page(scrub_json(dumps(export)).decode()), encoding="utf-8")
+    return len(export["runs"])
 
 
 def _one_page(data: str) -> str:
-    """The page with its styles, its scripts as modules by name, and its data; what has no word of ours does not run."""
+    """Return the page with its styles, scripts and data; a content policy with a nonce blocks any other script."""
     word = secrets.token_urlsafe(16)
     scripts = {
         path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8")
@@ -102,12 +118,12 @@ def _one_page(data: str) -> str:
         f"default-src 'none'; script-src 'nonce-{word}' 'strict-dynamic'; style-src 'nonce-{word}'; img-src data:; "
         "style-src-attr 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
-    licences = (STATIC / "vendor" / "LICENSES.txt").read_text(encoding="utf-8")
+    license_texts = (STATIC / "vendor" / "LICENSES.txt").read_text(encoding="utf-8")
     parts = [
         _meta(policy),
         f'<style nonce="{word}">{style_sheet()}\n{(STATIC / "view.css").read_text(encoding="utf-8")}</style>',
         f'<script type="application/json" id="nel-data">{data.replace("<", _LESS)}</script>',
-        f'<script type="text/plain" id="licences">{licences.replace("<", "&lt;")}</script>',
+        f'<script type="text/plain" id="licences">{license_texts.replace("<", "&lt;")}</script>',
         f'<script type="importmap" nonce="{word}">{dumps({"imports": imports}).decode()}</script>',
         f'<script type="module" nonce="{word}">import "nel/app.js";</script>',
     ]
@@ -121,13 +137,14 @@ def _one_page(data: str) -> str:
 
 
 def _meta(policy: str) -> str:
+    """Return the elements that mark a page as an export and set its content policy."""
     return f'<meta name="nel-export" content="">\n<meta http-equiv="content-security-policy" content="{policy}">'
 
 
 def _summaries(library: Library) -> JsonDict:
-    """What pages of runs show, and where the rows of each benchmark are to be."""
+    """Return the data of the runs' pages, and the names under which the rows of each benchmark are stored."""
     runs = library.listed()
-    made: JsonDict = {
+    export: JsonDict = {
         "runs": runs,
         "pages": {},
         "figures": {},
@@ -135,21 +152,21 @@ def _summaries(library: Library) -> JsonDict:
         "places": {},
         "compared": [],
     }
-    made["filters"] = DEFINITIONS
+    export["filters"] = DEFINITIONS
     for number, run in enumerate(runs):
-        made["pages"][run["key"]] = pages.run_page(library, run["key"])
-        for at, name in enumerate(library.run(run["key"]).benchmarks):
+        export["pages"][run["key"]] = pages.run_page(library, run["key"])
+        for position, name in enumerate(library.run(run["key"]).benchmarks):
             folder = library.benchmark(run["key"], name)
-            place = f"{number}-{at}"
-            bench = f"{run['key']}/{name}"
-            made["places"][bench] = place
-            made["figures"][bench] = pages.figures(folder)
-            made["facets"][bench] = page_rows.facets(folder)
-    return made
+            data_name = f"{number}-{position}"
+            benchmark_key = f"{run['key']}/{name}"
+            export["places"][benchmark_key] = data_name
+            export["figures"][benchmark_key] = pages.figures(folder)
+            export["facets"][benchmark_key] = page_rows.facets(folder)
+    return export
 
 
 def _comparisons(library: Library, made: JsonDict) -> Iterator[tuple[str, JsonDict]]:
-    """Each run against each other, by their keys, where there are not too many; what cannot be compared says why."""
+    """Yield the comparison of every pair of runs with their keys, or its error; none if there are too many runs."""
     from nemo_evaluator.view.comparison import compared, with_keys  # noqa: PLC0415
 
     runs = {run["key"]: library.run(run["key"]).path for run in made["runs"]}
@@ -157,57 +174,64 @@ def _comparisons(library: Library, made: JsonDict) -> Iterator[tuple[str, JsonDi
     for pair in permutations(runs, 2) if len(runs) <= _MOST_COMPARED else ():
         paths = [runs[key] for key in pair]
         try:
-            found = with_keys(compared(paths), paths, keys)
+            comparison = with_keys(compared(paths), paths, keys)
         except NelError as error:
-            found = {"error": error.message, "hint": error.hint}
-        yield ",".join(pair), found
+            comparison = {"error": error.message, "hint": error.hint}
+        yield ",".join(pair), comparison
 
 
 def _write_rows(folder: BenchmarkFolder, target: Path) -> None:
-    """``index.json``, the rows as the table shows them, each with where its page is in ``rows-N.jsonl``."""
+    """Write ``index.json`` with the rows of the table, each with the position of its page in ``rows-N.jsonl``."""
     target.mkdir(parents=True)
-    chunk = 0
+    file_number = 0
     size = 0
-    between = b"["
+    separator = b"["
     with (target / "index.json").open("wb") as index:
         for line, page in _pages(folder):
             if size >= _CHUNK:
-                chunk = chunk + 1
+                file_number = file_number + 1
                 size = 0
             body = scrub_json(dumps(page))
-            index.write(between + scrub_json(dumps(line | {"at": [chunk, size, len(body)]})))
-            with (target / f"rows-{chunk}.jsonl").open("ab") as file:
+            index.write(
+                separator + scrub_json(dumps(line | {"at": [file_number, size, len(body)]}))
+            )
+            with (target / f"rows-{file_number}.jsonl").open("ab") as file:
                 size += file.write(body + b"\n")
-            between = b",\n"
-        index.write(b"]" if between == b",\n" else b"[]")
+            separator = b",\n"
+        index.write(b"]" if separator == b",\n" else b"[]")
 
 
 def _pages(folder: BenchmarkFolder) -> Iterator[tuple[JsonDict, JsonDict]]:
-    """Each row as the table shows it, and its page."""
-    labels, under_way, alike = read_labels(folder.path), list[IndexedRow](), list[IndexedRow]()
+    """Yield each row as the table shows it, together with its page."""
+    labels, current_row, problem_rows = (
+        read_labels(folder.path),
+        list[IndexedRow](),
+        list[IndexedRow](),
+    )
     drawn = page_rows.drawn_rows(folder)
     with folder.reading() as (columns, reader):
 
         def rows() -> Iterator[Row]:
             for _, group in groupby(
-                places(columns, RowFilter(), "problem_idx"), key=lambda one: one.key[0]
+                places(columns, RowFilter(), "problem_idx"),
+                key=lambda indexed_row: indexed_row.key[0],
             ):
-                alike[:] = group
-                for place in alike:
-                    under_way[:] = [place]
+                problem_rows[:] = group
+                for place in problem_rows:
+                    current_row[:] = [place]
                     yield reader.row(place)
 
         for row in with_trajectories(rows(), TaskPaths(folder.path).trajectories):
-            (place,) = under_way
-            whole = pages.row_facts(place, row, *reader.records(place), row.steps)
-            if len(alike) > 1:
+            (place,) = current_row
+            facts = pages.row_facts(place, row, *reader.records(place), row.steps)
+            if len(problem_rows) > 1:
                 repeats: list[dict[str, Any]] = [
-                    page_rows.listed(one, None, labels) for one in alike
+                    page_rows.listed(indexed_row, None, labels) for indexed_row in problem_rows
                 ]
             else:
                 repeats = []
-            page = pages.page_of_row(folder, whole, labels.get(place.key), repeats=repeats)
+            page = pages.page_of_row(folder, facts, labels.get(place.key), repeats=repeats)
             line = page_rows.listed(place, row, labels)
-            # The pages have no other way to know it.
+            # The exported pages have no other way to know this.
             line["drawn"] = place.key in drawn
             yield line, page
