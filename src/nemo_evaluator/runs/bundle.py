@@ -174,6 +174,7 @@ class Bundle:
 
     @property
     def _error(self) -> Any:
+        """The recorded error of the run, if there is one."""
         return self.document.get("error") or self.benchmark.get("error")
 
     @property
@@ -229,7 +230,7 @@ class Bundle:
     def scores(self) -> tuple[Score, ...]:
         """Every score in the bundle's order; the corrected score comes last, and only while it holds."""
         recorded_scores = (
-            read_score(name, raw, self.samples) for name, raw in self._raw_scores.items()
+            read_score(name, entry, self.samples) for name, entry in self._raw_scores.items()
         )
         if self.calibration is not None:
             corrected_name: str | None = self.calibration.score.name
@@ -243,6 +244,7 @@ class Bundle:
 
     @property
     def _raw_scores(self) -> JsonDict:
+        """The entries of ``scores``, including those that are not scores."""
         return as_dict(self.benchmark.get("scores"))
 
     @cached_property
@@ -273,6 +275,7 @@ class Bundle:
 
     @property
     def _beside_headline(self) -> list[Score]:
+        """All scores except the headline."""
         headline = pick_headline(self.scores)
         return [score for score in self.scores if score is not headline]
 
@@ -280,7 +283,8 @@ class Bundle:
     def categories(self) -> tuple[GroupScore, ...]:
         """The score of each category."""
         return tuple(
-            read_group(name, raw) for name, raw in as_dict(self.benchmark.get("categories")).items()
+            read_group(name, entry)
+            for name, entry in as_dict(self.benchmark.get("categories")).items()
         )
 
     @property
@@ -290,9 +294,9 @@ class Bundle:
         for name, groups in as_dict(self._raw_scores.get("breakdowns")).items():
             if name not in NOT_BREAKDOWNS:
                 breakdowns[name] = tuple(
-                    read_group(str(raw.get("group")), raw)
-                    for raw in as_list(groups)
-                    if isinstance(raw, dict)
+                    read_group(str(entry.get("group")), entry)
+                    for entry in as_list(groups)
+                    if isinstance(entry, dict)
                 )
         return {
             name: groups
@@ -313,6 +317,7 @@ class Bundle:
 
     @cached_property
     def _analysed(self) -> tuple[FailureLine, ...]:
+        """The lines of the failure analysis."""
         return read_failures(as_dict(self._raw_scores.get("failures")))
 
     @cached_property
@@ -365,8 +370,8 @@ def calibrated(bundle: Bundle, document: JsonDict) -> Bundle:
     calibration = calibrated_bundle.calibration
     if calibration is not None:
         scores = {
-            name: raw
-            for name, raw in calibrated_bundle._raw_scores.items()
+            name: entry
+            for name, entry in calibrated_bundle._raw_scores.items()
             if name != calibration.score.name
         }
         if calibration.stale:

@@ -83,6 +83,7 @@ def _under(root: Path) -> list[Path]:
 
 
 def _without_shard(folder: Path, root: Path) -> Path:
+    """Return the path of a folder without the parts that name shards."""
     return root.joinpath(
         *(part for part in folder.relative_to(root).parts if not SHARD.fullmatch(part))
     )

@@ -122,8 +122,10 @@ class BenchmarkFolder:
             yield from islice(read_rows(task.results), limit)
             return
         with self.reading() as (columns, reader):
-            for place in places(columns, which or RowFilter(), order, offset=offset, limit=limit):
-                yield reader.row(place)
+            for indexed_row in places(
+                columns, which or RowFilter(), order, offset=offset, limit=limit
+            ):
+                yield reader.row(indexed_row)
 
     @contextmanager
     def reading(self) -> Iterator[tuple[IndexColumns, RowReader]]:
@@ -186,6 +188,7 @@ class RunFolder:
 
     @property
     def _bundle_files(self) -> list[Path]:
+        """The bundle files of the run; empty before the first benchmark has finished."""
         try:
             return find_bundles(self.path)
         except UsageError:
@@ -302,6 +305,11 @@ def open_run(path: Path | str) -> RunFolder:
 
 
 def _filter(which: dict[str, Any]) -> RowFilter:
+    """Return a filter from its fields.
+
+    Raises:
+        UsageError: A field is unknown.
+    """
     try:
         return RowFilter(**which)
     except TypeError as error:

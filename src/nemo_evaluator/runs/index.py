@@ -278,24 +278,24 @@ def _batches(task: TaskPaths, source: Path, start: int) -> Iterator[_Batch]:
         yield from IndexWriter(task).take(start)
         return
     stat = source.stat()
-    begin = start
+    batch_start = start
     if stat.st_size - start > LARGE:
         for piece, end in pieces_apart(source, start, stat.st_size):
-            yield begin, Covers(source.name, end, end), piece
-            begin = end
+            yield batch_start, Covers(source.name, end, end), piece
+            batch_start = end
     entries = list[Entry]()
-    end = begin
-    for end, entry in entries_of(source, begin, stat.st_size):
+    end = batch_start
+    for end, entry in entries_of(source, batch_start, stat.st_size):
         if entry is not None:
             entries.append(entry)
         if len(entries) == MOST_ROWS:
-            yield begin, Covers(source.name, end, end), partial(packed, entries)
+            yield batch_start, Covers(source.name, end, end), partial(packed, entries)
             entries = []
-            begin = end
+            batch_start = end
     covers = Covers(
         source.name, stat.st_size, stat.st_size, stamp=stat.st_mtime_ns, state=state_of(stat)
     )
-    yield begin, covers, partial(packed, entries)
+    yield batch_start, covers, partial(packed, entries)
 
 
 def _fits(task: TaskPaths, source: Path, covers: Covers) -> bool:

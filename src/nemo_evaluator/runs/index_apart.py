@@ -91,11 +91,11 @@ def main() -> None:
     path = Path(sys.argv[1])
     first, step, start, end = map(int, sys.argv[2:])
     words = Codes(None)
-    for begin in range(start + first * _STRETCH, end, step * _STRETCH):
+    for stretch_start in range(start + first * _STRETCH, end, step * _STRETCH):
         known_count = len(words)
-        line_entries = list(entries_of(path, begin, min(end, begin + _STRETCH)))
+        line_entries = list(entries_of(path, stretch_start, min(end, stretch_start + _STRETCH)))
         cells = packed((entry for _, entry in line_entries if entry is not None), words).cells()
-        end_offset = line_entries[-1][0] if line_entries else begin
+        end_offset = line_entries[-1][0] if line_entries else stretch_start
         header = {
             "words": list(words)[known_count:],
             "sizes": list(map(len, cells)),

@@ -26,7 +26,7 @@ REPEAT_BITS: Final = 20
 _MOST: Final = 1 << (62 - REPEAT_BITS)
 _ABSENT: Final = frozenset(cause.value for cause in Cause if POLICY[cause].row is RowOutcome.ABSENT)
 _KINDS: Final = (float, str, int, float, str)
-# Number, offset, length, offset of the answer, reward, cause, category, finish reason, tokens, latency, flags, cost.
+# Number, offset, length, offset of the answer, reward, cause, category, finish reason, tokens, latency, flags and cost.
 Entry = tuple[Any, ...]
 _NO_ANSWER: Final[Entry] = (None, None, 0, None, 0, None, None)
 

@@ -80,6 +80,7 @@ def empty_index(db: sqlite3.Connection, source: Path) -> None:
 
 
 def _begin(db: sqlite3.Connection, source: Path) -> None:
+    """Write the only row of ``source`` and the first seal."""
     db.execute("INSERT INTO source VALUES (?, 0, 0, 0, '', NULL)", (source.name,))
     write_seal(db)
 
@@ -122,8 +123,9 @@ def settle_rows(db: sqlite3.Connection, *, rows: int, stamp: int, state: str) ->
 
 
 def _put_covers(db: sqlite3.Connection, covers: Covers) -> None:
-    new = (covers.upto, covers.known, covers.stamp, covers.state)
-    db.execute("UPDATE source SET upto = ?, known = ?, stamp = ?, state = ?", new)
+    """Record what the index covers, and seal it."""
+    values = (covers.upto, covers.known, covers.stamp, covers.state)
+    db.execute("UPDATE source SET upto = ?, known = ?, stamp = ?, state = ?", values)
     write_seal(db)
 
 

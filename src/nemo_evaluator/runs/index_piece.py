@@ -51,6 +51,7 @@ class Piece:
     columns: Sequence[array[Any]]
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.columns[0])
 
     def sums(self) -> tuple[int, int, int, float, float, int, int]:
@@ -89,10 +90,12 @@ class Piece:
 
     def without(self, numbers: Collection[int]) -> Piece:
         """Return the rows whose numbers are not in ``numbers``."""
-        kept_positions = [at for at, number in enumerate(self.columns[0]) if number not in numbers]
+        kept_positions = [
+            position for position, number in enumerate(self.columns[0]) if number not in numbers
+        ]
         return Piece(
             [
-                array(column.typecode, [column[at] for at in kept_positions])
+                array(column.typecode, [column[position] for position in kept_positions])
                 for column in self.columns
             ]
         )

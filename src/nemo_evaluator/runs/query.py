@@ -208,20 +208,20 @@ class IndexColumns:
         if which.status is not None:
             yield (self["cause"] == 0) == (which.status == "scored")
         for name in _WORDS:
-            word = getattr(which, name)
-            if word is not None:
-                yield self[name] == read_words(self._db).get(word, -1)
+            wanted_word = getattr(which, name)
+            if wanted_word is not None:
+                yield self[name] == read_words(self._db).get(wanted_word, -1)
         for name, flag in FLAGS.items():
             value = getattr(which, name)
             if value is not None:
                 yield (self["flags"] & flag != 0) == value
         for name in _RANGES:
-            low = getattr(which, f"min_{name}")
-            if low is not None:
-                yield self[name] >= low
-            high = getattr(which, f"max_{name}")
-            if high is not None:
-                yield self[name] <= high
+            minimum = getattr(which, f"min_{name}")
+            if minimum is not None:
+                yield self[name] >= minimum
+            maximum = getattr(which, f"max_{name}")
+            if maximum is not None:
+                yield self[name] <= maximum
         for keys, expected in ((which.among, True), (which.beyond, False)):
             if keys is not None:
                 numbers = [(problem << REPEAT_BITS) | repeat for problem, repeat in keys]

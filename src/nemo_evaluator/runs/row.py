@@ -57,6 +57,7 @@ class Row:
         return self.data.get(name, default)
 
     def __repr__(self) -> str:
+        """Return the row's sample, status and reward."""
         return f"Row({self.problem_idx}, {self.repeat}, {self.status}, reward={self.reward})"
 
     @property

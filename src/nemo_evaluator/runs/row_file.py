@@ -98,6 +98,7 @@ class RowReader:
         )
 
     def _line(self, start: int, most: int) -> bytes:
+        """Return the line at an offset, or its first ``most`` bytes."""
         self._file.seek(start)
         return self._file.readline(most)
 
@@ -153,6 +154,7 @@ def row_at(path: Path, offset: int) -> JsonDict:
 
 
 def _line(path: Path, offset: int) -> bytes:
+    """Return the line at an offset of a file."""
     with path.open("rb") as file:
         file.seek(offset)
         return file.readline()
@@ -198,6 +200,7 @@ def _parsed(line: bytes) -> JsonDict | None:
 
 
 def _readable_trajectories(path: Path) -> Iterator[JsonDict]:
+    """Yield the rows of ``trajectories.jsonl`` that can be parsed."""
     for _, line in lines_from(verified(path)) if path.is_file() else ():
         row = _parsed(line)
         if row is not None:

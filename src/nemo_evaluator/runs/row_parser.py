@@ -155,6 +155,7 @@ class RowColumns:
         )
 
     def _reward(self, row: JsonDict) -> float:
+        """Return the reward of a row, or that of the chosen scorer; NaN if there is none."""
         if row.get("status", "scored") != "scored":
             return math.nan
         reward = row.get("reward")

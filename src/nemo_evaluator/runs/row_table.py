@@ -59,6 +59,7 @@ class RowTable:
     held: Sequence[JsonDict] | None = None
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.problem)
 
     @property
@@ -157,7 +158,7 @@ def _table(path: Path | None, made: RowColumns) -> RowTable:
     if bool((sample_numbers[1:] > sample_numbers[:-1]).all()):
         return table
     order = np.argsort(sample_numbers, kind="stable")
-    last = np.r_[sample_numbers[order][1:] != sample_numbers[order][:-1], True]
-    deduplicated = table.take(order[last])
+    is_last = np.r_[sample_numbers[order][1:] != sample_numbers[order][:-1], True]
+    deduplicated = table.take(order[is_last])
     deduplicated.repeated = len(table) - len(deduplicated)
     return deduplicated

@@ -100,9 +100,9 @@ def read_score(name: str, raw: Any, samples: int) -> Score | None:
     lower = as_number(raw.get("ci_lower"))
     upper = as_number(raw.get("ci_upper"))
     method = raw.get("ci_method")
-    if method is None and (low := as_number(raw.get("bootstrap_ci_lower"))) is not None:
-        # Bundles from before ci_method: ci_lower covered only the noise of repeats; the bootstrap covers problems.
-        lower = low
+    if method is None and (bootstrap_lower := as_number(raw.get("bootstrap_ci_lower"))) is not None:
+        # Older bundles lack ci_method: their ci_lower covers only repeat noise, while the bootstrap covers problems.
+        lower = bootstrap_lower
         upper = as_number(raw.get("bootstrap_ci_upper"))
         method = "bootstrap"
     total = as_whole(raw.get("total"))

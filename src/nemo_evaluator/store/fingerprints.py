@@ -11,7 +11,7 @@ from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, Step
 from nemo_evaluator.core.values import asdict, dataclass
 from nemo_evaluator.store.sums import file_sum
 
-# Digits of a verdict's fingerprint; older journals have twice as many, of which the first are the same.
+# Digits of a verdict's fingerprint; older journals have twice as many and start with the same ones.
 VERDICT_DIGITS: Final = 16
 # Sandbox fields that older fingerprints do not include: they are hashed only when they are set.
 _NEWER: Final = frozenset({"cpus", "memory", "disk", "network"})

@@ -281,6 +281,7 @@ def _repair(fd: int) -> int:
 
 
 def _sync(fd: int, work: Callable[[], None] | None) -> None:
+    """Sync and close a descriptor, then do the listener's work."""
     try:
         os.fsync(fd)
     finally:

@@ -29,9 +29,11 @@ class _File:
     """A file in a benchmark's folder, as a descriptor of ``TaskPaths``."""
 
     def __init__(self, name: str) -> None:
+        """Name the file within the benchmark's folder."""
         self._name = name
 
     def __get__(self, task: "TaskPaths", owner: object) -> Path:
+        """Return the path of the file for the paths of one benchmark."""
         return task.root / self._name
 
 

@@ -117,9 +117,9 @@ def _fill_rows(task: TaskPaths, results: Path) -> int:
     repeats: Counter[int] = Counter()
     with task.results.open("wb") as results_file:
         raw_rows = chain.from_iterable(map(iter_jsonl, sources))
-        for number, raw in enumerate(raw_rows):
-            problem = raw.get("problem_idx", number)
-            results_file.write(dumps(_row(raw, problem, repeats[problem])) + b"\n")
+        for number, source_row in enumerate(raw_rows):
+            problem = source_row.get("problem_idx", number)
+            results_file.write(dumps(_row(source_row, problem, repeats[problem])) + b"\n")
             repeats[problem] += 1
     return sum(repeats.values())
 

@@ -45,6 +45,7 @@ class Holder:
     run_id: str = ""
 
     def __str__(self) -> str:
+        """Describe the process for error messages."""
         run = f"run {self.run_id}, " if self.run_id else ""
         return f"{run}pid {self.pid} on {self.host}, since {self.since}"
 

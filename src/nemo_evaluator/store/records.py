@@ -214,6 +214,7 @@ def _without_image_data(messages: list[Message]) -> list[Message]:
     """Replace long inline image data in messages by its digest, so that records stay small."""
 
     def slim(part: JsonDict) -> JsonDict:
+        """Return a part of a message, with long image data replaced by its digest."""
         image = part.get("image_url")
         if isinstance(image, dict) and len(str(image.get("url", ""))) > _INLINE_DATA:
             url = str(image["url"])

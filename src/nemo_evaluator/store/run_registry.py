@@ -124,6 +124,7 @@ def summary_of(benchmarks: Sequence[str]) -> str:
 
 @cache
 def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    """Return the pydantic adapter of a type."""
     with without_plugins():
         return TypeAdapter(kind)
 

@@ -43,6 +43,7 @@ class Damage:
     step: Step | None = None
 
     def __str__(self) -> str:
+        """Describe where the damage is."""
         if self.step:
             sample = f" (problem {self.step.problem_idx}, repeat {self.step.repeat})"
         else:

@@ -157,9 +157,9 @@ def is_refusal(text: str, finish_reason: str | None) -> bool:
     """Return whether an answer starts like a refusal or was filtered."""
     if finish_reason == "content_filter":
         return True
-    head = text[:_HEAD].lower().replace("’", "'")
+    beginning = text[:_HEAD].lower().replace("’", "'")
     # A plain loop, because this runs for every row.
     for phrase in _REFUSALS:  # noqa: SIM110
-        if phrase in head:
+        if phrase in beginning:
             return True
     return False

@@ -91,12 +91,12 @@ def read_wish(query: Mapping[str, str], folder: BenchmarkFolder) -> Wish:
     for definition in FILTERS:
         fields |= _filter_fields(definition, parameters)
     label = fields.pop("label", None)
-    which = _labelled(RowFilter(**fields), label, folder)
+    row_filter = _labelled(RowFilter(**fields), label, folder)
     metadata = tuple(
         (name[5:], value) for name, value in parameters.items() if name.startswith("meta.")
     )
     return Wish(
-        which,
+        row_filter,
         parameters.get("sort", "problem_idx"),
         parameters.get("text", ""),
         place=parameters.get("in", "any"),
@@ -117,8 +117,8 @@ def _filter_fields(definition: FilterDefinition, given: Mapping[str, str]) -> di
         return {}
     value = given[definition.name]
     if definition.values and value not in definition.values:
-        known = ", ".join(definition.values)
-        raise UsageError(f"{definition.name} cannot be {value!r}", hint=f"known: {known}")
+        allowed_values = ", ".join(definition.values)
+        raise UsageError(f"{definition.name} cannot be {value!r}", hint=f"known: {allowed_values}")
     if definition.kind == "number":
         return {definition.name: _parsed(int, value)}
     if definition.kind == "flag":
@@ -169,7 +169,10 @@ def page_of(folder: BenchmarkFolder, wish: Wish, offset: int, limit: int) -> Jso
         )
         return {
             "total": total,
-            "rows": [listed(place, _short_row(reader, place), labels) for place in indexed_rows],
+            "rows": [
+                listed(indexed_row, _short_row(reader, indexed_row), labels)
+                for indexed_row in indexed_rows
+            ],
         }
 
 
@@ -178,8 +181,8 @@ def facets(folder: BenchmarkFolder) -> JsonDict:
     with folder.reading() as (columns, reader):
         values = {name: tally(columns, name) for name in WORDS}
         rows: list[Row | None] = []
-        for place in places(columns, RowFilter(), "problem_idx", offset=0, limit=20):
-            rows.append(_short_row(reader, place))
+        for indexed_row in places(columns, RowFilter(), "problem_idx", offset=0, limit=20):
+            rows.append(_short_row(reader, indexed_row))
     names = dict.fromkeys(name for row in rows if row is not None for name in row.metadata)
     return {name: [entry[:2] for entry in entries] for name, entries in values.items()} | {
         "metadata": list(names)
@@ -198,15 +201,15 @@ def search(folder: BenchmarkFolder, wish: Wish) -> Iterator[JsonDict | tuple[Ind
     bytes_read = 0
     with folder.reading() as (columns, reader):
         total = count(columns, wish.which)
-        for position, place in enumerate(
+        for position, indexed_row in enumerate(
             places(columns, wish.which, "problem_idx", offset=0, limit=None)
         ):
-            raw = reader.raw(place) or b""
-            bytes_read += len(raw)
-            if needle in raw.lower() if needle else True:
-                row = reader.row(place)
+            row_bytes = reader.raw(indexed_row) or b""
+            bytes_read += len(row_bytes)
+            if needle in row_bytes.lower() if needle else True:
+                row = reader.row(indexed_row)
                 if wish.fits(row):
-                    yield place, row
+                    yield indexed_row, row
             if bytes_read > _STRIDE:
                 bytes_read = 0
                 yield {"searched": position + 1, "of": total}
@@ -270,8 +273,8 @@ def exported(folder: BenchmarkFolder, wish: Wish, kind: str) -> Iterator[bytes]:
 def _indexed_rows(folder: BenchmarkFolder, wish: Wish) -> Iterator[Row]:
     """Yield the requested rows through the index, which has placeholders for rows that cannot be read."""
     with folder.reading() as (columns, reader):
-        for place in places(columns, wish.which, cast(Order, wish.order)):
-            yield reader.row(place)
+        for indexed_row in places(columns, wish.which, cast(Order, wish.order)):
+            yield reader.row(indexed_row)
 
 
 def _line(cells: list[object]) -> bytes:

@@ -237,13 +237,13 @@ def _read(folder: BenchmarkFolder, problem: int, repeat: int) -> tuple[JsonDict,
         indexed_rows = list(
             places(columns, RowFilter(problem_idx=problem), "problem_idx", offset=0, limit=1000)
         )
-        place = next(
+        requested_row = next(
             (indexed_row for indexed_row in indexed_rows if indexed_row.key == (problem, repeat)),
             None,
         )
-        if place is None:
+        if requested_row is None:
             raise UsageError(f"{folder.name} has no row of problem {problem}, repeat {repeat}")
-        row, (answer, outcome) = reader.row(place), reader.records(place)
+        row, (answer, outcome) = reader.row(requested_row), reader.records(requested_row)
         if len(indexed_rows) > 1:
             repeats: list[dict[str, Any]] = [
                 listed(indexed_row, None, labels) for indexed_row in indexed_rows
@@ -257,7 +257,9 @@ def _read(folder: BenchmarkFolder, problem: int, repeat: int) -> tuple[JsonDict,
         row_with_steps = row
     else:
         row_with_steps = next(trajectories_of(task.trajectories, {row.key}), row)
-    return row_facts(place, row, answer, outcome=outcome, steps=row_with_steps.steps), repeats
+    return row_facts(
+        requested_row, row, answer, outcome=outcome, steps=row_with_steps.steps
+    ), repeats
 
 
 def row_facts(

@@ -58,7 +58,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or pass it on with the token removed from the path."""
-        token, _, rest = scope["path"].removeprefix("/").partition("/")
+        token, _, remaining_path = scope["path"].removeprefix("/").partition("/")
         refused = refusal(scope["headers"], LOOPBACK)
         response: PlainTextResponse | None = None
         if refused is not None:
@@ -70,6 +70,7 @@ class Guard:
             )
 
         async def guarded(message: Message) -> None:
+            """Add the security headers to a response."""
             if message["type"] == "http.response.start":
                 message["headers"] = [
                     *message["headers"],
@@ -78,7 +79,9 @@ class Guard:
             await send(message)
 
         await (response or self._app)(
-            {**scope, "path": f"/{rest}", "raw_path": None, "root_path": ""}, receive, guarded
+            {**scope, "path": f"/{remaining_path}", "raw_path": None, "root_path": ""},
+            receive,
+            guarded,
         )
 
 
@@ -128,6 +131,7 @@ class Viewer:
         """Return a route that calls ``answer`` in another thread and responds with JSON."""
 
         async def respond(request: Request) -> Response:
+            """Run ``answer`` in the reading thread."""
             return _json(
                 await asyncio.get_running_loop().run_in_executor(self._reading, answer, request)
             )
@@ -159,6 +163,7 @@ class Viewer:
         labels = read_labels(folder.path)
 
         def lines() -> Iterator[bytes]:
+            """Yield matching rows and progress messages as JSON lines, up to the limit of matches."""
             hits = 0
             for result in page_rows.search(folder, wish):
                 if isinstance(result, dict):
@@ -199,6 +204,7 @@ class Viewer:
         keys = [key for key in request.query_params.get("runs", "").split(",") if key]
 
         async def events() -> AsyncIterator[bytes]:
+            """Yield the changes as server-sent events."""
             async for change in changes(self._library, keys):
                 yield b"data: " + scrub_json(dumps(change)) + b"\n\n"
 

@@ -45,8 +45,8 @@ def export_runs(library: Library, target: Path) -> int:
     if target.exists() and any(target.iterdir() if target.is_dir() else [target]):
         raise UsageError(f"{target} exists", hint="name a new folder; nothing is overwritten")
     export = _summaries(library)
-    for bench, data_name in export["places"].items():
-        _write_rows(library.benchmark(*bench.split("/", 1)), target / "data" / data_name)
+    for benchmark_key, data_name in export["places"].items():
+        _write_rows(library.benchmark(*benchmark_key.split("/", 1)), target / "data" / data_name)
     for keys, comparison in _comparisons(library, export):
         export["compared"].append(keys)
         (target / "data" / f"compare-{keys}.json").write_bytes(scrub_json(dumps(comparison)))
@@ -76,9 +76,11 @@ def export_file(library: Library, target: Path) -> int:
     export = _summaries(library)
     size = 0
     export["whole"] = {}
-    for bench, data_name in export["places"].items():
+    for benchmark_key, data_name in export["places"].items():
         rows: list[JsonDict] = []
-        for number, (line, page) in enumerate(_pages(library.benchmark(*bench.split("/", 1)))):
+        for number, (line, page) in enumerate(
+            _pages(library.benchmark(*benchmark_key.split("/", 1)))
+        ):
             rows.append({"line": line | {"at": [number]}, "page": page})
             size += len(dumps(page))
             if size > _MOST_IN_A_FILE:
@@ -212,26 +214,27 @@ def _pages(folder: BenchmarkFolder) -> Iterator[tuple[JsonDict, JsonDict]]:
     with folder.reading() as (columns, reader):
 
         def rows() -> Iterator[Row]:
+            """Yield the rows, and keep the current row and those of its problem for the loop below."""
             for _, group in groupby(
                 places(columns, RowFilter(), "problem_idx"),
-                key=lambda indexed_row: indexed_row.key[0],
+                key=lambda candidate: candidate.key[0],
             ):
                 problem_rows[:] = group
-                for place in problem_rows:
-                    current_row[:] = [place]
-                    yield reader.row(place)
+                for indexed_row in problem_rows:
+                    current_row[:] = [indexed_row]
+                    yield reader.row(indexed_row)
 
         for row in with_trajectories(rows(), TaskPaths(folder.path).trajectories):
-            (place,) = current_row
-            facts = pages.row_facts(place, row, *reader.records(place), row.steps)
+            (indexed_row,) = current_row
+            facts = pages.row_facts(indexed_row, row, *reader.records(indexed_row), row.steps)
             if len(problem_rows) > 1:
                 repeats: list[dict[str, Any]] = [
-                    page_rows.listed(indexed_row, None, labels) for indexed_row in problem_rows
+                    page_rows.listed(repeat_row, None, labels) for repeat_row in problem_rows
                 ]
             else:
                 repeats = []
-            page = pages.page_of_row(folder, facts, labels.get(place.key), repeats=repeats)
-            line = page_rows.listed(place, row, labels)
+            page = pages.page_of_row(folder, facts, labels.get(indexed_row.key), repeats=repeats)
+            line = page_rows.listed(indexed_row, row, labels)
             # The exported pages have no other way to know this.
-            line["drawn"] = place.key in drawn
+            line["drawn"] = indexed_row.key in drawn
             yield line, page
