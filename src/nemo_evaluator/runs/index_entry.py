@@ -34,16 +34,9 @@ _NO_ANSWER: Final[Entry] = (None, None, 0, None, 0, None, None)
 def journal_entry(
     answers: dict[int, Entry], offset: int, length: int, record: JsonDict
 ) -> Entry | None:
-    """Return the entry that a record completes.
+    """Return the entry of an outcome's row; None for other records and for cancelled samples.
 
-    Args:
-        answers: Answers that wait for their outcome, by row number; updated by this function.
-        offset: Where the record begins.
-        length: The length of its line.
-        record: The record.
-
-    Returns:
-        The entry of an outcome's row, or None for other records and for cancelled samples.
+    An answer waits for its outcome in ``answers``, by row number, with its offset and the fields that its row needs.
     """
     kind = record.get("kind")
     if kind == ANSWER:
