@@ -43,22 +43,30 @@ class TaskPaths:
 
     root: Path
 
-    journal = _File("journal.jsonl")  # The source of truth of the run.
-    results = _File("results.jsonl")  # One row per sample.
-    trajectories = _File("trajectories.jsonl")  # One row per sample, with the whole conversation.
-    runtime_stats = _File("runtime_stats.json")  # Tokens, latency, throughput.
-    failure_analysis = _File(
-        "failure_analysis.json"
-    )  # Failures by category; exists only if there are any.
-    traffic = _File("model_traffic.jsonl")  # Model calls on the wire, when kept.
-    index = _File("index.sqlite")  # The index of the rows; it can be built anew at any time.
-    labels = _File("labels.jsonl")  # People's labels of rows.
-    label_draw = _File(
-        "label_draw.json"
-    )  # The rows sampled for labelling, each with its probability.
-    noise = _File("noise.json")  # The run-to-run noise.
-    batches = _File("batches")  # The state of vendor batches, one folder per service.
-    workspaces = _File("workspaces")  # The working directories of agents, if they were kept.
+    # The source of truth of the run.
+    journal = _File("journal.jsonl")
+    # One row per sample.
+    results = _File("results.jsonl")
+    # One row per sample, with the whole conversation.
+    trajectories = _File("trajectories.jsonl")
+    # Tokens, latency, throughput.
+    runtime_stats = _File("runtime_stats.json")
+    # Failures by category; exists only if there are any.
+    failure_analysis = _File("failure_analysis.json")
+    # Model calls on the wire, when kept.
+    traffic = _File("model_traffic.jsonl")
+    # The index of the rows; it can be rebuilt at any time.
+    index = _File("index.sqlite")
+    # People's labels of rows.
+    labels = _File("labels.jsonl")
+    # The rows sampled for labelling, each with its probability.
+    label_draw = _File("label_draw.json")
+    # The run-to-run noise.
+    noise = _File("noise.json")
+    # The state of vendor batches, one folder per service.
+    batches = _File("batches")
+    # The working directories of agents, if they were kept.
+    workspaces = _File("workspaces")
 
     def workspace(self, step: Step, seal: str) -> Path:
         """Return the archive of an answer's working directory; ``seal`` is the checksum of the answer's record."""
