@@ -1,4 +1,4 @@
-"""An agent of the Harbor package: it runs unchanged in a child process, and our sandbox is its environment."""
+"""Run an agent of the Harbor package, unmodified, in a child process, with our sandbox as its environment."""
 
 import asyncio
 import contextlib
@@ -31,10 +31,10 @@ from nemo_evaluator.solvers.oracle import answer_of
 _CHILD: Final = Path(__file__).with_name("_harbor_child.py")
 _PYTHON: Final = "NEL_HARBOR_PYTHON"
 _LEAST: Final = (3, 12)
-# Beside the agent's own time: installing it, and what it writes when its time is up.
+# Time in addition to the agent's own: to install it, and to let it write its logs after a timeout.
 SETUP_SECONDS: Final = 1200.0
 _GRACE: Final = 120.0
-# What of our environment the child gets: nothing that could be a key of ours.
+# The environment variables that the child inherits; none of them may hold one of our keys.
 _KEPT: Final = (
     "PATH",
     "HOME",
@@ -54,35 +54,54 @@ _LONGEST_LINE: Final = 2**26
 
 @cache
 def harbor_python() -> tuple[str, str]:
-    """The interpreter that has Harbor, and Harbor's version. Raises an error that says what to install."""
-    chosen = os.environ.get(_PYTHON)
-    if chosen is None and sys.version_info < _LEAST:
-        said = f"Harbor's agents need Python 3.12 or newer, and this is {sys.version_info[0]}.{sys.version_info[1]}"
+    """Find the Python interpreter that has Harbor installed.
+
+    ``NEL_HARBOR_PYTHON`` names one; without it, this interpreter is used. The result is cached for the process.
+
+    Returns:
+        The path of the interpreter, and Harbor's version.
+
+    Raises:
+        UsageError: This Python is too old, or the named interpreter does not run or has no Harbor.
+        MissingExtraError: Harbor is not installed for this interpreter.
+    """
+    configured_python = os.environ.get(_PYTHON)
+    if configured_python is None and sys.version_info < _LEAST:
+        problem = f"Harbor's agents need Python 3.12 or newer, and this is {sys.version_info[0]}.{sys.version_info[1]}"
         hint = (
             f"{install_line('harbor')}, or set {_PYTHON} to a Python 3.12 that has harbor installed"
         )
-        raise UsageError(said, hint=hint)
-    if chosen is None and importlib.util.find_spec("harbor") is None:
+        raise UsageError(problem, hint=hint)
+    if configured_python is None and importlib.util.find_spec("harbor") is None:
         raise MissingExtraError("harbor", extra="harbor")
-    asked = [
-        chosen or sys.executable,
+    version_command = [
+        configured_python or sys.executable,
         "-c",
         "from importlib.metadata import version; print(version('harbor'))",
     ]
     try:
-        ran = subprocess.run(asked, capture_output=True, text=True, timeout=60)
+        version_run = subprocess.run(version_command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(
             f"{_PYTHON} cannot be run: {error}", hint="name an interpreter that has harbor"
         ) from error
-    if ran.returncode:
-        raise UsageError(f"{asked[0]} has no harbor", hint=f"{asked[0]} -m pip install harbor")
-    return asked[0], ran.stdout.strip()
+    if version_run.returncode:
+        raise UsageError(
+            f"{version_command[0]} has no harbor",
+            hint=f"{version_command[0]} -m pip install harbor",
+        )
+    return version_command[0], version_run.stdout.strip()
 
 
 @dataclass(slots=True)
 class HarborRun:
-    """One attempt of one agent: the child, and the sandbox it works in."""
+    """One attempt of one agent: the child process, and the sandbox that it works in.
+
+    Attributes:
+        sandbox: Where the agent's commands run.
+        timeout: Seconds for the agent, without its installation.
+        cmd_timeout: Maximum seconds for one command of the agent, or None for no limit of its own.
+    """
 
     sandbox: Sandbox
     timeout: float
@@ -92,11 +111,22 @@ class HarborRun:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     async def work(self, job: JsonDict) -> SolveResult:
-        """Run the agent to its end. Raises SolverError when it broke, SandboxError when the sandbox did."""
+        """Start the child, serve its requests until it ends, and build the result.
+
+        Args:
+            job: What the child needs to know: the agent and its settings, the model, the instruction, the environment.
+
+        Returns:
+            The agent's answer and its trajectory; after a timeout, with ``error`` set.
+
+        Raises:
+            SolverError: The agent broke or ended without reporting.
+            SandboxError: The sandbox failed, or the agent could not be set up.
+        """
         python, _ = harbor_python()
         with tempfile.TemporaryDirectory(prefix="nel-agent-") as folder:
             logs = Path(folder) / "agent"
-            whole = job | {
+            full_job = job | {
                 "logs": str(logs),
                 "timeout": self.timeout,
                 "setup_timeout": SETUP_SECONDS,
@@ -106,11 +136,11 @@ class HarborRun:
                 | _QUIET
                 | job["host_env"]
             )
-            with (Path(folder) / "stderr").open("w+b") as errors:
+            with (Path(folder) / "stderr").open("w+b") as stderr_file:
                 pipes: JsonDict = {
                     "stdin": subprocess.PIPE,
                     "stdout": subprocess.PIPE,
-                    "stderr": errors,
+                    "stderr": stderr_file,
                 }
                 child = await asyncio.create_subprocess_exec(
                     python,
@@ -123,7 +153,7 @@ class HarborRun:
                 )
                 try:
                     async with asyncio.timeout(SETUP_SECONDS + self.timeout + _GRACE):
-                        await self._serve(child, whole)
+                        await self._serve(child, full_job)
                 except TimeoutError:
                     self._ended = self._ended or {"timed_out": True, "phase": "run"}
                 finally:
@@ -132,38 +162,48 @@ class HarborRun:
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(child.pid, signal.SIGKILL)
                     await child.wait()
-                errors.seek(0)
-                tail = scrub(errors.read()[-1000:].decode(errors="replace")).strip()
-            return self._end(job["agent"], logs, tail)
+                stderr_file.seek(0)
+                stderr_tail = scrub(stderr_file.read()[-1000:].decode(errors="replace")).strip()
+            return self._end(job["agent"], logs, stderr_tail)
 
     def _end(self, agent: str, logs: Path, tail: str) -> SolveResult:
-        ended = self._ended
-        if ended is None:
+        """Build the result from the child's last message and the agent's logs.
+
+        Raises:
+            SolverError: The agent broke or ended without reporting.
+            SandboxError: The sandbox failed, or the agent could not be set up.
+        """
+        final_report = self._ended
+        if final_report is None:
             raise SolverError(f"agent {agent} ended without a word: {tail[-500:]}")
-        failed = ended.get("error")
-        if self._broken is not None and (failed or ended.get("timed_out")):
+        failure = final_report.get("error")
+        if self._broken is not None and (failure or final_report.get("timed_out")):
             raise self._broken
-        if ended.get("phase") == "setup":
-            why = failed or f"not ready within {SETUP_SECONDS:g} s"
-            raise SandboxError(f"agent {agent} could not be set up: {str(why)[-800:]}")
-        if failed and not ended.get("timed_out"):
-            raise SolverError(f"agent {agent} broke: {str(failed)[-800:]}")
+        if final_report.get("phase") == "setup":
+            reason = failure or f"not ready within {SETUP_SECONDS:g} s"
+            raise SandboxError(f"agent {agent} could not be set up: {str(reason)[-800:]}")
+        if failure and not final_report.get("timed_out"):
+            raise SolverError(f"agent {agent} broke: {str(failure)[-800:]}")
         trajectory = _trajectory(logs / "trajectory.json")
-        # What the agent says it did: its own word, else its last message.
+        # The answer that the agent reports itself, else its last message.
         steps = trajectory[0]["steps"] if trajectory else []
-        last = next(
+        last_message = next(
             (step["message"] for step in reversed(steps) if step.get("source") == "agent"), ""
         )
-        said = str((ended.get("metadata") or {}).get("response") or last)
-        about = {
-            "agent": ended.get("agent", agent),
-            "agent_version": ended.get("version", "unknown"),
+        answer_text = str((final_report.get("metadata") or {}).get("response") or last_message)
+        details = {
+            "agent": final_report.get("agent", agent),
+            "agent_version": final_report.get("version", "unknown"),
         }
         return answer_of(
-            said, about, self.timeout if ended.get("timed_out") else None, trajectory=trajectory
+            answer_text,
+            details,
+            self.timeout if final_report.get("timed_out") else None,
+            trajectory=trajectory,
         )
 
     async def _serve(self, child: asyncio.subprocess.Process, job: JsonDict) -> None:
+        """Send the job to the child and start a task per request, until the child reports its end or exits."""
         assert child.stdin is not None and child.stdout is not None
         self._answer(child, job)
         while line := await child.stdout.readline():
@@ -176,35 +216,40 @@ class HarborRun:
             task.add_done_callback(self._tasks.discard)
 
     async def _do(self, child: asyncio.subprocess.Process, asked: JsonDict) -> None:
-        """One thing the agent wants of its sandbox."""
-        answer: JsonDict = {}
+        """Run one request of the agent in the sandbox and send the reply, or the error of the sandbox, to the child."""
+        reply: JsonDict = {}
         try:
             if asked["op"] == "exec":
                 limits = [float(one) for one in (asked["timeout"], self.cmd_timeout) if one]
                 limit = min(limits, default=SETUP_SECONDS + self.timeout)
-                told = {name: asked[name] for name in ("cwd", "env", "user")}
+                options = {name: asked[name] for name in ("cwd", "env", "user")}
                 # In the background: a terminal that an agent opens lives on between its commands.
-                done = await self.sandbox.exec(
-                    asked["command"], timeout=limit, background=True, **told
+                command_result = await self.sandbox.exec(
+                    asked["command"], timeout=limit, background=True, **options
                 )
-                code = 124 if done.timed_out else done.exit_code
-                answer = {"stdout": done.stdout, "stderr": done.stderr, "code": code}
+                code = 124 if command_result.timed_out else command_result.exit_code
+                reply = {
+                    "stdout": command_result.stdout,
+                    "stderr": command_result.stderr,
+                    "code": code,
+                }
             elif asked["op"] == "upload":
                 await self.sandbox.upload(Path(asked["source"]), asked["target"])
             else:
                 await self.sandbox.download(asked["source"], asked["target"])
         except SandboxError as error:
             self._broken = error
-            answer = {"error": error.message}
-        self._answer(child, {"id": asked["id"], **answer})
+            reply = {"error": error.message}
+        self._answer(child, {"id": asked["id"], **reply})
 
     def _answer(self, child: asyncio.subprocess.Process, message: JsonDict) -> None:
+        """Write one message to the child, unless its input is closed."""
         if child.stdin is not None and not child.stdin.is_closing():
             child.stdin.write(json.dumps(message).encode() + b"\n")
 
 
 def _trajectory(file: Path) -> list[JsonDict]:
-    """The agent's own account, where it is one; the proxy's takes its place otherwise."""
+    """Read the trajectory that the agent wrote; empty when there is no valid one (the proxy's is used then)."""
     try:
         document = as_dict(read_json(file))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Runs one Harbor agent in a process of its own, under the Python that has Harbor; not imported by nel.
+"""Run one Harbor agent in a process of its own, under the Python that has Harbor; nel does not import this file.
 
-The job comes as one line of JSON on stdin. Commands and files go to the sandbox through the parent: one line of JSON
-per request on stdout, one per answer on stdin. The last line says how the agent ended.
+The job arrives as one line of JSON on stdin. Commands and files go to the sandbox through the parent: one line of JSON
+per request on stdout, one line per reply on stdin. The last line on stdout reports how the agent ended.
 """
 
 from __future__ import annotations
@@ -27,68 +27,95 @@ Json = dict[str, Any]
 
 
 class ParentConnection:
-    """The way to the parent; many requests may be under way."""
+    """The connection to the parent process; several requests may be open at once."""
 
     def __init__(self, out: TextIO) -> None:
+        """Create a connection without open requests.
+
+        Args:
+            out: The stream that the parent reads.
+        """
         self._out = out
         self._waiting: dict[int, asyncio.Future[Json]] = {}
         self._number = 0
 
     async def listen(self, reader: asyncio.StreamReader) -> None:
-        """Hand answers to those who wait for them, until the parent hangs up."""
+        """Pass each reply to the request that awaits it; exit the process when the parent closes the stream.
+
+        Args:
+            reader: The stream that the parent writes to.
+        """
         while line := await reader.readline():
-            answer = json.loads(line)
-            self._waiting.pop(answer["id"]).set_result(answer)
+            reply = json.loads(line)
+            self._waiting.pop(reply["id"]).set_result(reply)
         os._exit(1)
 
     async def ask(self, op: str, **what: Any) -> Json:
-        """One request. Raises RuntimeError when the sandbox failed."""
+        """Send one request and wait for the reply.
+
+        Args:
+            op: The operation: ``exec``, ``upload`` or ``download``.
+            **what: The fields of the request.
+
+        Raises:
+            RuntimeError: The sandbox failed.
+        """
         self._number += 1
-        waiting = self._waiting[self._number] = asyncio.get_running_loop().create_future()
+        reply_future = self._waiting[self._number] = asyncio.get_running_loop().create_future()
         self.say({"id": self._number, "op": op, **what})
-        answer: Json = await waiting
-        if "error" in answer:
-            raise RuntimeError(f"sandbox: {answer['error']}")
-        return answer
+        reply: Json = await reply_future
+        if "error" in reply:
+            raise RuntimeError(f"sandbox: {reply['error']}")
+        return reply
 
     def say(self, message: Json) -> None:
+        """Write one message to the parent."""
         self._out.write(json.dumps(message) + "\n")
         self._out.flush()
 
 
 class SandboxEnvironment(BaseEnvironment):  # type: ignore[misc]
-    """The parent's sandbox as Harbor sees it."""
+    """The parent's sandbox as a Harbor environment.
+
+    Attributes:
+        line: The connection to the parent; set after construction.
+    """
 
     line: ParentConnection
 
     @staticmethod
     def type() -> str:
+        """Return the name of this kind of environment."""
         return "nel"
 
     @property
     def capabilities(self) -> EnvironmentCapabilities:
-        """All that Harbor asks for was settled by the parent."""
+        """Claim every capability that Harbor checks: the parent has checked them already."""
         return EnvironmentCapabilities(gpus=True, disable_internet=True)
 
     def _validate_definition(self) -> None:
-        """The parent has started it already."""
+        """Check nothing: the parent has started the sandbox already."""
 
     async def start(self, force_build: bool) -> None:
-        """It runs."""
+        """Do nothing: the sandbox is already running."""
 
     async def stop(self, delete: bool) -> None:
-        """The parent stops it."""
+        """Do nothing: the parent stops the sandbox."""
 
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
+        """Copy a file of this machine into the sandbox."""
         await self.line.ask("upload", source=str(source_path), target=str(target_path))
 
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
+        """Copy a folder of this machine into the sandbox."""
         await self.line.ask("upload", source=str(source_dir), target=str(target_dir))
 
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
+        """Copy a file of the sandbox to this machine."""
         await self.line.ask("download", source=str(source_path), target=str(target_path))
 
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
+        """Copy a folder of the sandbox to this machine."""
         await self.line.ask("download", source=str(source_dir), target=str(target_dir))
 
     async def exec(
@@ -100,53 +127,70 @@ class SandboxEnvironment(BaseEnvironment):  # type: ignore[misc]
         user: str | int | None = None,
         **_: Any,
     ) -> ExecResult:
+        """Run a command in the sandbox.
+
+        Args:
+            command: The shell command.
+            cwd: The working directory; None for the sandbox's own.
+            env: Additional environment variables.
+            timeout_sec: Maximum seconds; None for the parent's limit.
+            user: The user to run as; None for the environment's default user.
+
+        Returns:
+            The output and the exit code.
+
+        Raises:
+            RuntimeError: The sandbox failed.
+        """
         as_user = user if user is not None else self.default_user
-        asked = {
+        options = {
             "cwd": cwd,
             "env": env,
             "timeout": timeout_sec,
             "user": None if as_user is None else str(as_user),
         }
-        answer = await self.line.ask("exec", command=command, **asked)
-        return ExecResult(
-            stdout=answer["stdout"], stderr=answer["stderr"], return_code=answer["code"]
-        )
+        reply = await self.line.ask("exec", command=command, **options)
+        return ExecResult(stdout=reply["stdout"], stderr=reply["stderr"], return_code=reply["code"])
 
 
 def _agent(job: Json, logs: Path) -> Any:
-    """The agent, told of the model where it will look for it: on this side, or inside the sandbox."""
+    """Create the agent and give it the model's address as seen from where it runs: here, or inside the sandbox."""
     config = AgentConfig(
         name=job["agent"], model_name=job["model_name"], kwargs=job["kwargs"], env=job["env"]
     )
-    kind = AgentFactory.get_agent_class_from_config(config)
-    inside = issubclass(kind, BaseInstalledAgent)
-    url = job["url_inside"] if inside else job["url"]
+    agent_class = AgentFactory.get_agent_class_from_config(config)
+    in_sandbox = issubclass(agent_class, BaseInstalledAgent)
+    url = job["url_inside"] if in_sandbox else job["url"]
     for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "LLM_BASE_URL", "ANTHROPIC_BASE_URL"):
         config.env.setdefault(
             name, url.removesuffix("/v1") if name.startswith("ANTHROPIC") else url
         )
-    if not inside:
+    if not in_sandbox:
         os.environ.update(config.env)
-    known = getattr(getattr(kind, "options_model", None), "model_fields", {})
-    given = {"api_base": url, "model_info": job["model_info"]}
-    config.kwargs = {**{k: v for k, v in given.items() if k in known}, **config.kwargs}
+    option_fields = getattr(getattr(agent_class, "options_model", None), "model_fields", {})
+    model_options = {"api_base": url, "model_info": job["model_info"]}
+    config.kwargs = {
+        **{k: v for k, v in model_options.items() if k in option_fields},
+        **config.kwargs,
+    }
     return AgentFactory.create_agent_from_config(config, logs_dir=logs)
 
 
 async def _work(job: Json, line: ParentConnection, logs: Path) -> Json:
-    trial = TrialPaths(trial_dir=logs.parent)
+    """Set up and run the agent, and return the report on how it ended."""
+    trial_paths = TrialPaths(trial_dir=logs.parent)
     environment = SandboxEnvironment(
         environment_dir=Path(job["environment_dir"]),
         environment_name=job["task"],
         session_id="nel",
-        trial_paths=trial,
+        trial_paths=trial_paths,
         task_env_config=EnvironmentConfig(workdir=job["workdir"]),
         enable_environment_dir_upload=False,
     )
     environment.line = line
     agent = _agent(job, logs)
     context = AgentContext()
-    ended: Json = {"op": "done", "agent": agent.name(), "error": None, "timed_out": False}
+    report: Json = {"op": "done", "agent": agent.name(), "error": None, "timed_out": False}
     phase = "setup"
     try:
         async with asyncio.timeout(job["setup_timeout"]):
@@ -155,41 +199,42 @@ async def _work(job: Json, line: ParentConnection, logs: Path) -> Json:
         async with asyncio.timeout(job["timeout"]):
             await agent.run(job["instruction"], environment, context)
     except TimeoutError:
-        ended["timed_out"] = True
+        report["timed_out"] = True
     except Exception as error:  # noqa: BLE001 - anybody's agent: whatever it raises is how it ended
-        ended["error"] = f"{type(error).__name__}: {error}"
-    ended["phase"] = phase
+        report["error"] = f"{type(error).__name__}: {error}"
+    report["phase"] = phase
     if isinstance(agent, BaseInstalledAgent):
         try:
-            # What it wrote inside; without it there is no trajectory of its own, and the proxy's is used.
+            # The logs that the agent wrote inside. Without them, the trajectory comes from the proxy.
             await environment.download_dir("/logs/agent", logs)
         except RuntimeError as error:
             logging.warning("the agent's logs were not fetched: %s", error)
         agent.populate_context_post_run(context)
-    ended["version"] = agent.version() or "unknown"
+    report["version"] = agent.version() or "unknown"
     if isinstance(context.metadata, dict):
-        ended["metadata"] = context.metadata
+        report["metadata"] = context.metadata
     else:
-        ended["metadata"] = {}
-    return ended
+        report["metadata"] = {}
+    return report
 
 
 async def _main() -> None:
-    # What libraries print must not mix with what we say.
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    """Read the job, run the agent, and report how it ended."""
+    # Keep what libraries print out of the messages to the parent: their stdout becomes stderr.
+    parent_stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     reader = asyncio.StreamReader(limit=2**26)
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     job = json.loads(await reader.readline())
-    line = ParentConnection(out)
-    listening = asyncio.create_task(line.listen(reader))
+    connection = ParentConnection(parent_stream)
+    listener = asyncio.create_task(connection.listen(reader))
     logs = Path(job["logs"])
     logs.mkdir(parents=True, exist_ok=True)
     sys.path.insert(0, str(Path.cwd()))
-    line.say(await _work(job, line, logs))
-    listening.cancel()
+    connection.say(await _work(job, connection, logs))
+    listener.cancel()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class AgentSolverConfig(SolverBase):
 
 
 def build(config: AgentSolverConfig, _: object) -> HarborSolver:
-    """``type: agent``."""
+    """Build a solver of ``type: agent``: a HarborSolver with the same settings."""
     return HarborSolver(HarborSolverConfig(**config.model_dump(exclude={"type", "framework"})))
 
 

@@ -39,19 +39,30 @@ class ContainerSolverConfig(SolverBase):
     )
 
     def needs_sandbox(self) -> str | None:
+        """Return what kind of sandbox this solver needs, as a text for the user."""
         return "a harness container needs a sandbox that runs images, e.g. {type: docker, network: bridge}"
 
 
 class ContainerSolver:
-    """Carries the settings of the container; ``container://`` does the work."""
+    """Holds the settings of the container; ``container://`` benchmarks do the work.
+
+    Attributes:
+        settings: The harness settings, including the values of environment variables.
+    """
 
     def __init__(self, settings: ContainerSolverConfig, context: SolverContext) -> None:
+        """Collect the settings that the benchmark passes to the container.
+
+        Args:
+            settings: The config of the solver.
+            context: The services of the config; not used.
+        """
         self.settings = settings.model_dump(include={"endpoint_type", "adapter_config", "mounts"})
         self.settings |= settings.model_dump(include={"pre_cmd", "post_cmd"}, exclude_none=True)
         self.settings["env_vars"] = settings.env_vars
 
     def describe(self) -> JsonDict:
-        """What changes answers; of the environment, the names."""
+        """Return the settings that change answers, with only the names of environment variables."""
         return {
             "class": "container",
             **self.settings,
@@ -59,6 +70,11 @@ class ContainerSolver:
         }
 
     async def solve(self, task: SeedResult) -> SolveResult:
+        """Refuse the problem: the container runs its own loop.
+
+        Raises:
+            UsageError: Always.
+        """
         raise UsageError(
             "the container solver runs container:// benchmarks alone",
             hint="name: container://IMAGE#TASK",

@@ -1,4 +1,4 @@
-"""``type: custom``: a solver of the user's own, by class path."""
+"""``type: custom``: a solver written by the user, loaded by class path."""
 
 import inspect
 from typing import Any, Final, Literal
@@ -28,9 +28,22 @@ class CustomSolverConfig(SolverBase):
 
 
 class CustomSolver:
-    """The user's solver, with its settings in the fingerprint: other settings, other answers."""
+    """The user's solver, with its settings in the fingerprint, so that a change of settings invalidates cached answers.
+
+    ``solve``, ``needs`` and ``close`` are those of the inner solver.
+
+    Attributes:
+        inner: The user's solver.
+    """
 
     def __init__(self, inner: Any, class_path: str, settings: JsonDict) -> None:
+        """Wrap a solver.
+
+        Args:
+            inner: The user's solver.
+            class_path: Where its class comes from.
+            settings: The settings that it was made with, without the client.
+        """
         self.inner = inner
         self._class_path = class_path
         self._settings = settings
@@ -39,51 +52,62 @@ class CustomSolver:
                 setattr(self, name, getattr(inner, name))
 
     def describe(self) -> JsonDict:
+        """Return the settings that change answers: class path, settings, and the inner solver's own description.
+
+        For a class from a file, digests of the file and of the local files that it imports are included.
+        """
         if hasattr(self.inner, "describe"):
-            own: Any | dict[Any, Any] = self.inner.describe()
+            own_settings: Any | dict[Any, Any] = self.inner.describe()
         else:
-            own = {}
-        described = {
+            own_settings = {}
+        description = {
             "type": "custom",
             "class_path": self._class_path,
             "config": self._settings,
-            **own,
+            **own_settings,
         }
         file = self._class_path.partition(":")[0]
         if file.endswith(".py"):
-            # A file changes without a new version: its text is part of what answers.
+            # A file changes without a new version, so its text is part of the fingerprint.
             path = find_file(file)
-            described["source"] = digest_parts(path.read_text(encoding="utf-8", errors="replace"))[
-                :16
-            ]
-            # A new version of a library does not ask paid questions again.
-            imported = imported_sources([path]).files_digest()
-            if imported:
-                described["imported"] = imported[:16]
-        return described
+            description["source"] = digest_parts(
+                path.read_text(encoding="utf-8", errors="replace")
+            )[:16]
+            # Only local files count: a new version of a library must not invalidate paid answers.
+            imported_files = imported_sources([path]).files_digest()
+            if imported_files:
+                description["imported"] = imported_files[:16]
+        return description
 
 
 def build(config: CustomSolverConfig, context: SolverContext) -> CustomSolver:
-    """The class, made with the settings of ``config`` and, if it names a ``client``, a client of ``service``.
+    """Create the user's solver with the settings of the config.
 
-    Raises UsageError when the class cannot be had, does not take the settings, or has no ``async solve``.
+    A ``client`` parameter of the class gets the client of ``service``.
+
+    Args:
+        config: The class path, its settings, and optionally a service.
+        context: The clients of the config's services.
+
+    Raises:
+        UsageError: The class cannot be loaded, does not take the settings, or has no ``async solve``.
     """
-    kind = load_object(config.class_path)
-    if not callable(kind):
+    solver_class = load_object(config.class_path)
+    if not callable(solver_class):
         raise UsageError(f"{config.class_path} is not a class or a function")
-    parameters = inspect.signature(kind).parameters
+    parameters = inspect.signature(solver_class).parameters
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     settings = dict(config.config)
     if config.service is not None:
-        outside = MODEL in getattr(kind, "needs", ())
+        takes_model_access = MODEL in getattr(solver_class, "needs", ())
         if "client" in parameters or takes_all:
             settings["client"] = context.clients[config.service]
-        elif not outside:
-            said = f"{config.class_path} takes no client, but the solver names the service {config.service!r}"
+        elif not takes_model_access:
+            problem = f"{config.class_path} takes no client, but the solver names the service {config.service!r}"
             hint = (
                 'add a `client` parameter to the class, or needs = ("model",), or remove `service`'
             )
-            raise UsageError(said, hint=hint)
+            raise UsageError(problem, hint=hint)
     if takes_all:
         unknown: list[str] = []
     else:
@@ -93,19 +117,19 @@ def build(config: CustomSolverConfig, context: SolverContext) -> CustomSolver:
             unknown[0], parameters, f"it takes: {', '.join(parameters) or 'nothing'}"
         )
         raise UsageError(f"{config.class_path} does not take {unknown[0]!r}", hint=hint)
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    needed: list[str] = []
-    for name, one in parameters.items():
-        if one.default is one.empty and one.kind in named:
-            needed.append(name)
-    missing = [name for name in needed if name not in settings]
+    named_kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    required: list[str] = []
+    for name, parameter_spec in parameters.items():
+        if parameter_spec.default is parameter_spec.empty and parameter_spec.kind in named_kinds:
+            required.append(name)
+    missing = [name for name in required if name not in settings]
     if missing:
         if missing == ["client"]:
             hint = "name a `service`"
         else:
             hint = "put it under `config`"
         raise UsageError(f"{config.class_path} needs {', '.join(missing)}", hint=hint)
-    solver = kind(**settings)
+    solver = solver_class(**settings)
     if not inspect.iscoroutinefunction(getattr(solver, "solve", None)):
         raise UsageError(f"{config.class_path} has no `async def solve(self, task)`")
     return CustomSolver(solver, config.class_path, dict(config.config))
