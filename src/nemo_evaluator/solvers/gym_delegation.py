@@ -33,11 +33,11 @@ from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers.base import MODEL, SANDBOX, SolverContext
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
-# Agents with a body of their own: they are told of the model, and find their task by its id.
+# Agents with their own request format: it names the model, and the task by its id.
 _OPENHANDS: Final = ("openhands", "swebench")
 _MINISWE: Final = "miniswe"
 _AGENTS: Final = "responses_api_agents"
-# What servers call the change that an agent made to a repository.
+# The fields in which servers return the change that an agent made to a repository.
 _PATCHES: Final = ("model_patch", "git_patch", "patch")
 _SWE_FIELDS: Final = ("instance_id", "base_commit", "dataset_name", "split")
 
@@ -53,11 +53,20 @@ class GymDelegationSolverConfig(SolverBase):
 
 
 class GymDelegation:
-    """Hands each problem to ``POST /run`` of an agent, and takes the answer, and on request the reward, from it."""
+    """Sends each problem to ``POST /run`` of a Gym agent and takes the answer from its reply.
+
+    With ``trust_reward`` the reward is taken from the reply too; otherwise the answer is verified as any other.
+    """
 
     needs = frozenset({MODEL, SANDBOX})
 
     def __init__(self, settings: GymDelegationSolverConfig, context: SolverContext) -> None:
+        """Prepare a client for the Gym service; nothing is sent yet.
+
+        Args:
+            settings: The config of the solver.
+            context: The addresses of the config's services.
+        """
         self._settings = settings
         self._agent = (settings.gym_agent or "").lower()
         service = settings.gym_service
@@ -69,18 +78,29 @@ class GymDelegation:
     async def solve(
         self, task: SeedResult, sandbox: Sandbox | None = None, model: ModelAccess | None = None
     ) -> SolveResult:
-        """One rollout. Raises TransportError when the server breaks down, or answers with no rollout.
+        """Run one rollout on the Gym server.
 
-        The agent works in a place of its own: where our verifier looks at a workspace, its patch is applied there.
+        The agent works in its own environment. Where our verifier inspects a workspace, the agent's patch is applied
+        there.
+
+        Args:
+            task: The problem.
+            sandbox: The workspace that is verified, if the benchmark has one.
+            model: URL and key of the model, for agents that take them.
+
+        Raises:
+            TransportError: The server failed, or its reply has no response.
+            OutageError: The head server stopped responding.
+            SolverError: The workspace is to be verified, and the reply has no patch.
         """
         client = await self._find()
-        told = self._is_told(task)
+        uses_our_model_url = self._is_told(task)
         try:
             reply = await client.post("/run", self._body(task, model), new_jar())
         except OutageError as error:
             if client is self._head:
                 raise
-            # Servers that were started again have other addresses, which the head tells once it is back.
+            # Restarted servers have new addresses; the head server lists them once it is back.
             self._found = ""
             raise TransportError(error.message) from error
         params = reply.get("responses_create_params") or {}
@@ -95,31 +115,34 @@ class GymDelegation:
             details["patch_applied"] = await _apply(_patch_of(reply, response), sandbox)
         return SolveResult(
             response=assistant_text(response),
-            # An agent that was told of our door is counted there.
-            model_response=None if told else _usage(response),
+            # For an agent that uses our model URL, the usage is counted there.
+            model_response=None if uses_our_model_url else _usage(response),
             trajectory=_trajectory(task, response),
             reward=verdict.reward if verdict else None,
             scoring_details=details,
         )
 
     def describe(self) -> JsonDict:
+        """Return the settings that change answers."""
         return {"class": "gym_delegation", **self._settings.model_dump(exclude={"type", "service"})}
 
     async def close(self) -> None:
+        """Close the connections to the head server and the agents."""
         for client in self._clients.values():
             await client.close()
 
     def _is_told(self, task: SeedResult) -> bool:
-        """Whether the agent is one that is told which model to ask."""
+        """Return whether the request to this agent names the model to use."""
         return self._agent in (*_OPENHANDS, _MINISWE) or (
             not self._agent and "instance_id" in task.metadata
         )
 
     def _body(self, task: SeedResult, model: ModelAccess | None) -> JsonDict:
+        """Build the body of ``POST /run`` in the format that the agent expects."""
         if not self._is_told(task):
             return native_row(task)
-        facts = task.metadata
-        name = model.model if model else "evaluator"
+        metadata = task.metadata
+        model_name = model.model if model else "evaluator"
         if model:
             access: dict[str, str] = {"model_url": model.url, "api_key": model.api_key.reveal()}
         else:
@@ -129,95 +152,114 @@ class GymDelegation:
                 "temperature": 0.0,
                 "top_p": 1.0,
                 "input": [],
-                "model": name,
+                "model": model_name,
                 "metadata": access,
             }
-            about = {"subset": facts.get("subset", "verified"), "split": facts.get("split", "test")}
+            dataset_fields = {
+                "subset": metadata.get("subset", "verified"),
+                "split": metadata.get("split", "test"),
+            }
             return {
                 "responses_create_params": params,
-                "instance_id": facts.get("instance_id"),
-                **about,
+                "instance_id": metadata.get("instance_id"),
+                **dataset_fields,
             }
-        told = {"problem_statement": task.prompt} | {
-            key: str(facts[key]) for key in _SWE_FIELDS if key in facts
+        task_fields = {"problem_statement": task.prompt} | {
+            key: str(metadata[key]) for key in _SWE_FIELDS if key in metadata
         }
-        told |= {"instance_dict": orjson.dumps(facts, default=str).decode(), **access}
+        task_fields |= {"instance_dict": orjson.dumps(metadata, default=str).decode(), **access}
         message = {"role": "user", "content": task.prompt}
-        return {"responses_create_params": {"input": [message], "model": name, "metadata": told}}
+        return {
+            "responses_create_params": {
+                "input": [message],
+                "model": model_name,
+                "metadata": task_fields,
+            }
+        }
 
     async def _find(self) -> GymClient:
-        """The agent's own address, as the head server tells it; the given one where there is no head."""
+        """Return a client for the agent: at the address the head server lists, or else at the configured one."""
         async with self._finding:
             if not self._found:
                 try:
-                    listed = await self._head.get("/server_instances")
+                    instances = await self._head.get("/server_instances")
                 except NotFoundError:
-                    listed = []
+                    instances = []
                 self._found = self._address(
-                    [one for one in listed if isinstance(one, dict)]
+                    [instance for instance in instances if isinstance(instance, dict)]
                 ).rstrip("/")
             return self._clients.setdefault(self._found, GymClient(self._found))
 
     def _address(self, instances: list[JsonDict]) -> str:
-        agents = [one for one in instances if one.get("server_type") == _AGENTS]
-        names = [str(one.get("process_name") or one.get("name")) for one in agents]
-        called: list[dict[str, Any]] = []
-        for one in agents:
-            if self._agent in {str(one.get(k)).lower() for k in ("process_name", "name")}:
-                called.append(one)
+        """Choose the agent among the server's instances and return its address.
+
+        Raises:
+            NotFoundError: No agent has the configured name, or there are several and none is configured.
+        """
+        agents = [instance for instance in instances if instance.get("server_type") == _AGENTS]
+        names = [str(instance.get("process_name") or instance.get("name")) for instance in agents]
+        matching_agents: list[dict[str, Any]] = []
+        for instance in agents:
+            if self._agent in {str(instance.get(k)).lower() for k in ("process_name", "name")}:
+                matching_agents.append(instance)
         if not agents:
             return self._head.base
-        if not called and self._agent and not self._is_told(SeedResult("", "")):
+        if not matching_agents and self._agent and not self._is_told(SeedResult("", "")):
             hint = f"it has: {', '.join(names)}"
             raise NotFoundError(
                 f"the Gym server has no agent {self._settings.gym_agent!r}", hint=hint
             )
-        if not called and len(agents) > 1:
+        if not matching_agents and len(agents) > 1:
             hint = f"set gym_agent to one of: {', '.join(names)}"
             raise NotFoundError("the Gym server has several agents", hint=hint)
-        chosen = (called or agents)[0]
-        # What a server calls its own address may be every address of its machine.
-        anywhere = chosen.get("host") == "0.0.0.0"  # noqa: S104
-        if anywhere:
+        agent = (matching_agents or agents)[0]
+        # A server that binds every address reports 0.0.0.0, which cannot be connected to from elsewhere.
+        binds_every_address = agent.get("host") == "0.0.0.0"  # noqa: S104
+        if binds_every_address:
             host: str | Any | None = urlsplit(self._head.base).hostname
         else:
-            host = chosen.get("host")
-        if chosen.get("url") and not anywhere:
-            return str(chosen["url"])
-        return f"http://{host}:{chosen['port']}"
+            host = agent.get("host")
+        if agent.get("url") and not binds_every_address:
+            return str(agent["url"])
+        return f"http://{host}:{agent['port']}"
 
 
 def _patch_of(reply: JsonDict, response: JsonDict | str) -> str:
-    """The change that an agent made, as a diff. Raises SolverError when the reply does not tell it."""
-    for place in (
+    """Return the change that an agent made, as a diff.
+
+    Raises:
+        SolverError: The reply has no patch.
+    """
+    for container in (
         reply,
         as_dict(response).get("metadata"),
         reply.get("metadata"),
         reply.get("swebench_metrics"),
     ):
         for name in _PATCHES:
-            if name in (told := as_dict(place)):
-                return str(told[name] or "")
+            if name in (fields := as_dict(container)):
+                return str(fields[name] or "")
     text = assistant_text(response)
     start = text.find("diff --git ")
     if start >= 0:
         return text[start:].partition("\n```")[0] + "\n"
-    where = f"{', '.join(_PATCHES)}, or a diff as its answer"
-    said = f"the Gym's reply has no patch ({where}), so nothing could be verified"
-    raise SolverError(said, hint="set trust_reward: true to take the Gym's own verdict")
+    expected_fields = f"{', '.join(_PATCHES)}, or a diff as its answer"
+    problem = f"the Gym's reply has no patch ({expected_fields}), so nothing could be verified"
+    raise SolverError(problem, hint="set trust_reward: true to take the Gym's own verdict")
 
 
 async def _apply(patch: str, sandbox: Sandbox) -> bool:
-    """Make an agent's change in the workspace; False for one that does not fit, which is then no change."""
+    """Apply an agent's patch in the workspace; return False when it does not apply."""
     if not patch.strip():
         return True
-    file = f"/tmp/nel-gym-{uuid.uuid4().hex}.patch"  # noqa: S108 - inside the sandbox
-    await sandbox.upload(patch.encode(), file)
-    command = f"git apply --whitespace=nowarn {file} || patch -s -p1 -i {file}"
+    patch_path = f"/tmp/nel-gym-{uuid.uuid4().hex}.patch"  # noqa: S108 - inside the sandbox
+    await sandbox.upload(patch.encode(), patch_path)
+    command = f"git apply --whitespace=nowarn {patch_path} || patch -s -p1 -i {patch_path}"
     return (await sandbox.exec(command, cwd=sandbox.spec.workdir)).ok
 
 
 def _usage(response: JsonDict | str) -> ModelResponse | None:
+    """Return the response as a ModelResponse with its token counts; None when it reports no usage."""
     if isinstance(response, str) or not isinstance(usage := response.get("usage"), dict):
         return None
     names = {
@@ -230,29 +272,30 @@ def _usage(response: JsonDict | str) -> ModelResponse | None:
 
 
 def _trajectory(task: SeedResult, response: JsonDict | str) -> list[JsonDict]:
+    """Convert the output items of a response into a trajectory, without repeated calls and results of unknown calls."""
     builder = TrajectoryBuilder(agent="gym", asked=task.messages or task.plain_messages)
-    called: set[str] = set()
-    thought: str | None = None
+    recorded_calls: set[str] = set()
+    reasoning: str | None = None
     for item in filter(as_dict, as_list(as_dict(response).get("output"))):
-        kind = item.get("type", "message")
-        call = str(item.get("call_id"))
-        if kind == "reasoning":
-            thought = content_text(item.get("summary") or item.get("content"))
-        elif kind == "function_call_output" and call in called:
-            builder.observe(call, str(item.get("output")), source="gym")
-        elif kind in ("message", "function_call"):
+        item_type = item.get("type", "message")
+        call_id = str(item.get("call_id"))
+        if item_type == "reasoning":
+            reasoning = content_text(item.get("summary") or item.get("content"))
+        elif item_type == "function_call_output" and call_id in recorded_calls:
+            builder.observe(call_id, str(item.get("output")), source="gym")
+        elif item_type in ("message", "function_call"):
             calls = []
-            if kind == "function_call" and call not in called:
-                called.add(call)
+            if item_type == "function_call" and call_id not in recorded_calls:
+                recorded_calls.add(call_id)
                 calls = [
                     ToolCallInfo(
-                        call, str(item.get("name")), parse_arguments(item.get("arguments"))
+                        call_id, str(item.get("name")), parse_arguments(item.get("arguments"))
                     )
                 ]
             builder.agent(
-                ModelResponse(content_text(item.get("content")), reasoning_content=thought), calls
+                ModelResponse(content_text(item.get("content")), reasoning_content=reasoning), calls
             )
-            thought = None
+            reasoning = None
     return builder.finish(status="completed")
 
 

@@ -1,4 +1,4 @@
-"""``harbor``: an agent inside the sandbox: one of the Harbor package by name, a class, or a folder of scripts."""
+"""``harbor``: an agent inside the sandbox: a Harbor agent by name, a class, or a folder of scripts."""
 
 import shlex
 import tomllib
@@ -53,7 +53,15 @@ class HarborSolverConfig(SolverBase):
 
 @dataclass(frozen=True, slots=True)
 class FolderAgent:
-    """Scripts that install and run an agent inside the sandbox; what it prints is its answer."""
+    """Scripts that install and run an agent inside the sandbox; its standard output is its answer.
+
+    Attributes:
+        name: The agent's name.
+        run: The template of the script that runs it (``run.sh.j2``).
+        install: The template of the script that installs it (``install.sh.j2``), if it has one.
+        timeout: Seconds for the agent, from ``agent.toml``.
+        env: Environment variables, from ``agent.toml``.
+    """
 
     name: str
     run: str
@@ -63,7 +71,14 @@ class FolderAgent:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read an agent's folder. Raises UsageError when it is none."""
+        """Read an agent's folder.
+
+        Args:
+            folder: A folder with ``run.sh.j2``, and optionally ``install.sh.j2`` and ``agent.toml``.
+
+        Raises:
+            UsageError: The folder has no ``run.sh.j2``, or ``agent.toml`` is not valid.
+        """
         if not (folder / RUN).is_file():
             raise UsageError(
                 f"{folder} is not an agent: it has no {RUN}", hint="see docs/agents.md"
@@ -92,21 +107,34 @@ class FolderAgent:
         env: Mapping[str, str],
         timeout: float,
     ) -> SolveResult:
-        """Install and run it. Raises SandboxError when it cannot be installed, SolverError when it breaks."""
+        """Install the agent and run it.
+
+        Args:
+            instruction: The text of the problem.
+            sandbox: Where the scripts run.
+            values: The values for the templates, besides ``instruction``.
+            env: Environment variables that override the agent's own.
+            timeout: Seconds for the agent, without its installation.
+
+        Raises:
+            SandboxError: The agent cannot be installed.
+            SolverError: The agent exited with an error.
+            UsageError: A template cannot be rendered.
+        """
         environment = {"DEBIAN_FRONTEND": "noninteractive", **self.env, **env}
         if self.install is not None:
             script = _render(self.install, values)
-            done = await sandbox.exec(
+            result = await sandbox.exec(
                 script, timeout=_INSTALL_SECONDS, env=environment, background=True
             )
-            if not done.ok:
-                raise SandboxError(f"agent {self.name} could not be installed ({_exit(done)})")
+            if not result.ok:
+                raise SandboxError(f"agent {self.name} could not be installed ({_exit(result)})")
         command = _render(self.run, {**values, "instruction": instruction})
-        done = await sandbox.exec(command, timeout=timeout, env=environment)
-        if not done.ok and not done.timed_out:
-            raise SolverError(f"agent {self.name} broke: {_exit(done)}")
-        details = {"agent_exit_code": done.exit_code}
-        return answer_of(done.stdout.strip(), details, timeout if done.timed_out else None)
+        result = await sandbox.exec(command, timeout=timeout, env=environment)
+        if not result.ok and not result.timed_out:
+            raise SolverError(f"agent {self.name} broke: {_exit(result)}")
+        details = {"agent_exit_code": result.exit_code}
+        return answer_of(result.stdout.strip(), details, timeout if result.timed_out else None)
 
 
 def _exit(done: ExecResult) -> str:
@@ -114,7 +142,10 @@ def _exit(done: ExecResult) -> str:
 
 
 def _render(text: str, values: Mapping[str, Any]) -> str:
-    """A template of an agent, which may be anybody's; ``quote`` makes a value one word of the shell."""
+    """Render a template of an agent; the filter ``quote`` quotes a value for the shell.
+
+    Anybody may have written the template, so it is rendered in Jinja's sandbox.
+    """
     # The result is a shell script, not a page.
     environment = SandboxedEnvironment(undefined=jinja2.StrictUndefined, autoescape=False)
     environment.filters["quote"] = lambda value: shlex.quote(str(value))
@@ -128,16 +159,24 @@ def _render(text: str, values: Mapping[str, Any]) -> str:
 
 @dataclass
 class HarborSolver:
-    """Lets an agent work in the sandbox. Its model calls go through the proxy, which counts them.
+    """Lets an agent work in the sandbox; its model calls go through the proxy, which counts them.
 
-    Time that is up is no failure: the workspace is verified as it was left. An agent that could not be set up, a
-    sandbox that broke and a model that was gone are failures of the harness, and tried again.
+    A timeout is not a failure: the workspace is verified as the agent left it. An agent that could not be set up, a
+    broken sandbox and an unreachable model are failures of the harness and are retried.
+
+    Attributes:
+        config: The settings.
     """
 
     config: HarborSolverConfig
     needs = ("sandbox", "model")
 
     def __post_init__(self) -> None:
+        """Check the settings before the first problem.
+
+        Raises:
+            UsageError: The agent or the skill cannot be found.
+        """
         self.describe()
         if self.config.skill and not (self._skill_dir / "SKILL.md").is_file():
             raise UsageError(
@@ -148,6 +187,17 @@ class HarborSolver:
     async def solve(
         self, task: SeedResult, sandbox: Sandbox | None = None, model: ModelAccess | None = None
     ) -> SolveResult:
+        """Run the agent on one problem.
+
+        Args:
+            task: The problem.
+            sandbox: Where the agent works; required.
+            model: URL and key of the model; required.
+
+        Raises:
+            SandboxError: The sandbox failed, or the agent could not be set up or installed.
+            SolverError: The agent broke.
+        """
         if sandbox is None or model is None:
             raise SandboxError(
                 "an agent needs a sandbox and a model", hint="give the benchmark a sandbox"
@@ -157,13 +207,13 @@ class HarborSolver:
         await writable_place(sandbox, _LOGS)
         instruction = task.prompt
         if config.skill:
-            place = f"{await writable_place(sandbox, _SKILLS)}/{config.skill}"
-            await sandbox.upload(self._skill_dir, place)
-            instruction = _READ_SKILL.format(place=place) + instruction
+            skill_folder = f"{await writable_place(sandbox, _SKILLS)}/{config.skill}"
+            await sandbox.upload(self._skill_dir, skill_folder)
+            instruction = _READ_SKILL.format(place=skill_folder) + instruction
         limit = time_limit(
             task, config.run_timeout, config.timeout_strategy, cap=config.max_agent_timeout
         )
-        inside = sandbox.resolved_endpoint_url(
+        url_inside = sandbox.resolved_endpoint_url(
             "MODEL_BASE_URL"
         ) or sandbox.resolve_outside_endpoint(model.url)
         key = model.api_key.reveal()
@@ -181,14 +231,18 @@ class HarborSolver:
                 and config.timeout_strategy == "override"
             ):
                 limit = min(self._folder.timeout, config.max_agent_timeout or self._folder.timeout)
-            values = {"model": model.model, **config.agent_kwargs}
+            template_values = {"model": model.model, **config.agent_kwargs}
             return await self._folder.work(
-                instruction, sandbox, values, env={**env, "LLM_BASE_URL": inside}, timeout=limit
+                instruction,
+                sandbox,
+                template_values,
+                env={**env, "LLM_BASE_URL": url_inside},
+                timeout=limit,
             )
         job = self._job(task, sandbox, model, instruction=instruction) | {
             "env": env,
             "url": model.url,
-            "url_inside": inside,
+            "url_inside": url_inside,
         }
         return await HarborRun(sandbox, limit, config.cmd_timeout).work(job)
 
@@ -201,6 +255,7 @@ class HarborSolver:
 
     @cached_property
     def _folder(self) -> FolderAgent | None:
+        """Load the agent's folder, if the agent is one; raise UsageError for a path that does not exist."""
         path = Path(self.config.agent).expanduser()
         if not path.is_dir() and self.config.agent.startswith((".", "/", "~")):
             raise UsageError(f"there is no agent's folder {path}", hint="a folder with run.sh.j2")
@@ -215,13 +270,15 @@ class HarborSolver:
     def _job(
         self, task: SeedResult, sandbox: Sandbox, model: ModelAccess, instruction: str
     ) -> JsonDict:
+        """Build what the child process needs to know, without the addresses of the model."""
         name = self.config.agent
-        info = {f"max_{way}_tokens": _CONTEXT for way in ("input", "output")}
+        token_limits = {f"max_{direction}_tokens": _CONTEXT for direction in ("input", "output")}
         return {
             "agent": name,
             "kwargs": self.config.agent_kwargs,
             "model_name": model.model if name == "claude-code" else f"openai/{model.model}",
-            "model_info": info | {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0},
+            "model_info": token_limits
+            | {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0},
             "host_env": {"OPENAI_API_KEY": model.api_key.reveal(), "OPENAI_BASE_URL": model.url},
             "instruction": instruction,
             "task": str(task.metadata.get("task_id") or "task"),

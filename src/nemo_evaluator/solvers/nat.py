@@ -1,4 +1,4 @@
-"""``nat``: a workflow of the NeMo Agent Toolkit that answers."""
+"""``nat``: a workflow of the NeMo Agent Toolkit that answers problems."""
 
 from collections.abc import Iterator
 from typing import Any, Final, Literal
@@ -18,7 +18,7 @@ from nemo_evaluator.models.usage import together
 from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
-# The second is what older versions call it.
+# Older versions have the second.
 _PATHS: Final = ("/v1/workflow/full", "/generate/full")
 _WORKFLOW: Final = "<workflow>"
 _COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -33,14 +33,20 @@ class NatSolverConfig(SolverBase):
 
     @property
     def model_service(self) -> str | None:
-        """The agent asks a model of its own, which its workflow file names."""
+        """None: the agent uses a model of its own, which its workflow file names."""
         return None
 
 
 class NatSolver:
-    """Gives each problem to the server's workflow, and keeps the steps that it tells of."""
+    """Sends each problem to the server's workflow and records the steps that the server reports."""
 
     def __init__(self, settings: NatSolverConfig, context: SolverContext) -> None:
+        """Prepare a client for the service; nothing is sent yet.
+
+        Args:
+            settings: The config of the solver.
+            context: The addresses of the config's services.
+        """
         self._service = settings.service
         self._path = _PATHS[0]
         self._client = GymClient(
@@ -48,14 +54,21 @@ class NatSolver:
         )
 
     async def solve(self, task: SeedResult) -> SolveResult:
-        """One run of the workflow. Raises TransportError when it breaks down, or ends without an answer."""
-        alone = task.messages is None or len(task.messages) == 1
-        if alone and not task.system:
+        """Run the workflow once.
+
+        Args:
+            task: The problem.
+
+        Raises:
+            TransportError: The server failed, or the workflow ended without an answer.
+        """
+        is_single_message = task.messages is None or len(task.messages) == 1
+        if is_single_message and not task.system:
             body: JsonDict = {"input_message": task.prompt}
         else:
             body = {}
         body = body or {"messages": task.messages or task.plain_messages}
-        # Others are under way, and may find out before this one.
+        # A local copy: a concurrent request may change the path in between.
         path = self._path
         try:
             text = await self._client.post_text(path, body)
@@ -67,26 +80,32 @@ class NatSolver:
         return _result(task, text, f"{self._client.base}{path}")
 
     def describe(self) -> JsonDict:
-        """The service by its name: its workflow is part of what the service is."""
+        """Return the name of the service; the service describes its workflow itself."""
         return {"class": "nat", "service": self._service}
 
     async def close(self) -> None:
+        """Close the connections to the server."""
         await self._client.close()
 
 
 def _result(task: SeedResult, text: str, where: str) -> SolveResult:
+    """Collect the answer, the usage and the trajectory from the server's stream.
+
+    Raises:
+        TransportError: The stream reports an error, or has no answer.
+    """
     builder = TrajectoryBuilder(agent="nat", asked=task.messages or task.plain_messages)
     answer: str | None = None
     replies: list[ModelResponse] = []
     events = list(_events(text))
-    # A tool is told of as such where the agent's framework does so, else as a function beside the workflow's own.
+    # Some agent frameworks report tools as such; others report them as functions, beside the workflow's own function.
     if any(event.get("event_type") == "TOOL_END" for _, event in events):
         tool_end = "TOOL_END"
     else:
         tool_end = "FUNCTION_END"
-    for kind, event in events:
+    for event_name, event in events:
         data = event.get("data") or {}
-        if kind == "data":
+        if event_name == "data":
             if "error" in event or ("code" in event and "message" in event):
                 raise TransportError(f"{where} reported an error: {str(event)[:500]}")
             answer = next((_text(event[name]) for name in _ANSWERS if name in event), answer)
@@ -114,40 +133,48 @@ def _result(task: SeedResult, text: str, where: str) -> SolveResult:
     if not replies or replies[-1].content != answer:
         builder.message("assistant", answer)
     if replies:
-        whole: ModelResponse | None = replace(together(replies), content=answer)
+        combined_reply: ModelResponse | None = replace(together(replies), content=answer)
     else:
-        whole = None
-    return SolveResult(answer, whole, builder.finish(status="completed"))
+        combined_reply = None
+    return SolveResult(answer, combined_reply, builder.finish(status="completed"))
 
 
 def _events(text: str) -> Iterator[tuple[str, JsonDict]]:
-    """The events of the stream; the payload of an intermediate one is JSON inside JSON."""
+    """Parse the events of the stream; the payload of an intermediate step is JSON inside JSON.
+
+    Returns:
+        The name and the value of each event: ``data`` or ``intermediate_data``; an error is ``data`` with the key
+        ``error``.
+
+    Raises:
+        TransportError: A line of data is not valid JSON.
+    """
     for line in text.splitlines():
-        # An error comes without a name.
+        # Errors are sent as bare JSON, without an event name.
         if line.startswith("{"):
-            kind = "data"
+            event_name = "data"
             colon = ":"
-            rest = line
+            value_text = line
         else:
-            kind, colon, rest = line.partition(": ")
-        if not colon or kind not in ("data", "intermediate_data", "error"):
+            event_name, colon, value_text = line.partition(": ")
+        if not colon or event_name not in ("data", "intermediate_data", "error"):
             continue
         try:
-            event: Any = orjson.loads(rest)
-            if kind == "intermediate_data":
+            event: Any = orjson.loads(value_text)
+            if event_name == "intermediate_data":
                 payload = event.get("payload")
                 if isinstance(payload, str):
                     event = orjson.loads(payload)
                 else:
                     event = payload
         except (orjson.JSONDecodeError, AttributeError):
-            if kind == "intermediate_data":
+            if event_name == "intermediate_data":
                 continue
             raise TransportError(
-                f"the agent's stream holds something that is not JSON: {rest[:200]}"
+                f"the agent's stream holds something that is not JSON: {value_text[:200]}"
             ) from None
         if isinstance(event, dict):
-            yield ("data", {"error": event}) if kind == "error" else (kind, event)
+            yield ("data", {"error": event}) if event_name == "error" else (event_name, event)
 
 
 def _text(value: Any) -> str:

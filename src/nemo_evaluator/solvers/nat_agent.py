@@ -1,3 +1,3 @@
-"""``nat_agent``: the older word for ``nat``."""
+"""``nat_agent``: the earlier name of ``nat``."""
 
 from nemo_evaluator.solvers.nat import KIND as KIND

@@ -29,10 +29,10 @@ _PLACES: Final = ("/tmp/nel-openclaw", "/var/tmp/nel-openclaw")  # noqa: S108 - 
 _PROVIDER: Final = "custom"
 _TAVILY_KEY: Final = "TAVILY_API_KEY"
 _MAX_OUTPUT: Final = 8_000_000
-# What shells say of a command that is not there, and of one that was killed from outside.
+# Exit codes of shells for a missing command, and for a command that was killed.
 _NO_COMMAND: Final = (126, 127)
 _KILLED: Final = (124, 137)
-# What the agent says in place of an answer when the way to the model failed: a short text. A longer one that holds such
+# The agent prints a short notice instead of an answer when the connection to the model failed. A longer text with such
 # words is an answer about them.
 _NOTICE: Final = 300
 _TRANSIENT: Final = re.compile(
@@ -70,16 +70,24 @@ class OpenClawSolverConfig(SolverBase):
 
 @dataclass
 class OpenClawSolver:
-    """Lets OpenClaw work in the sandbox. Its model calls go through the proxy, which counts and keeps them.
+    """Lets OpenClaw work in the sandbox; its model calls go through the proxy, which counts and records them.
 
-    The agent's own transcript is not read: from 2026.9 on it is a database with compressed rows, and the proxy has
-    seen all of it.
+    The agent's own transcript is not read: since version 2026.9 it is a database with compressed rows, and the proxy
+    has recorded the same calls.
+
+    Attributes:
+        config: The settings.
     """
 
     config: OpenClawSolverConfig
     needs = ("sandbox", "model")
 
     def __post_init__(self) -> None:
+        """Check the settings before the first problem.
+
+        Raises:
+            UsageError: The config file cannot be read, or the key of the web search is not set.
+        """
         self.describe()
         if self.config.web_search_provider and _TAVILY_KEY not in os.environ:
             raise UsageError(
@@ -90,6 +98,20 @@ class OpenClawSolver:
     async def solve(
         self, task: SeedResult, sandbox: Sandbox | None = None, model: ModelAccess | None = None
     ) -> SolveResult:
+        """Run the agent on one problem, message by message.
+
+        Args:
+            task: The problem.
+            sandbox: Where the agent works; required.
+            model: URL and key of the model; required.
+
+        Returns:
+            The answer to the last message that was sent; ``error`` is set when the time was up.
+
+        Raises:
+            SandboxError: The sandbox failed, the agent is not installed, or it was killed.
+            SolverError: The agent broke, or ended without an answer.
+        """
         if sandbox is None or model is None:
             raise SandboxError(
                 "an agent needs a sandbox and a model", hint="give the benchmark a sandbox"
@@ -100,43 +122,43 @@ class OpenClawSolver:
         if not config.skip_preflight:
             details["openclaw_version"] = await self._version(sandbox)
         token = uuid.uuid4().hex[:8]
-        place = await writable_place(sandbox, [f"{place}-{token}" for place in _PLACES])
-        env = self._environment(sandbox, model, place)
-        settings = self._given or dumps(
+        home = await writable_place(sandbox, [f"{home}-{token}" for home in _PLACES])
+        env = self._environment(sandbox, model, home)
+        config_text = self._given or dumps(
             self._settings(model.model, env["MODEL_BASE_URL"], sandbox.spec.workdir)
         )
-        await sandbox.upload(settings, env["OPENCLAW_CONFIG_PATH"])
+        await sandbox.upload(config_text, env["OPENCLAW_CONFIG_PATH"])
         limit = time_limit(
             task, config.run_timeout, config.timeout_strategy, cap=config.max_agent_timeout
         )
-        until = time.monotonic() + limit
+        deadline = time.monotonic() + limit
         text = ""
-        late = False
+        timed_out = False
         for session, message in _sessions(task):
-            await sandbox.upload(message.encode(), f"{place}/message.txt")
-            left = max(1.0, until - time.monotonic())
-            words = [
+            await sandbox.upload(message.encode(), f"{home}/message.txt")
+            seconds_left = max(1.0, deadline - time.monotonic())
+            arguments = [
                 "agent",
                 "--local",
                 "--json",
                 "--agent",
                 "main",
                 "--message-file",
-                f"{place}/message.txt",
+                f"{home}/message.txt",
             ]
-            words += ["--session-id", f"nel-{token}-{session}", "--thinking", config.thinking]
-            words += ["--timeout", str(math.ceil(left))]
-            done = await self._run(sandbox, words, left, env=env)
-            text = _said(done, config.openclaw_bin)
-            late = done.timed_out
-            details["agent_exit_code"] = done.exit_code
-            if late:
+            arguments += ["--session-id", f"nel-{token}-{session}", "--thinking", config.thinking]
+            arguments += ["--timeout", str(math.ceil(seconds_left))]
+            result = await self._run(sandbox, arguments, seconds_left, env=env)
+            text = _said(result, config.openclaw_bin)
+            timed_out = result.timed_out
+            details["agent_exit_code"] = result.exit_code
+            if timed_out:
                 details["openclaw_timed_out"] = True
                 break
-        return answer_of(text, details, limit if late else None)
+        return answer_of(text, details, limit if timed_out else None)
 
     def describe(self) -> JsonDict:
-        """The settings that change answers, with the text of the config file."""
+        """Return the settings that change answers, with the text of the agent's config file."""
         settings = self.config.model_dump(
             mode="json", exclude={"service", "config_path", "skip_preflight"}
         )
@@ -144,6 +166,7 @@ class OpenClawSolver:
 
     @cached_property
     def _given(self) -> bytes | None:
+        """The bytes of the user's config file, if one is configured; raises UsageError when it cannot be read."""
         if self.config.config_path is None:
             return None
         try:
@@ -156,28 +179,37 @@ class OpenClawSolver:
     async def _run(
         self, sandbox: Sandbox, words: list[str], timeout: float, env: dict[str, str]
     ) -> ExecResult:
-        # By a shell, which says in the same way everywhere that there is no such command.
+        # Through a shell, which reports a missing command in the same way in every sandbox.
         command = ["sh", "-c", 'exec "$@"', "sh", *shlex.split(self.config.openclaw_bin), *words]
         return await sandbox.exec(command, timeout=timeout, env=env, max_output_bytes=_MAX_OUTPUT)
 
     async def _version(self, sandbox: Sandbox) -> str:
-        """Which OpenClaw is there. Raises SandboxError, with the fix, when there is none that runs."""
-        done = await self._run(sandbox, ["--version"], 120.0, env={})
-        if not done.ok:
-            raise _not_there(done, self.config.openclaw_bin)
-        found = re.search(r"\d+(\.\d+)+", done.stdout)
-        if found:
-            return found.group()
-        return done.stdout.strip()[:100]
+        """Return the version of OpenClaw in the sandbox.
+
+        Raises:
+            SandboxError: OpenClaw is missing or does not run; the hint says how to install it.
+        """
+        result = await self._run(sandbox, ["--version"], 120.0, env={})
+        if not result.ok:
+            raise _not_there(result, self.config.openclaw_bin)
+        version_match = re.search(r"\d+(\.\d+)+", result.stdout)
+        if version_match:
+            return version_match.group()
+        return result.stdout.strip()[:100]
 
     def _environment(self, sandbox: Sandbox, model: ModelAccess, place: str) -> dict[str, str]:
-        """The agent's folders outside of the workspace, and the way to the model: its key is nowhere else."""
-        inside = sandbox.resolved_endpoint_url(
+        """Build the agent's environment: its folders outside the workspace, and the model's address and key.
+
+        The key is stored nowhere else.
+        """
+        url_inside = sandbox.resolved_endpoint_url(
             "MODEL_BASE_URL"
         ) or sandbox.resolve_outside_endpoint(model.url)
-        env = {name: value.replace("{url}", inside) for name, value in model.variables().items()}
+        env = {
+            name: value.replace("{url}", url_inside) for name, value in model.variables().items()
+        }
         env |= {
-            "MODEL_BASE_URL": inside,
+            "MODEL_BASE_URL": url_inside,
             "OPENCLAW_HOME": place,
             "OPENCLAW_STATE_DIR": f"{place}/state",
         }
@@ -191,23 +223,29 @@ class OpenClawSolver:
         return env
 
     def _settings(self, model: str, url: str, workdir: str) -> JsonDict:
-        """The agent's config. One provider of ours: the name of a known one would bring in what is known of that."""
+        """Build the agent's config with a single model provider.
+
+        Its name is not one that OpenClaw knows, because a known name would add OpenClaw's settings for that provider.
+        """
         config = self.config
-        # A level other than off is refused for a model that is not said to reason.
-        entry: JsonDict = {
+        # OpenClaw rejects a thinking level for a model that is not declared a reasoning model.
+        model_entry: JsonDict = {
             "id": model,
             "name": model,
             "input": ["text"],
             "reasoning": config.thinking != "off",
         }
         if config.context_window is not None:
-            entry["contextWindow"] = config.context_window
+            model_entry["contextWindow"] = config.context_window
         provider: JsonDict = {
             "api": "openai-completions",
             "baseUrl": url,
             "apiKey": "${MODEL_API_KEY}",
         }
-        provider |= {"models": [entry], "timeoutSeconds": math.ceil(config.idle_timeout_seconds)}
+        provider |= {
+            "models": [model_entry],
+            "timeoutSeconds": math.ceil(config.idle_timeout_seconds),
+        }
         defaults: JsonDict = {
             "model": {"primary": f"{_PROVIDER}/{model}"},
             "workspace": workdir,
@@ -226,31 +264,44 @@ class OpenClawSolver:
 
 
 def _sessions(task: SeedResult) -> list[tuple[int, str]]:
-    """What the agent is told, message by message, each with the number of the session it belongs to."""
-    told: list[tuple[int, str]] = []
-    given = task.metadata.get("sessions")
-    for turn in given if isinstance(given, list) else ():
+    """List the messages to the agent, each with the number of its session.
+
+    A task with ``sessions`` in its metadata has several; any other is one message with the system prompt in front.
+    """
+    messages: list[tuple[int, str]] = []
+    turns = task.metadata.get("sessions")
+    for turn in turns if isinstance(turns, list) else ():
         if isinstance(turn, dict) and turn.get("prompt"):
-            last = told[-1][0] if told else 1
-            told.append((last + bool(turn.get("new_session") and told), str(turn["prompt"])))
-    return told or [(1, "\n\n".join(filter(None, (task.system, task.prompt))))]
+            session = messages[-1][0] if messages else 1
+            messages.append(
+                (session + bool(turn.get("new_session") and messages), str(turn["prompt"]))
+            )
+    return messages or [(1, "\n\n".join(filter(None, (task.system, task.prompt))))]
 
 
 def _not_there(done: ExecResult, command: str) -> SandboxError:
-    said = (done.stderr or done.stdout).strip()[-300:]
-    fix = "use an image with OpenClaw (npm install -g openclaw, Node 24.16 or newer), or set openclaw_bin"
+    """Build the error for an agent that cannot be run in the sandbox."""
+    output_tail = (done.stderr or done.stdout).strip()[-300:]
+    remedy = "use an image with OpenClaw (npm install -g openclaw, Node 24.16 or newer), or set openclaw_bin"
     return SandboxError(
-        f"{command} cannot be run in the sandbox (exit {done.exit_code}: {said}): {fix}", hint=fix
+        f"{command} cannot be run in the sandbox (exit {done.exit_code}: {output_tail}): {remedy}",
+        hint=remedy,
     )
 
 
 def _said(done: ExecResult, command: str) -> str:
-    """What one run of the agent answered. Raises SandboxError when it could not be run or was killed, SolverError when
-    it broke."""
+    """Return the answer that one run of the agent printed; after a timeout, whatever it printed so far.
+
+    Raises:
+        SandboxError: The agent could not be run, or was killed.
+        SolverError: The agent broke, or ended without an answer.
+    """
     result = _result(done.stdout) or _result(done.stderr)
-    payloads = [one for one in result.get("payloads") or () if isinstance(one, dict)]
+    payloads = [payload for payload in result.get("payloads") or () if isinstance(payload, dict)]
     text = "\n\n".join(
-        str(one["text"]) for one in payloads if one.get("text") and not one.get("isError")
+        str(payload["text"])
+        for payload in payloads
+        if payload.get("text") and not payload.get("isError")
     )
     if done.timed_out:
         return text
@@ -261,13 +312,20 @@ def _said(done: ExecResult, command: str) -> str:
             f"the agent was killed (exit {done.exit_code}): give the sandbox more memory"
         )
     meta = as_dict(result.get("meta"))
-    told = next(
-        (as_dict(of.get("error")).get("message") for of in (result, meta) if of.get("error")), None
+    error_message = next(
+        (
+            as_dict(section.get("error")).get("message")
+            for section in (result, meta)
+            if section.get("error")
+        ),
+        None,
     )
-    told = told or next((one.get("text") for one in payloads if one.get("isError")), None)
-    if told or not done.ok or not result:
-        tail = str(told or (done.stderr or done.stdout).strip()[-500:])
-        raise SolverError(f"agent openclaw broke: exit code {done.exit_code}: {tail}")
+    error_message = error_message or next(
+        (payload.get("text") for payload in payloads if payload.get("isError")), None
+    )
+    if error_message or not done.ok or not result:
+        failure_text = str(error_message or (done.stderr or done.stdout).strip()[-500:])
+        raise SolverError(f"agent openclaw broke: exit code {done.exit_code}: {failure_text}")
     if not text.strip():
         raise SolverError("agent openclaw broke: it ended without an answer")
     if len(text) <= _NOTICE and _TRANSIENT.search(text):
@@ -278,7 +336,7 @@ def _said(done: ExecResult, command: str) -> str:
 
 
 def _result(output: str) -> JsonDict:
-    """The last JSON object that begins a line and is a result, or the account of an error."""
+    """Return the last JSON object at the start of a line that holds ``payloads`` or ``error``; empty if none does."""
     for start in reversed([match.start() for match in re.finditer(r"^\{", output, re.MULTILINE)]):
         try:
             value: Any = json.JSONDecoder().raw_decode(output, start)[0]
