@@ -194,7 +194,7 @@ class GymDelegation:
         """Choose the agent among the server's instances and return its address.
 
         Raises:
-            NotFoundError: No agent has the configured name, or there are several and none is configured.
+            NotFoundError: No agent has the configured name, or there are several and none of them is configured.
         """
         agents = [instance for instance in instances if instance.get("server_type") == _AGENTS]
         names = [str(instance.get("process_name") or instance.get("name")) for instance in agents]

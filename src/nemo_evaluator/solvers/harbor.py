@@ -270,7 +270,7 @@ class HarborSolver:
     def _job(
         self, task: SeedResult, sandbox: Sandbox, model: ModelAccess, instruction: str
     ) -> JsonDict:
-        """Build what the child process needs to know, without the addresses of the model."""
+        """Build the job of the child process; the caller adds the agent's environment and its URLs of the model."""
         name = self.config.agent
         token_limits = {f"max_{direction}_tokens": _CONTEXT for direction in ("input", "output")}
         return {

@@ -150,7 +150,7 @@ def _events(text: str) -> Iterator[tuple[str, JsonDict]]:
         TransportError: A line of data is not valid JSON.
     """
     for line in text.splitlines():
-        # Errors are sent as bare JSON, without an event name.
+        # Some errors are sent as bare JSON, without an event name.
         if line.startswith("{"):
             event_name = "data"
             colon = ":"

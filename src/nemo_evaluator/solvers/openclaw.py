@@ -122,7 +122,7 @@ class OpenClawSolver:
         if not config.skip_preflight:
             details["openclaw_version"] = await self._version(sandbox)
         token = uuid.uuid4().hex[:8]
-        home = await writable_place(sandbox, [f"{home}-{token}" for home in _PLACES])
+        home = await writable_place(sandbox, [f"{folder}-{token}" for folder in _PLACES])
         env = self._environment(sandbox, model, home)
         config_text = self._given or dumps(
             self._settings(model.model, env["MODEL_BASE_URL"], sandbox.spec.workdir)

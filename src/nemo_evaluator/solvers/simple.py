@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.solvers.base import SolverContext
 
 ImageDetail = Literal["auto", "low", "high"]
-# As many stop strings as chat endpoints take; the text is cut at the others here.
+# Chat endpoints accept at most this many stop strings; the reply is cut at the others here.
 _STOPS: Final = 4
 
 
@@ -49,13 +49,16 @@ class SimpleSolverConfig(SolverBase):
 
 
 class SimpleSolver:
-    """Asks once, in the protocol of the service: messages for chat, one text for completions.
+    """Makes one model call per problem in the protocol of the service: messages for chat, one text for completions.
 
-    The solver's system prompt takes the place of the problem's own; generation settings given here win over the
-    service's, field by field. Images go along whenever the problem has them.
+    The solver's system prompt replaces the problem's own; its generation settings override the service's, field by
+    field. Images are sent whenever the problem has them and the protocol is chat.
+
+    Attributes:
+        completes: Whether to complete texts; None to follow the protocol of the service.
+        client: The client of the model.
     """
 
-    # Whether texts are completed; None: as the protocol of the service says.
     completes: ClassVar[bool | None] = None
 
     def __init__(
@@ -66,6 +69,14 @@ class SimpleSolver:
         generation: JsonDict | None = None,
         image_detail: ImageDetail = "auto",
     ) -> None:
+        """Create a solver.
+
+        Args:
+            client: The client of the model.
+            system_prompt: A system prompt that replaces the problem's own.
+            generation: Generation settings that override the service's.
+            image_detail: The resolution of images.
+        """
         inner: Any = getattr(client, "client", client)
         self.client: Client = inner
         self._system = system_prompt
@@ -75,7 +86,15 @@ class SimpleSolver:
         self._completions = self.completes or by_protocol
 
     async def solve(self, task: SeedResult) -> SolveResult:
-        """One call, or those that the problem consists of. Raises the client's BoundaryErrors."""
+        """Answer one problem with one model call, or with the requests that the problem lists.
+
+        Args:
+            task: The problem.
+
+        Raises:
+            BoundaryError: The model failed.
+            SeedError: An image of the problem does not exist.
+        """
         if task.requests is not None:
             return await send_all(self.client, task.requests, self._generation)
         if self._completions:
@@ -89,6 +108,7 @@ class SimpleSolver:
         return SolveResult(response=reply.content, model_response=reply)
 
     def describe(self) -> JsonDict:
+        """Return the settings that change answers."""
         settings = {
             "type": "simple",
             "system_prompt": self._system,
@@ -97,58 +117,80 @@ class SimpleSolver:
         return settings | {"image_detail": self._detail, "completions": self._completions}
 
     async def close(self) -> None:
-        """Nothing of its own: the client belongs to whoever made it."""
+        """Close nothing: the client belongs to the caller who created it."""
 
 
 def messages_for(
     task: SeedResult, system_prompt: str | None, detail: str = "auto"
 ) -> list[Message]:
-    """The messages of a problem; a system prompt of the solver takes the place of the problem's own."""
+    """Build the chat messages of a problem.
+
+    Args:
+        task: The problem.
+        system_prompt: A system prompt that replaces the problem's own, or None.
+        detail: The resolution of images.
+
+    Raises:
+        SeedError: An image of the problem does not exist.
+    """
     if task.messages is not None:
         messages: list[dict[str, Any]] | list[dict[str, str]] = list(task.messages)
     else:
         messages = [{"role": "user", "content": task.prompt}]
     system = system_prompt or (task.system if task.messages is None else None)
     if system:
-        rest = (
+        other_messages = (
             [message for message in messages if message.get("role") != "system"]
             if system_prompt
             else messages
         )
-        messages = [{"role": "system", "content": system}, *rest]
+        messages = [{"role": "system", "content": system}, *other_messages]
     if task.images:
         return _with_images(messages, task.images, detail)
     return messages
 
 
 def _with_images(messages: list[Message], images: list[Any], detail: str) -> list[Message]:
-    """The messages with the images put before the text of the last user message."""
+    """Put images before the text of the last user message, unless that message has images already."""
     try:
         urls = [image_url(image) for image in images]
     except FileNotFoundError as error:
         raise SeedError(str(error)) from error
-    parts: list[JsonDict] = []
+    image_parts: list[JsonDict] = []
     for url in urls:
-        parts.append({"type": "image_url", "image_url": {"url": url, "detail": detail}})
-    for at in range(len(messages) - 1, -1, -1):
-        if messages[at].get("role") == "user":
-            content = messages[at].get("content")
+        image_parts.append({"type": "image_url", "image_url": {"url": url, "detail": detail}})
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].get("role") == "user":
+            content = messages[index].get("content")
             if not isinstance(content, list):
                 content = [{"type": "text", "text": content or ""}]
             elif any(part.get("type") == "image_url" for part in content):
                 return messages
             return [
-                *messages[:at],
-                messages[at] | {"content": parts + content},
-                *messages[at + 1 :],
+                *messages[:index],
+                messages[index] | {"content": image_parts + content},
+                *messages[index + 1 :],
             ]
-    return [*messages, {"role": "user", "content": parts}]
+    return [*messages, {"role": "user", "content": image_parts}]
 
 
 async def send_all(
     client: Client, requests: Sequence[PromptRequest], generation: JsonDict | None
 ) -> SolveResult:
-    """Send all requests at once. A text alone is the response as it stands."""
+    """Send the requests of a problem concurrently and combine the replies.
+
+    Args:
+        client: The client of the model.
+        requests: The requests of the problem.
+        generation: Generation settings that override those of the requests.
+
+    Returns:
+        The reply itself for a single request that generates text; otherwise a JSON list with one result per request,
+        with the tokens of all replies and the latency of the slowest.
+
+    Raises:
+        BoundaryError: The model failed; the other requests are then cancelled.
+    """
     if len(requests) == 1 and requests[0].scored_from is None:
         reply = await _send(client, requests[0], generation)
         return SolveResult(reply.content, reply)
@@ -162,27 +204,28 @@ async def send_all(
         raise
     pairs = zip(requests, replies, strict=True)
     results = [
-        reply.content if one.scored_from is None else json.loads(reply.content)
-        for one, reply in pairs
+        reply.content if request_sent.scored_from is None else json.loads(reply.content)
+        for request_sent, reply in pairs
     ]
-    # All replies as one. They were asked for side by side, so the slowest is how long it took.
-    whole = together(replies)
-    whole.content = dumps(results).decode()
-    whole.raw_response = {}
+    # The requests ran concurrently, so the slowest reply is the latency of them all.
+    combined_reply = together(replies)
+    combined_reply.content = dumps(results).decode()
+    combined_reply.raw_response = {}
     if any(reply.finish_reason == "length" for reply in replies):
-        whole.finish_reason = "length"
+        combined_reply.finish_reason = "length"
     else:
-        whole.finish_reason = "stop"
-    whole.attempts = max(reply.attempts for reply in replies)
-    whole.latency_ms = max(reply.latency_ms for reply in replies)
-    whole.queue_ms = max(reply.queue_ms for reply in replies)
-    whole.from_cache = all(reply.from_cache for reply in replies)
-    return SolveResult(whole.content, whole)
+        combined_reply.finish_reason = "stop"
+    combined_reply.attempts = max(reply.attempts for reply in replies)
+    combined_reply.latency_ms = max(reply.latency_ms for reply in replies)
+    combined_reply.queue_ms = max(reply.queue_ms for reply in replies)
+    combined_reply.from_cache = all(reply.from_cache for reply in replies)
+    return SolveResult(combined_reply.content, combined_reply)
 
 
 async def _send(
     client: Client, request: PromptRequest, generation: JsonDict | None
 ) -> ModelResponse:
+    """Send one request; a generated text is cut at the first stop string."""
     if request.scored_from is not None:
         return await client.loglikelihood(request.prompt, request.scored_from)
     settings = request.generation | (generation or {})
@@ -190,20 +233,20 @@ async def _send(
     if client.endpoint.protocol != "completions" and len(stops) > _STOPS:
         settings["stop"] = stops[:_STOPS]
     reply = await client.complete(str(request.prompt), generation=settings)
-    ends = [at for stop in stops if stop and (at := reply.content.find(stop)) >= 0]
-    if ends:
-        reply.content = reply.content[: min(ends)]
+    stop_indexes = [index for stop in stops if stop and (index := reply.content.find(stop)) >= 0]
+    if stop_indexes:
+        reply.content = reply.content[: min(stop_indexes)]
     return reply
 
 
 class ChatSolver(SimpleSolver):
-    """The simple solver over a chat protocol: ``ChatSolver(ModelClient(base_url=..., model=...))``."""
+    """The simple solver with a chat protocol: ``ChatSolver(ModelClient(base_url=..., model=...))``."""
 
     completes = False
 
 
 class CompletionSolver(SimpleSolver):
-    """The simple solver over text completions, for base models; without a client it makes one of its own.
+    """The simple solver with text completions, for base models; without a client it creates one of its own.
 
     ::
 
@@ -220,18 +263,29 @@ class CompletionSolver(SimpleSolver):
         generation: JsonDict | None = None,
         **own: Any,
     ) -> None:
+        """Create a solver.
+
+        Args:
+            client: The client of the model, or None to create one.
+            system_prompt: A system prompt that replaces the problem's own.
+            generation: Generation settings that override the client's.
+            **own: The settings of the client to create, as ``ModelClient`` takes them.
+
+        Raises:
+            TypeError: Both a client and settings of a client are given.
+        """
         if client is not None and own:
             raise TypeError(f"{', '.join(own)}: settings of the client, which is given already")
         self._own: ModelClient | None = None
         if client is None:
-            # Here: it brings the whole HTTP client along.
+            # Imported here because it loads the whole HTTP client.
             from nemo_evaluator.adapters.model_client import ModelClient  # noqa: PLC0415
 
             client = self._own = ModelClient(**own, protocol="completions")
         super().__init__(client, system_prompt, generation=generation)
 
     async def close(self) -> None:
-        """Close the client, if it is this solver's own."""
+        """Close the client if this solver created it."""
         if self._own is not None:
             await self._own.close()
 
@@ -243,7 +297,7 @@ class VLMSolver(SimpleSolver):
 
 
 def build(config: SimpleSolverConfig, context: SolverContext) -> SimpleSolver:
-    """``type: simple``."""
+    """Build a solver of ``type: simple``."""
     if config.generation:
         generation: dict[str, Any] | None = config.generation.model_dump(exclude_none=True)
     else:

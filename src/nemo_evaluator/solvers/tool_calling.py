@@ -1,4 +1,4 @@
-"""The tool-calling solver: a loop of model calls and tool calls that we drive and record ourselves."""
+"""The tool-calling solver: a loop of model calls and tool calls that nel drives and records itself."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -67,6 +67,7 @@ class ToolCallingSolverConfig(SolverBase):
         return self
 
     def needs_sandbox(self) -> str | None:
+        """Return why the config needs a sandbox, or None when it does not."""
         if self.sandbox_tools:
             return "sandbox_tools: true needs a sandbox"
         return None
@@ -74,11 +75,21 @@ class ToolCallingSolverConfig(SolverBase):
 
 @dataclass
 class ToolCallingSolver:
-    """Asks, runs the tools that the model calls, shows it the results, until it answers without a call.
+    """Calls the model, runs the tools that it requests and shows it the results, until it answers without a tool call.
 
-    When ``max_turns`` or another budget of the step (its time too) is used up, or the conversation no longer fits the
-    model's context, the answer is given back as it stands, with ``error`` set: the row is verified and labelled, not
-    failed.
+    When ``max_turns`` or another budget of the step (including its time) is used up, or the conversation no longer fits
+    the model's context, the answer so far is returned with ``error`` set: the row is verified and labelled, not failed.
+
+    Attributes:
+        client: The client of the model.
+        sources: Where the tools come from.
+        max_turns: The maximum number of model calls.
+        system_prompt: A system prompt that replaces the problem's own.
+        generation: Generation settings that override the service's.
+        tool_timeout: Seconds for one tool call.
+        max_output_chars: The longest tool output shown to the model.
+        response_mode: Whether the answer is the last message or the state of the sandbox.
+        context_tokens: The longest conversation to send, in estimated tokens.
     """
 
     client: Client
@@ -93,7 +104,15 @@ class ToolCallingSolver:
     context_tokens: int = CONTEXT_TOKENS
 
     async def solve(self, task: SeedResult, sandbox: Sandbox | None = None) -> SolveResult:
-        """Run the loop. Raises a BoundaryError when the model, a tool source or the sandbox is broken."""
+        """Open the tool sources and run the loop on one problem.
+
+        Args:
+            task: The problem; ``tools`` in its metadata selects and describes the tools to offer.
+            sandbox: The problem's sandbox, if it has one.
+
+        Raises:
+            BoundaryError: The model, a tool source or the sandbox failed.
+        """
         async with AsyncExitStack() as stack:
             sessions = []
             for source in self.sources:
@@ -116,10 +135,11 @@ class ToolCallingSolver:
         return run.result(error, artifact=artifact)
 
     def describe(self) -> JsonDict:
+        """Return the settings that change answers, with the description of each tool source."""
         settings: dict[str, Any] = {}
-        for one in fields(self):
-            if one.name not in ("client", "sources"):
-                settings[one.name] = getattr(self, one.name)
+        for setting in fields(self):
+            if setting.name not in ("client", "sources"):
+                settings[setting.name] = getattr(self, setting.name)
         sources = [source.describe() for source in self.sources]
         return {
             "type": "tool_calling",
@@ -130,7 +150,12 @@ class ToolCallingSolver:
 
 
 def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallingSolver:
-    """``type: tool_calling``."""
+    """Build a solver of ``type: tool_calling``.
+
+    Raises:
+        UsageError: The service uses the completions protocol, which has no tools.
+        MissingExtraError: The config names MCP servers, and the MCP SDK is not installed.
+    """
     client = context.clients[config.service]
     if client.endpoint.protocol == "completions":
         hint = "set protocol: chat_completions on the service"
@@ -149,7 +174,7 @@ def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallin
         )
     sources += config.mcp_servers
     settings = config.model_dump(
-        include={one.name for one in fields(ToolCallingSolver)} - {"generation"}
+        include={setting.name for setting in fields(ToolCallingSolver)} - {"generation"}
     )
     if config.generation:
         generation: dict[str, Any] | None = config.generation.model_dump(exclude_none=True)

@@ -1,7 +1,7 @@
 """Trajectories: what happened between question and answer, as one ATIF-v1.6 document.
 
-A row's ``trajectory`` is a list with exactly one document, or empty. ``single_turn`` is the cheap form for one model
-call; ``TrajectoryBuilder`` grows a document turn by turn; ``nemo_evaluator.testing.validate_trajectory`` checks one.
+A row's ``trajectory`` is a list with exactly one document, or empty. ``single_turn`` is the fast form for one model
+call; ``TrajectoryBuilder`` builds a document turn by turn; ``nemo_evaluator.testing.validate_trajectory`` checks one.
 """
 
 import hashlib
@@ -28,44 +28,65 @@ _METRICS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_
 
 
 def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
-    """The trajectory of one model call, of which the journal keeps ``answer``: the messages as sent (or the prompt),
-    then what the model said. This is done for every row of a run."""
+    """Build the trajectory of one model call; it runs for every row, so it is kept fast.
+
+    Args:
+        prompt: The prompt, used when the journal has no messages.
+        content: The model's answer.
+        answer: The journal's record of the call.
+
+    Returns:
+        A list of one document: the messages that were sent, then the answer. The same record yields the same session
+        id.
+    """
     get = answer.get
     steps: list[JsonDict] = []
-    for number, sent in enumerate(get("messages") or ({"role": "user", "content": prompt},), 1):
-        source = _SOURCES.get(sent.get("role"), "user")
+    for number, request_message in enumerate(
+        get("messages") or ({"role": "user", "content": prompt},), 1
+    ):
+        source = _SOURCES.get(request_message.get("role"), "user")
         steps.append(
-            {"step_id": number, "source": source, "message": content_of(sent.get("content"))}
+            {
+                "step_id": number,
+                "source": source,
+                "message": content_of(request_message.get("content")),
+            }
         )
-    agent: JsonDict = {"step_id": len(steps) + 1, "source": "agent", "message": content}
+    answer_step: JsonDict = {"step_id": len(steps) + 1, "source": "agent", "message": content}
     model = get("model", "")
-    thought = get("reasoning_content")
+    reasoning = get("reasoning_content")
     if model:
-        agent["model_name"] = model
-    if thought:
-        agent["reasoning_content"] = thought
-    steps.append(agent)
-    final: JsonDict = {"total_steps": len(steps)}
+        answer_step["model_name"] = model
+    if reasoning:
+        answer_step["reasoning_content"] = reasoning
+    steps.append(answer_step)
+    final_metrics: JsonDict = {"total_steps": len(steps)}
     metrics: JsonDict = {}
-    asked = get("prompt_tokens")
-    said = get("completion_tokens")
+    prompt_tokens = get("prompt_tokens")
+    completion_tokens = get("completion_tokens")
     latency = get("latency_ms")
-    if asked is not None and said is not None:
-        metrics = {"prompt_tokens": asked, "completion_tokens": said}
-        final["total_prompt_tokens"] = asked
-        final["total_completion_tokens"] = said
+    if prompt_tokens is not None and completion_tokens is not None:
+        metrics = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
+        final_metrics["total_prompt_tokens"] = prompt_tokens
+        final_metrics["total_completion_tokens"] = completion_tokens
     if latency:
         metrics["extra"] = {"latency_ms": latency}
     if metrics:
-        agent["metrics"] = metrics
-    about = {"name": AGENT_NAME, "version": __version__, "model_name": model}
-    # The same whenever the same stored answer is looked at again.
-    return [_document(f"{get('fp')}|{content[-_TAIL:]}", about, steps, final=final)]
+        answer_step["metrics"] = metrics
+    agent_facts = {"name": AGENT_NAME, "version": __version__, "model_name": model}
+    # The seed depends only on the stored answer, so that its session id never changes.
+    return [_document(f"{get('fp')}|{content[-_TAIL:]}", agent_facts, steps, final=final_metrics)]
 
 
 class TrajectoryBuilder:
-    """Grows a document turn by turn from what was ``asked``; ``finish()`` may be called at any moment, so a broken run
-    still has one."""
+    """Builds a document turn by turn; ``finish()`` may be called at any time, so a broken run has a document too.
+
+    Args:
+        agent: The agent's name.
+        model: The model's name, if it is known from the start.
+        tools: The definitions of the tools that the model may call.
+        asked: The messages that the conversation starts with.
+    """
 
     def __init__(
         self,
@@ -75,6 +96,7 @@ class TrajectoryBuilder:
         tools: Sequence[JsonDict] = (),
         asked: Sequence[Message] = (),
     ) -> None:
+        """Start a document with the messages of the question."""
         self._agent: JsonDict = {"name": agent, "version": __version__}
         if model:
             self._agent["model_name"] = model
@@ -94,11 +116,22 @@ class TrajectoryBuilder:
         return next((step for step in reversed(self._steps) if step["source"] == "agent"), None)
 
     def message(self, role: str, content: Any) -> None:
-        """A step that only speaks: a system note, a user's question, or an assistant's line of a given dialogue."""
+        """Add a step that is only a message: a system prompt, a user's question, or an assistant's line in a given
+        dialogue.
+
+        Args:
+            role: The role of the message in the chat protocol.
+            content: The content of the message.
+        """
         self._add(_SOURCES.get(role, "user"), content_of(content))
 
     def agent(self, response: ModelResponse, calls: Sequence[ToolCallInfo] = ()) -> None:
-        """One answer of the model, with the calls it asks for."""
+        """Add a step for one reply of the model.
+
+        Args:
+            response: The reply.
+            calls: The tool calls that it requests.
+        """
         self._seed += f"{response.raw_response.get('id')}|{response.content[-_TAIL:]}|"
         step = self._add("agent", response.content)
         if response.model:
@@ -108,14 +141,18 @@ class TrajectoryBuilder:
             step["reasoning_content"] = response.reasoning_content
         if calls:
             step["tool_calls"] = [_called(call) for call in calls]
-        ended = {
+        reply_facts = {
             "latency_ms": round(response.latency_ms, 2),
             "finish_reason": response.finish_reason,
         }
-        step["metrics"] = {**_token_metrics(response), "extra": ended}
+        step["metrics"] = {**_token_metrics(response), "extra": reply_facts}
 
     def call(self, call: ToolCallInfo) -> None:
-        """A call that is told of only once it was made, on the agent step before it."""
+        """Add a tool call to the last agent step, for agents that report a call only after it was made.
+
+        Args:
+            call: The tool call.
+        """
         step = self._last() or self._add("agent", "")
         step.setdefault("tool_calls", []).append(_called(call))
 
@@ -128,7 +165,18 @@ class TrajectoryBuilder:
         latency_ms: float = 0.0,
         is_error: bool = False,
     ) -> None:
-        """The result of one call, on the agent step that asked for it."""
+        """Add the result of a tool call to the last agent step.
+
+        Args:
+            call_id: The id of the call.
+            content: The result, as the model sees it.
+            source: The tool source that ran the call.
+            latency_ms: How long the call took.
+            is_error: Whether the tool failed.
+
+        Raises:
+            ValueError: There is no agent step yet.
+        """
         step = self._last()
         if step is None:
             raise ValueError("an observation needs an agent step before it")
@@ -143,7 +191,15 @@ class TrajectoryBuilder:
         step.setdefault("extra", {}).setdefault("tool_outcomes", []).append(outcome)
 
     def finish(self, *, status: str | None = None, **extra: Any) -> list[JsonDict]:
-        """The document as it stands, in a list of one."""
+        """Return the document as it stands.
+
+        Args:
+            status: How the run ended, for example ``completed`` or ``error``.
+            **extra: Further facts for the document's ``extra``; None values are left out.
+
+        Returns:
+            A list of one document, or an empty list when there is no step.
+        """
         if not self._steps:
             return []
         seed = f"{self._seed}{self._steps[0]['message']}"
@@ -151,16 +207,16 @@ class TrajectoryBuilder:
         totals: dict[str, list[Any]] = {}
         for name in _METRICS:
             totals[name] = [metrics[name] for metrics in measured if name in metrics]
-        sums = {f"total_{name}": sum(known) for name, known in totals.items() if known}
+        total_metrics = {f"total_{name}": sum(values) for name, values in totals.items() if values}
         document = _document(
-            seed, self._agent, self._steps, final={"total_steps": len(self._steps), **sums}
+            seed, self._agent, self._steps, final={"total_steps": len(self._steps), **total_metrics}
         )
-        said: dict[str, Any] = {}
+        extra_fields: dict[str, Any] = {}
         for key, value in {"status": status, **extra}.items():
             if value is not None:
-                said[key] = value
-        if said:
-            document["extra"] = said
+                extra_fields[key] = value
+        if extra_fields:
+            document["extra"] = extra_fields
         return [document]
 
 
@@ -179,7 +235,14 @@ def _called(call: ToolCallInfo) -> JsonDict:
 
 
 def content_of(content: Any) -> str | list[JsonDict]:
-    """An OpenAI message content as an ATIF message: text stays text, parts become text and image parts."""
+    """Convert the content of an OpenAI message to that of an ATIF message.
+
+    Args:
+        content: A text, a list of parts, or None.
+
+    Returns:
+        Text stays text; parts become text and image parts; None becomes an empty text.
+    """
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -190,6 +253,7 @@ def content_of(content: Any) -> str | list[JsonDict]:
 
 
 def _part(part: Any) -> JsonDict:
+    """Convert one part of a message; an inline image is replaced by its digest."""
     if not isinstance(part, dict):
         return {"type": "text", "text": str(part)}
     if part.get("type") == "text":
@@ -208,13 +272,14 @@ def _part(part: Any) -> JsonDict:
         else:
             media = "image/png"
         return {"type": "image", "source": {"media_type": media, "path": url}}
-    # The picture itself is in the dataset; its digest is enough to find it and keeps the document small.
+    # The dataset has the image itself; a digest is enough to find it and keeps the document small.
     media = url[5:].partition(";")[0] or "image/png"
     digest = hashlib.blake2b(url.encode(), digest_size=8).hexdigest()
     return {"type": "image", "source": {"media_type": media, "path": f"inline:{digest}"}}
 
 
 def _token_metrics(response: ModelResponse) -> JsonDict:
+    """Return the token counts and the cost that the model reported."""
     metrics: JsonDict = {}
     if response.prompt_tokens is not None:
         metrics["prompt_tokens"] = response.prompt_tokens

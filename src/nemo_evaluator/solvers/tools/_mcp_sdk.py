@@ -1,4 +1,4 @@
-"""Sessions with MCP servers through the official SDK (the extra ``mcp``); only :mod:`.mcp` loads this."""
+"""Sessions with MCP servers through the official SDK (the extra ``mcp``); only :mod:`.mcp` imports this module."""
 
 import asyncio
 import logging
@@ -24,22 +24,33 @@ from nemo_evaluator.models.http.http_proxy import proxy_url
 from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 from nemo_evaluator.solvers.tools.mcp import McpServer
 
-# What a program started for a model may know of our environment beside what the SDK passes on.
+# The environment variables that a server process inherits, besides those that the SDK passes on.
 _PASSED_ON: Final = ("LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
 _LAST_WORDS: Final = 1000
 _START_TIMEOUT: Final = 60.0
-# What a server writes beside the protocol is its own affair, and what fails is raised.
+# The SDK's log messages are not shown: failures are raised as errors.
 logging.getLogger("mcp").setLevel(logging.CRITICAL)
 logging.getLogger("client").setLevel(logging.CRITICAL)
 
 
 class McpSession:
-    """A server for one problem, held by a task of its own: whoever enters the SDK's transports must also leave them."""
+    """A connection to a server for one problem.
+
+    A task of its own holds the connection, because the SDK's transports must be left by the task that entered them.
+
+    Attributes:
+        name: The server's name.
+    """
 
     def __init__(self, server: McpServer) -> None:
+        """Prepare a session; nothing is started yet.
+
+        Args:
+            server: The server's config.
+        """
         self.name = server.name
         self._server = server
-        # What a program says beside the protocol.
+        # The standard error of a server process.
         self._said: IO[str] | None = None
         if server.command is not None:
             self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed with the session
@@ -47,12 +58,16 @@ class McpSession:
         self._session: ClientSession | None = None
 
     async def open(self) -> Self:
-        """Connect and shake hands. Raises TransportError."""
+        """Start the server or connect to it, and initialize the session.
+
+        Raises:
+            TransportError: The server did not start, or was not ready within 60 seconds.
+        """
         ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._hold(ready))
         try:
-            waits: list[asyncio.Future[Any]] = [self._task, ready]
-            await asyncio.wait(waits, timeout=_START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
+            pending: list[asyncio.Future[Any]] = [self._task, ready]
+            await asyncio.wait(pending, timeout=_START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
             if not ready.done():
                 late = TimeoutError(f"not within {_START_TIMEOUT:g} s")
                 if self._task.done():
@@ -67,7 +82,7 @@ class McpSession:
         return self
 
     async def close(self) -> None:
-        """Leave; a program of ours is ended, with everything it started."""
+        """End the session; a server process that nel started is ended with all its children."""
         self._over.set()
         if self._session is None:
             self._task.cancel()
@@ -78,35 +93,52 @@ class McpSession:
             self._said.close()
 
     async def tools(self) -> list[Tool]:
-        """Everything it lists, page by page."""
+        """List the server's tools, page by page.
+
+        Raises:
+            TransportError: The server failed, or refused the request.
+        """
         tools: list[Tool] = []
         cursor: str | None = None
         while True:
-            asked = types.ListToolsRequest(
+            list_request = types.ListToolsRequest(
                 params=types.PaginatedRequestParams(cursor=cursor) if cursor else None
             )
             try:
-                page = await self._request(asked, types.ListToolsResult, _START_TIMEOUT)
+                page = await self._request(list_request, types.ListToolsResult, _START_TIMEOUT)
             except (MCPError, TimeoutError) as error:
                 raise TransportError(
                     f"MCP server {self.name!r} does not list its tools: {error!r}"
                 ) from error
-            for one in page.get("tools") or []:
-                name = str(one["name"])
-                about = one.get("description") or one.get("title") or one["name"]
-                schema = one.get("inputSchema") or {"type": "object", "properties": {}}
-                tools.append(Tool(name, str(about), schema))
+            for listed_tool in page.get("tools") or []:
+                name = str(listed_tool["name"])
+                description = (
+                    listed_tool.get("description")
+                    or listed_tool.get("title")
+                    or listed_tool["name"]
+                )
+                schema = listed_tool.get("inputSchema") or {"type": "object", "properties": {}}
+                tools.append(Tool(name, str(description), schema))
             cursor = page.get("nextCursor")
             if not cursor:
                 return tools
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
-        """Call one tool; what it answers in error is told to the model. Raises TransportError."""
-        asked = types.CallToolRequest(
+        """Call one tool; an error of the tool, or a timeout, is a result for the model.
+
+        Args:
+            tool: The tool's name.
+            arguments: Its arguments.
+            timeout: Seconds for the call.
+
+        Raises:
+            TransportError: The server failed.
+        """
+        call_request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=tool, arguments=arguments)
         )
         try:
-            result = await self._request(asked, types.CallToolResult, timeout)
+            result = await self._request(call_request, types.CallToolResult, timeout)
         except TimeoutError:
             return ToolResult(f"The tool timed out after {timeout:g} s.", is_error=True)
         except MCPError as error:
@@ -116,14 +148,15 @@ class McpSession:
     async def _request(
         self, request: types.ClientRequest, result: type[BaseModel], timeout: float
     ) -> JsonDict:
+        """Send one request and wait for its result, the end of the server, or the timeout, whichever is first."""
         assert self._session is not None
-        asked = asyncio.ensure_future(self._session.send_request(request, result))
+        pending_reply = asyncio.ensure_future(self._session.send_request(request, result))
         try:
             async with asyncio.timeout(timeout):
-                await asyncio.wait([asked, self._task], return_when=asyncio.FIRST_COMPLETED)
-            if not asked.done():
+                await asyncio.wait([pending_reply, self._task], return_when=asyncio.FIRST_COMPLETED)
+            if not pending_reply.done():
                 raise self._failure(_first(self._task.exception()))
-            answer: JsonDict = asked.result().model_dump(
+            answer: JsonDict = pending_reply.result().model_dump(
                 mode="json", by_alias=True, exclude_none=True
             )
             return answer
@@ -134,14 +167,15 @@ class McpSession:
         except ValidationError as error:
             raise self._failure(error) from error
         finally:
-            asked.cancel()
-            await asyncio.wait([asked])
+            pending_reply.cancel()
+            await asyncio.wait([pending_reply])
 
     async def _hold(self, ready: asyncio.Future[ClientSession]) -> None:
-        me = types.Implementation(name="nemo-evaluator", version=__version__)
+        """Hold the connection open, from its initialization until ``close`` is called."""
+        client_identity = types.Implementation(name="nemo-evaluator", version=__version__)
         async with (
             self._streams() as (reading, writing),
-            ClientSession(reading, writing, client_info=me) as session,
+            ClientSession(reading, writing, client_info=client_identity) as session,
         ):
             await session.initialize()
             if not ready.done():
@@ -150,61 +184,68 @@ class McpSession:
 
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[Any]:
-        """The way to a program that we start, or to a URL by streamable HTTP."""
+        """Start the server and connect to its standard streams, or connect to its URL by streamable HTTP."""
         server = self._server
         url = self._server.url or ""
         if server.command is not None:
             env = {key: os.environ[key] for key in _PASSED_ON if key in os.environ} | server.env
-            about: JsonDict = {"args": server.args, "env": env, "encoding_error_handler": "replace"}
+            process_options: JsonDict = {
+                "args": server.args,
+                "env": env,
+                "encoding_error_handler": "replace",
+            }
             async with stdio_client(
-                StdioServerParameters(command=server.command, **about), errlog=self._said
+                StdioServerParameters(command=server.command, **process_options), errlog=self._said
             ) as pipes:
                 yield pipes
             return
-        # Every call has a bound of its own; a server may be silent until then.
-        ways: JsonDict = {
+        # Each call has a timeout of its own, so reading from the server has none.
+        http_options: JsonDict = {
             "timeout": httpx2.Timeout(30.0, read=None),
             "trust_env": False,
             "proxy": proxy_url(url),
         }
         tls = ssl.create_default_context()
         async with (
-            httpx2.AsyncClient(headers=server.headers, verify=tls, **ways) as http,
+            httpx2.AsyncClient(headers=server.headers, verify=tls, **http_options) as http,
             streamable_http_client(url, http_client=http) as streams,
         ):
             yield streams
 
     def _failure(self, error: BaseException | None) -> TransportError:
+        """Build the error for a server that failed, with the cause or the last lines that the server printed."""
         if isinstance(error, ValidationError):
-            found = error.errors()[0]
-            where = ".".join(map(str, found["loc"]))
+            first_problem = error.errors()[0]
+            field_path = ".".join(map(str, first_problem["loc"]))
             return TransportError(
-                f"MCP server {self.name!r} does not keep to the protocol: {where}: {found['msg']}"
+                f"MCP server {self.name!r} does not keep to the protocol: {field_path}: {first_problem['msg']}"
             )
         if isinstance(error, OSError) and not isinstance(error, TimeoutError):
             return TransportError(f"MCP server {self.name!r} does not start: {error}")
-        said = ""
+        stderr_tail = ""
         if self._said is not None:
             self._said.seek(0)
-            said = " | ".join(self._said.read()[-_LAST_WORDS:].split("\n")[-6:]).strip(" |")
-        if said:
-            why = f"; it said: {said}"
+            stderr_tail = " | ".join(self._said.read()[-_LAST_WORDS:].split("\n")[-6:]).strip(" |")
+        if stderr_tail:
+            reason = f"; it said: {stderr_tail}"
         elif error is not None:
-            why = f": {error}"
+            reason = f": {error}"
         else:
-            why = ""
+            reason = ""
         return TransportError(
-            f"MCP server {self.name!r} {'ended' if self._said else 'cannot be reached'}{why}"
+            f"MCP server {self.name!r} {'ended' if self._said else 'cannot be reached'}{reason}"
         )
 
 
 def _first(error: BaseException | None) -> BaseException | None:
+    """Return the first error inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _text(result: JsonDict) -> str:
+    """Return the result of a call as one text; structured content is used when there is no other content."""
     parts = [_part(part) for part in result.get("content") or []]
     if not parts and result.get("structuredContent") is not None:
         return orjson.dumps(result["structuredContent"], option=orjson.OPT_INDENT_2).decode()
@@ -212,6 +253,7 @@ def _text(result: JsonDict) -> str:
 
 
 def _part(part: Any) -> str:
+    """Return one part of a result as text; a part that is not text is named by its type."""
     if not isinstance(part, dict):
         return str(part)
     if part.get("type") == "text":

@@ -1,4 +1,4 @@
-"""The contract of a source of tools: it says what it offers, and runs what is called."""
+"""The contract of a tool source: it lists its tools and runs calls to them."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,14 +9,24 @@ from nemo_evaluator.sandbox.base import Sandbox
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool as a model sees it."""
+    """A tool as a model sees it.
+
+    Attributes:
+        name: The tool's name.
+        description: What it does, in words for the model.
+        parameters: The JSON Schema of its arguments.
+    """
 
     name: str
     description: str
     parameters: JsonDict
 
     def definition(self, name: str | None = None) -> JsonDict:
-        """The tool in the shape of the chat protocol, under another name if given."""
+        """Return the tool's definition in the chat protocol.
+
+        Args:
+            name: A name to use instead of the tool's own.
+        """
         function = {
             "name": name or self.name,
             "description": self.description,
@@ -27,36 +37,59 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call brought back. An error of the tool is a result too: the model is told, and goes on."""
+    """The result of a call; an error of the tool is a result too, which the model sees.
+
+    Attributes:
+        content: The text that the model sees.
+        is_error: Whether the tool failed.
+    """
 
     content: str
     is_error: bool = False
 
 
 class ToolSession(Protocol):
-    """A source of tools, opened for one problem."""
+    """A tool source, opened for one problem.
+
+    Attributes:
+        name: The name of the source.
+    """
 
     name: str
 
     async def tools(self) -> list[Tool]:
-        """What it offers."""
+        """List the tools of the source."""
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
-        """Run one call. Raises a BoundaryError only when the source itself is broken."""
+        """Run one call.
+
+        Args:
+            tool: The tool's name.
+            arguments: Its arguments.
+            timeout: Seconds for the call.
+
+        Raises:
+            BoundaryError: The source itself failed; errors of a tool are results.
+        """
 
     async def close(self) -> None:
-        """Let go of what this problem used."""
+        """Release what the session used."""
 
 
 class ToolSource(Protocol):
-    """Something that gives each problem a session of its own, so that problems do not see each other's state."""
+    """Opens a session of its own for each problem, so that problems do not see each other's state."""
 
     @property
     def name(self) -> str:
-        """What tools of this source are told apart by."""
+        """The name of the source; it distinguishes tools of the same name."""
 
     async def open(self, task: SeedResult, sandbox: Sandbox | None) -> ToolSession:
-        """A session for one problem."""
+        """Open a session for one problem.
+
+        Args:
+            task: The problem.
+            sandbox: The problem's sandbox, if it has one.
+        """
 
     def describe(self) -> JsonDict:
-        """The settings that change answers: no ports, no secrets."""
+        """Return the settings that change answers, without ports and secrets."""

@@ -1,4 +1,4 @@
-"""Tools of a Gym resource server, found at ``/openapi.json`` and called by POST."""
+"""Tools of a Gym resource server, listed by its ``/openapi.json`` and called by POST."""
 
 import asyncio
 import re
@@ -31,14 +31,27 @@ _PLACE: Final = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class GymTool(Tool):
-    """A tool and the path it is called at; places in the path are filled from the arguments."""
+    """A tool and the path of its endpoint.
+
+    Attributes:
+        path: The path; placeholders in it are filled from the arguments.
+    """
 
     path: str
 
 
 def endpoints_of(document: JsonDict) -> list[GymTool]:
-    """The tools of a server. Recursive schemas stay recursive, by ``$defs``; all others are written out."""
-    found = []
+    """Find the tools in a server's OpenAPI document.
+
+    Recursive schemas are kept as ``$defs``; all other references are replaced by what they refer to.
+
+    Args:
+        document: The OpenAPI document.
+
+    Returns:
+        One tool per path that takes POST, except the endpoints of the Gym protocol.
+    """
+    endpoints = []
     for path, item in as_dict(document.get("paths")).items():
         operation = as_dict(item).get("post")
         if operation is None or path in _NOT_TOOLS:
@@ -46,31 +59,46 @@ def endpoints_of(document: JsonDict) -> list[GymTool]:
         name = path.strip("/").replace("/", "_")
         description = operation.get("summary") or operation.get("description") or name
         parameters = _body(operation, document)
-        places = _PLACE.findall(path)
-        if places:
+        placeholders = _PLACE.findall(path)
+        if placeholders:
             required = [
-                *places,
-                *(one for one in parameters.get("required") or [] if one not in places),
+                *placeholders,
+                *(
+                    argument
+                    for argument in parameters.get("required") or []
+                    if argument not in placeholders
+                ),
             ]
-            properties = {place: {"type": "string"} for place in places} | (
+            properties = {placeholder: {"type": "string"} for placeholder in placeholders} | (
                 parameters.get("properties") or {}
             )
             parameters |= {"type": "object", "properties": properties, "required": required}
-        found.append(GymTool(name, str(description), parameters, path=path))
-    return found
+        endpoints.append(GymTool(name, str(description), parameters, path=path))
+    return endpoints
 
 
 def _body(operation: JsonDict, document: JsonDict) -> JsonDict:
+    """Return the schema of an operation's JSON body; that of an empty object when there is none."""
     content = as_dict(as_dict(operation.get("requestBody")).get("content"))
     schema = as_dict(as_dict(content.get("application/json")).get("schema"))
-    known = as_dict(as_dict(document.get("components")).get("schemas"))
-    return resolve(schema or {"type": "object", "properties": {}}, known)
+    schemas = as_dict(as_dict(document.get("components")).get("schemas"))
+    return resolve(schema or {"type": "object", "properties": {}}, schemas)
 
 
 def resolve(schema: JsonDict, schemas: JsonDict) -> JsonDict:
-    """A schema that stands alone: references written out, titles dropped, cycles kept in ``$defs``."""
-    named = {name: _REFERRED.findall(dumps(one).decode()) for name, one in schemas.items()}
-    recursive = {name for name in schemas if name in _reached(name, named)}
+    """Make a schema self-contained.
+
+    Args:
+        schema: The schema.
+        schemas: The components that it may refer to.
+
+    Returns:
+        The schema without titles and with references replaced by what they refer to; recursive ones become ``$defs``.
+    """
+    references = {
+        name: _REFERRED.findall(dumps(component).decode()) for name, component in schemas.items()
+    }
+    recursive = {name for name in schemas if name in _reached(name, references)}
     defs: JsonDict = {}
 
     def expand(node: Any) -> Any:
@@ -86,36 +114,51 @@ def resolve(schema: JsonDict, schemas: JsonDict) -> JsonDict:
                 defs[name] = {}
                 defs[name] = expand(schemas[name])
             return {"$ref": f"#/$defs/{name}"}
-        plain: JsonDict = {}
+        expanded: JsonDict = {}
         for key, value in node.items():
             # `title` is a label of the generator, except where it is the name of a property.
             if key == "properties" and isinstance(value, dict):
-                plain[key] = {own: expand(part) for own, part in value.items()}
+                expanded[key] = {
+                    property_name: expand(part) for property_name, part in value.items()
+                }
             elif not (key == "title" and isinstance(value, str)):
-                plain[key] = expand(value)
-        return plain
+                expanded[key] = expand(value)
+        return expanded
 
-    whole: JsonDict = expand(schema)
-    return {**whole, "$defs": defs} if defs else whole
+    resolved: JsonDict = expand(schema)
+    return {**resolved, "$defs": defs} if defs else resolved
 
 
 def _reached(start: str, named: dict[str, list[str]]) -> set[str]:
-    """The schemas that following references from one leads to."""
-    found: set[str] = set()
+    """Return the names of the schemas that one schema refers to, directly or indirectly."""
+    reached: set[str] = set()
     queue = [start]
     while queue:
-        fresh = set(named.get(queue.pop(), ())) - found
-        found |= fresh
-        queue += fresh
-    return found
+        new_names = set(named.get(queue.pop(), ())) - reached
+        reached |= new_names
+        queue += new_names
+    return reached
 
 
 class GymSession:
-    """The tools of the server, for one problem."""
+    """The tools of the server, for one problem.
+
+    Attributes:
+        name: The name of the service.
+        close: Closes the connection to the server.
+    """
 
     def __init__(
         self, name: str, client: GymClient, cookies: aiohttp.CookieJar, endpoints: list[GymTool]
     ) -> None:
+        """Create a session; nothing is sent yet.
+
+        Args:
+            name: The name of the service.
+            client: The connection to the server.
+            cookies: The cookies of the session.
+            endpoints: The server's tools.
+        """
         self.name = name
         self._client = client
         self._cookies = cookies
@@ -123,11 +166,21 @@ class GymSession:
         self.close = client.close
 
     async def seed(self, schema: JsonDict, metadata: JsonDict) -> None:
-        """Begin a session with those fields of the problem that the server knows."""
-        known = schema.get("properties") or {}
+        """Start a session on the server with those fields of the problem that its schema names.
+
+        Nothing is sent when the problem lacks a required field.
+
+        Args:
+            schema: The schema of the request.
+            metadata: The fields of the problem.
+
+        Raises:
+            TransportError: The server failed or rejected the request.
+        """
+        properties = schema.get("properties") or {}
         if any(name not in metadata for name in schema.get("required") or []):
             return
-        body = {name: metadata[name] for name in known if name in metadata}
+        body = {name: metadata[name] for name in properties if name in metadata}
         status, text = await self._post(_SEED, body, _DISCOVERY_TIMEOUT)
         if status >= 400:
             raise TransportError(
@@ -135,26 +188,43 @@ class GymSession:
             )
 
     async def tools(self) -> list[Tool]:
+        """List the server's tools."""
         return list(self._endpoints.values())
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
-        """POST the arguments; an answer of 400 and above is told to the model."""
+        """Send the arguments to the tool's endpoint.
+
+        Args:
+            tool: The tool's name.
+            arguments: Its arguments.
+            timeout: Seconds for the call.
+
+        Returns:
+            The reply. Missing arguments, a timeout and a status of 400 or above are errors that the model sees.
+
+        Raises:
+            TransportError: The server cannot be reached.
+        """
         path = self._endpoints[tool].path
-        places = _PLACE.findall(path)
-        missing = [place for place in places if place not in arguments]
+        placeholders = _PLACE.findall(path)
+        missing = [placeholder for placeholder in placeholders if placeholder not in arguments]
         if missing:
             return ToolResult(
                 f"Required arguments are missing: {', '.join(missing)}.", is_error=True
             )
-        # A client takes these for steps up the path: to another tool, or to one that is none.
-        bad = [place for place in places if str(arguments[place]) in ("", ".", "..")]
-        if bad:
+        # HTTP clients resolve these as relative path segments, so the request would reach another endpoint.
+        invalid = [
+            placeholder
+            for placeholder in placeholders
+            if str(arguments[placeholder]) in ("", ".", "..")
+        ]
+        if invalid:
             return ToolResult(
-                f"The argument {bad[0]!r} must not be empty, '.' or '..'.", is_error=True
+                f"The argument {invalid[0]!r} must not be empty, '.' or '..'.", is_error=True
             )
-        for place in places:
-            path = path.replace(f"{{{place}}}", quote(str(arguments[place]), safe=""))
-        body = {name: value for name, value in arguments.items() if name not in places}
+        for placeholder in placeholders:
+            path = path.replace(f"{{{placeholder}}}", quote(str(arguments[placeholder]), safe=""))
+        body = {name: value for name, value in arguments.items() if name not in placeholders}
         try:
             status, text = await self._post(path, body, timeout)
         except TimeoutError:
@@ -184,17 +254,35 @@ class GymSession:
 
 
 class GymTools:
-    """One server; cookies are not shared: each problem is a session of its own."""
+    """The tools of one Gym server; each problem has a session with cookies of its own.
+
+    Attributes:
+        name: The name of the service.
+    """
 
     def __init__(self, name: str, base_url: str) -> None:
+        """Create a tool source; nothing is sent yet.
+
+        Args:
+            name: The name of the service.
+            base_url: Its address.
+        """
         self.name = name
         self._base = base_url
         self._document: JsonDict | None = None
         self._lock = asyncio.Lock()
 
     async def open(self, task: SeedResult, sandbox: Sandbox | None) -> GymSession:
-        """A session, seeded where the server asks for it and the problem has what it asks for."""
-        # A call has effects, so it is never sent twice; a connection that the server may have closed is not used again.
+        """Open a session for one problem, and seed it if the server has an endpoint for that.
+
+        Args:
+            task: The problem.
+            sandbox: Not used.
+
+        Raises:
+            TransportError: The server cannot be reached, or its tools cannot be read.
+        """
+        # Calls have side effects and must not be resent, so connections that the server may have closed are not reused.
         client = GymClient(self._base, keep=False)
         try:
             document = await self._discover(client)
@@ -212,10 +300,11 @@ class GymTools:
         return session
 
     def describe(self) -> JsonDict:
-        """The service by its name: the port it got is not part of what it is."""
+        """Return the name of the service; its port may differ from run to run."""
         return {"kind": "gym", "service": self.name}
 
     async def _discover(self, client: GymClient) -> JsonDict:
+        """Return the server's OpenAPI document, which is fetched once."""
         async with self._lock:
             if self._document is None:
                 url = f"{client.base}/openapi.json"
@@ -234,7 +323,7 @@ class GymTools:
 
 
 def _cookies(task: SeedResult) -> aiohttp.CookieJar:
-    """Those of the rollout, so that a Gym that judges sees what the tools did in it; a new try begins a new session."""
+    """Return the cookies of the rollout, emptied for a retry: a Gym server that judges sees what the tools did."""
     if not isinstance(task, GymSeed) or task.cookies is None:
         return new_jar()
     if task.row is not None:

@@ -1,4 +1,4 @@
-"""Tools of an MCP server: a program that we start, or a URL. Each problem gets a session of its own."""
+"""Tools of an MCP server: a program that nel starts, or a URL. Each problem gets a session of its own."""
 
 from typing import Self
 
@@ -29,15 +29,23 @@ class McpServer(Model):
         return self
 
     async def open(self, task: SeedResult, sandbox: Sandbox | None) -> ToolSession:
-        """Connect and shake hands. Raises TransportError when the server does not come up."""
-        # By name: it brings the SDK along, which is an extra.
+        """Start the server or connect to it, for one problem.
+
+        Args:
+            task: The problem.
+            sandbox: Not used.
+
+        Raises:
+            TransportError: The server did not start, or was not ready in time.
+        """
+        # Loaded by name because it imports the SDK, which is an extra.
         session: ToolSession = await load_object(
             "nemo_evaluator.solvers.tools._mcp_sdk:McpSession"
         )(self).open()
         return session
 
     def describe(self) -> JsonDict:
-        """The server by what starts or names it; environment and headers may hold secrets and are left out."""
+        """Return the command or the URL; environment and headers may hold secrets and are left out."""
         return {
             "kind": "mcp",
             "name": self.name,

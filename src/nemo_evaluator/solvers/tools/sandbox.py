@@ -1,7 +1,7 @@
 """Tools inside the problem's sandbox: a persistent shell, and files.
 
-Files are read and written by commands inside, as the user that the shell runs as: what that user may not do is told to
-the model in the words of the system. Only what the sandbox's own ``exec`` raises is a failure of the sandbox.
+Files are read and written by commands inside the sandbox, as the same user as the shell. The model sees the system's
+own message when that user lacks a permission. Only errors raised by the sandbox's ``exec`` are failures of the sandbox.
 """
 
 import asyncio
@@ -19,46 +19,65 @@ from nemo_evaluator.solvers.tools.base import Tool, ToolResult
 
 _READ_LIMIT: Final = 10 * 2**20
 _PATH_LIMIT: Final = 4096
-# Where a file starts like this, it is not text.
+# A NUL within the first bytes marks a binary file.
 _BINARY_LOOK: Final = 8192
-# Of devices and pipes a read may never end, and a write reaches what is no file.
+# Reading a device or a pipe may never end, and writing to one would not create a file.
 _REGULAR: Final = (
     '[ ! -e "$1" ] || [ -d "$1" ] || [ -f "$1" ] || { echo ": Not a regular file" >&2; exit 1; }\n'
 )
 _READ: Final = _REGULAR + 'head -c "$2" -- "$1"'
-# Not through a new file: mode, owner and links stay as they are, and the time moves.
+# Written in place: mode, owner and links stay as they are, and the modification time changes.
 _WRITE: Final = _REGULAR + 'mkdir -p -- "$2" && cat > "$1"'
-# Raise when the words of results change: they are part of what a model is asked.
+# Increase when the wording of results changes: models see it, so it is part of the fingerprint.
 _WORDS: Final = 2
-# What models read; its digest is part of the fingerprint.
+# Models read these definitions; their digest is part of the fingerprint.
 TOOLS: Final = [Tool(**one) for one in read_json(Path(__file__).with_name("sandbox_tools.json"))]
-# Their $1 is the file that keeps the state; where there is no bash, only the working directory is kept.
+# Their $1 is the file that keeps the state; without bash, only the working directory persists.
 _BASH, _SH = (
     Path(__file__).with_name(name).read_text() for name in ("shell_bash.sh", "shell_sh.sh")
 )
 
 
 class _Refused(Exception):
-    """Something the model did wrong, in words for the model."""
+    """A mistake of the model; the message is written for the model."""
 
 
 class SandboxSession:
-    """The tools of one problem; calls run one after another, in the order they were asked for."""
+    """The tools of one problem; calls run one after another, in the order of the requests.
+
+    Attributes:
+        name: The name of the source.
+    """
 
     name = "sandbox"
 
     def __init__(self, sandbox: Sandbox) -> None:
+        """Create a session; nothing runs yet.
+
+        Args:
+            sandbox: The problem's sandbox.
+        """
         self._sandbox = sandbox
         self._lock = asyncio.Lock()
-        # What is kept of the shell between its commands, and how it is started.
+        # The file with the shell's state between commands, and the command that starts the shell.
         self._state = f"/tmp/.nel-shell-{uuid.uuid4().hex[:12]}"
         self._launch: list[str] | None = None
 
     async def tools(self) -> list[Tool]:
+        """List the four tools."""
         return TOOLS
 
     async def call(self, tool: str, arguments: JsonDict, timeout: float) -> ToolResult:
-        """Run one call; what the model did wrong is told to it."""
+        """Run one call; a mistake of the model is a result that the model sees.
+
+        Args:
+            tool: The tool's name.
+            arguments: Its arguments.
+            timeout: Seconds for the call.
+
+        Raises:
+            SandboxError: The sandbox failed.
+        """
         async with self._lock:
             try:
                 if tool == "bash":
@@ -74,26 +93,28 @@ class SandboxSession:
                 return ToolResult(str(refused), is_error=True)
 
     async def close(self) -> None:
-        """The sandbox belongs to whoever made it."""
+        """Close nothing: the sandbox belongs to the caller who created it."""
 
     async def _bash(self, command: str, timeout: float) -> ToolResult:
+        """Run a command in the persistent shell: bash where the sandbox has it, otherwise sh."""
         if self._launch is None:
-            found = await self._sandbox.exec(["sh", "-c", "command -v bash"], timeout=60.0)
-            if found.timed_out:
+            bash_check = await self._sandbox.exec(["sh", "-c", "command -v bash"], timeout=60.0)
+            if bash_check.timed_out:
                 raise SandboxError("the sandbox did not answer within 60 s")
-            if found.ok:
+            if bash_check.ok:
                 self._launch = ["bash", "--norc", "--noprofile", "-c", _BASH]
             else:
                 self._launch = ["sh", "-c", _SH]
-        words = [*self._launch, "bash", self._state]
+        shell_command = [*self._launch, "bash", self._state]
         return shown(
             await self._sandbox.exec(
-                words, stdin=command.encode(), timeout=timeout, background=True
+                shell_command, stdin=command.encode(), timeout=timeout, background=True
             ),
             timeout,
         )
 
     async def _edit(self, arguments: JsonDict, timeout: float) -> ToolResult:
+        """View or create a file, or replace a text that occurs exactly once in it."""
         command = _text(arguments, "command")
         path = await self._path(arguments)
         if command == "view":
@@ -101,47 +122,50 @@ class SandboxSession:
                 _numbered(await self._read(path, timeout), arguments.get("view_range"))
             )
         if command == "create":
-            # Some models were taught another name for the content.
+            # Some models were trained with another name for the content.
             if "file_text" in arguments and "new_str" not in arguments:
-                content = "file_text"
+                content_argument = "file_text"
             else:
-                content = "new_str"
-            return await self._write(path, _text(arguments, content), timeout)
+                content_argument = "new_str"
+            return await self._write(path, _text(arguments, content_argument), timeout)
         if command != "str_replace":
             raise _Refused(f"Unknown command {command[:100]!r}. Use view, create or str_replace.")
-        old = _text(arguments, "old_str")
+        old_text = _text(arguments, "old_str")
         if arguments.get("new_str") is None:
-            new = ""
+            new_text = ""
         else:
-            new = _text(arguments, "new_str")
-        if not old:
+            new_text = _text(arguments, "new_str")
+        if not old_text:
             raise _Refused("The argument 'old_str' is empty.")
-        text = await self._read(path, timeout, whole=True)
-        found = text.count(old)
-        if found != 1:
-            if found:
-                many = f"Found {found} occurrences of old_str"
+        file_text = await self._read(path, timeout, whole=True)
+        occurrences = file_text.count(old_text)
+        if occurrences != 1:
+            if occurrences:
+                problem = f"Found {occurrences} occurrences of old_str"
             else:
-                many = "No occurrence of old_str was found"
+                problem = "No occurrence of old_str was found"
             raise _Refused(
-                f"{many} in {path}. It must occur exactly once; the file was not changed."
+                f"{problem} in {path}. It must occur exactly once; the file was not changed."
             )
-        await self._write(path, text.replace(old, new), timeout)
+        await self._write(path, file_text.replace(old_text, new_text), timeout)
         return ToolResult(f"Replaced one occurrence in {path}.")
 
     async def _path(self, arguments: JsonDict) -> str:
-        """The path, from the directory that the next command starts in."""
+        """Return the absolute path of the argument, relative to the shell's current directory."""
         path = _word(arguments, "path")
         if path.startswith("/"):
             return path
-        kept = await self._sandbox.exec(["cat", f"{self._state}.cwd"], timeout=30.0, cwd="/")
-        if kept.ok and kept.stdout.startswith("/"):
-            here = kept.stdout
+        saved_directory = await self._sandbox.exec(
+            ["cat", f"{self._state}.cwd"], timeout=30.0, cwd="/"
+        )
+        if saved_directory.ok and saved_directory.stdout.startswith("/"):
+            directory = saved_directory.stdout
         else:
-            here = self._sandbox.spec.workdir
-        return posixpath.join(posixpath.normpath(here), path)
+            directory = self._sandbox.spec.workdir
+        return posixpath.join(posixpath.normpath(directory), path)
 
     async def _read(self, path: str, timeout: float, *, whole: bool = False) -> str:
+        """Return the text of a file; invalid UTF-8 is replaced, or refused if ``whole`` (the file will be edited)."""
         data = await self._inside("read", _READ, path, other=str(_READ_LIMIT + 1), timeout=timeout)
         if len(data) > _READ_LIMIT:
             raise _Refused(
@@ -176,43 +200,56 @@ class SandboxSession:
         timeout: float,
         stdin: bytes | None = None,
     ) -> bytes:
-        """Run a script on a file; its output as it is, or why the system did not allow it."""
-        failed = f"Could not {act} {path[:_PATH_LIMIT]}"
+        """Run a script on a file and return its output; raise _Refused with the system's message when it fails."""
+        failure = f"Could not {act} {path[:_PATH_LIMIT]}"
         if len(path.encode()) >= _PATH_LIMIT:
-            # Longer than any file's; and a long argument could not even be handed over.
-            raise _Refused(f"{failed[:200]}...: File name too long")
-        parts: list[bytes] = []
-        ended = await self._sandbox.exec(
+            # No file has such a long path, and a very long argument could not be passed to the command.
+            raise _Refused(f"{failure[:200]}...: File name too long")
+        chunks: list[bytes] = []
+        result = await self._sandbox.exec(
             ["sh", "-c", script, "sh", path, other],
             timeout=timeout,
             cwd="/",
             env={"LC_ALL": "C"},
             stdin=stdin,
             max_output_bytes=4096,
-            on_output=lambda stream, piece: parts.append(piece) if stream == "stdout" else None,
+            on_output=lambda stream, piece: chunks.append(piece) if stream == "stdout" else None,
         )
-        if ended.timed_out:
-            raise _Refused(f"{failed}: timed out after {timeout:g} s")
-        if ended.exit_code != 0:
-            said = ended.stderr.strip().rpartition("\n")[2]
+        if result.timed_out:
+            raise _Refused(f"{failure}: timed out after {timeout:g} s")
+        if result.exit_code != 0:
+            last_error = result.stderr.strip().rpartition("\n")[2]
             raise _Refused(
-                f"{failed}: {said.rpartition(': ')[2] or f'exit code {ended.exit_code}'}"
+                f"{failure}: {last_error.rpartition(': ')[2] or f'exit code {result.exit_code}'}"
             )
-        return b"".join(parts)
+        return b"".join(chunks)
 
 
 class SandboxTools:
-    """The four tools, in whatever sandbox the problem has."""
+    """The four tools, in the sandbox that the problem has.
+
+    Attributes:
+        name: The name of the source.
+    """
 
     name = "sandbox"
 
     async def open(self, task: SeedResult, sandbox: Sandbox | None) -> SandboxSession:
+        """Open a session for one problem.
+
+        Args:
+            task: The problem; not used.
+            sandbox: The problem's sandbox.
+
+        Raises:
+            SandboxError: The problem has no sandbox.
+        """
         if sandbox is None:
             raise SandboxError("sandbox_tools needs a sandbox", hint="give the benchmark a sandbox")
         return SandboxSession(sandbox)
 
     def describe(self) -> JsonDict:
-        """What the model is offered and told; there is nothing to set."""
+        """Return a digest of the tools and the shell scripts; there are no settings."""
         return {
             "kind": "sandbox",
             "tools": digest([[tool.definition() for tool in TOOLS], (_BASH, _SH), _WORDS]),
@@ -220,14 +257,19 @@ class SandboxTools:
 
 
 def shown(result: ExecResult, timeout: float) -> ToolResult:
-    """The output of a command, as a model reads it; a failure says its exit code first."""
+    """Format the output of a command for a model; a failure starts with its exit code.
+
+    Args:
+        result: The result of the command.
+        timeout: The time limit of the command, named when it was exceeded.
+    """
     if result.stdout.strip():
-        parts = [result.stdout.rstrip("\n")]
+        sections = [result.stdout.rstrip("\n")]
     else:
-        parts = []
+        sections = []
     if result.stderr.strip():
-        parts.append(f"STDERR:\n{result.stderr.rstrip()}")
-    body = "\n".join(parts) or "(no output)"
+        sections.append(f"STDERR:\n{result.stderr.rstrip()}")
+    body = "\n".join(sections) or "(no output)"
     if result.timed_out:
         return ToolResult(f"[timed out after {timeout:g} s; partial output]\n{body}", is_error=True)
     if result.out_of_memory:
@@ -238,6 +280,7 @@ def shown(result: ExecResult, timeout: float) -> ToolResult:
 
 
 def _numbered(text: str, view_range: Any) -> str:
+    """Return the lines of a text, or a range of them, with their numbers."""
     lines = text.splitlines()
     first = 1
     last = len(lines)
@@ -262,6 +305,7 @@ def _numbered(text: str, view_range: Any) -> str:
 
 
 def _text(arguments: JsonDict, name: str) -> str:
+    """Return a required argument that must be a string."""
     value = arguments.get(name)
     if value is None:
         raise _Refused(f"The required argument {name!r} is missing.")
@@ -271,7 +315,7 @@ def _text(arguments: JsonDict, name: str) -> str:
 
 
 def _word(arguments: JsonDict, name: str) -> str:
-    """A text that goes to the system, which ends it at a NUL."""
+    """Return a required argument for the system: a string that is not blank and has no NUL, which would end it."""
     text = _text(arguments, name)
     if not text.strip():
         raise _Refused(f"The argument {name!r} is empty.")

@@ -1,4 +1,4 @@
-"""All tools of one problem under one roof: names told apart, calls routed by name, output cut to size."""
+"""The tools of one problem from all sources: unique names, calls routed by name, output cut to size."""
 
 import asyncio
 import re
@@ -20,7 +20,16 @@ _SHOWN_NAME: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One call that was answered: what is recorded of it."""
+    """The record of one answered call.
+
+    Attributes:
+        id: The id of the call.
+        name: The name that the model called.
+        source: The source of the tool; empty for an unknown tool.
+        content: The text that the model sees.
+        is_error: Whether the call failed.
+        latency_ms: How long the call took.
+    """
 
     id: str
     name: str
@@ -32,7 +41,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """Calls of one turn run side by side; a source that must keep their order does so itself."""
+    """The tools of one problem.
+
+    Calls of one turn run concurrently; a source that needs them in order must ensure that itself.
+
+    Attributes:
+        routes: The session and the tool behind each name.
+        definitions: The definitions that the model gets.
+        timeout: Seconds for one call.
+        limit: The longest output shown to the model, in characters.
+    """
 
     routes: dict[str, tuple[ToolSession, Tool]]
     definitions: list[JsonDict]
@@ -47,9 +65,17 @@ class Toolbox:
         timeout: float,
         max_output_chars: int,
     ) -> Self:
-        """The tools of all sessions; ``wanted`` (the problem's own definitions) narrows and describes them anew.
+        """Collect the tools of all sessions.
 
-        Raises SeedError when a problem wants a tool that no source has, or when there is no tool at all.
+        Args:
+            sessions: The opened sources.
+            wanted: The problem's own definitions, which select the tools and replace their descriptions; or None for
+                all tools.
+            timeout: Seconds for one call.
+            max_output_chars: The longest output shown to the model.
+
+        Raises:
+            SeedError: The problem wants a tool that no source offers, or there is no tool at all.
         """
         routes: dict[str, tuple[ToolSession, Tool]] = {}
         for session in sessions:
@@ -57,13 +83,13 @@ class Toolbox:
                 routes[_free_name(tool.name, session.name, routes)] = session, tool
         definitions = [tool.definition(name) for name, (_, tool) in routes.items()]
         if wanted:
-            definitions = [_chat_shape(one) for one in wanted]
-            names = [one["function"]["name"] for one in definitions]
+            definitions = [_chat_shape(definition) for definition in wanted]
+            names = [definition["function"]["name"] for definition in definitions]
             missing = [name for name in names if name not in routes]
             if missing:
-                offered = f"(offered: {', '.join(routes) or 'none'})"
+                offered_tools = f"(offered: {', '.join(routes) or 'none'})"
                 raise SeedError(
-                    f"the problem wants tools that no source offers: {', '.join(missing)} {offered}"
+                    f"the problem wants tools that no source offers: {', '.join(missing)} {offered_tools}"
                 )
             routes = {name: routes[name] for name in names}
         if not routes:
@@ -74,76 +100,97 @@ class Toolbox:
         return cls(routes, definitions, timeout, max_output_chars)
 
     async def run(self, calls: Sequence[ToolCallInfo]) -> list[Outcome]:
-        """Answer every call, in the order of the calls."""
-        answered = await asyncio.gather(
+        """Run the calls of one turn concurrently.
+
+        Args:
+            calls: The calls.
+
+        Returns:
+            The outcomes, in the order of the calls.
+
+        Raises:
+            BoundaryError: A source failed; it is raised when all calls have ended.
+        """
+        outcomes = await asyncio.gather(
             *(self._run(call) for call in calls), return_exceptions=True
         )
-        for outcome in answered:
+        for outcome in outcomes:
             # Raised only now, when no call of the turn is still running.
             if isinstance(outcome, BaseException):
                 raise outcome
-        return [outcome for outcome in answered if isinstance(outcome, Outcome)]
+        return [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
 
     async def _run(self, call: ToolCallInfo) -> Outcome:
+        """Run one call; an unknown tool and invalid arguments are results that the model sees."""
         started = time.perf_counter()
         session, tool = self.routes.get(call.name, (None, None))
         if session is None or tool is None:
-            # A name may be as long as a model's answer; comparing it would take minutes.
+            # A name may be as long as a model's answer; searching for similar names would take minutes.
             if len(call.name) <= _SHOWN_NAME:
-                given = call.name
+                shown_name = call.name
             else:
-                given = f"{call.name[:_SHOWN_NAME]}..."
+                shown_name = f"{call.name[:_SHOWN_NAME]}..."
             hint = did_you_mean(
-                given, self.routes, also=f"Available tools: {', '.join(self.routes)}."
+                shown_name, self.routes, also=f"Available tools: {', '.join(self.routes)}."
             )
-            said = f"There is no tool named {given!r}. {hint[0].upper()}{hint[1:]}"
-            result = ToolResult(said, is_error=True)
+            problem = f"There is no tool named {shown_name!r}. {hint[0].upper()}{hint[1:]}"
+            result = ToolResult(problem, is_error=True)
         elif set(call.arguments) == {"raw"} and "raw" not in (
             tool.parameters.get("properties") or {}
         ):
-            # Arguments that were no JSON object are kept so.
-            said = f"The arguments are not a valid JSON object: {truncate(str(call.arguments['raw']), 500)}"
-            result = ToolResult(said, is_error=True)
+            # The client stores arguments that were not a JSON object as `raw`.
+            problem = f"The arguments are not a valid JSON object: {truncate(str(call.arguments['raw']), 500)}"
+            result = ToolResult(problem, is_error=True)
         else:
             result = await session.call(tool.name, call.arguments, self.timeout)
         text = truncate(result.content, self.limit)
         source = session.name if session else ""
-        took = round((time.perf_counter() - started) * 1000, 2)
+        elapsed_ms = round((time.perf_counter() - started) * 1000, 2)
         return Outcome(
-            call.id, call.name, source, content=text, is_error=result.is_error, latency_ms=took
+            call.id,
+            call.name,
+            source,
+            content=text,
+            is_error=result.is_error,
+            latency_ms=elapsed_ms,
         )
 
 
 def truncate(text: str, limit: int) -> str:
-    """Head and tail of a text that is too long, with the number of characters left out between them."""
+    """Shorten a text to its head and tail, with a note of how many characters were left out.
+
+    Args:
+        text: The text.
+        limit: How many characters to keep; the note is added to them.
+    """
     if len(text) <= limit:
         return text
     tail = limit // 2
-    gone = f"... [truncated {len(text) - limit} chars] ..."
-    return f"{text[: limit - tail]}\n\n{gone}\n\n{text[len(text) - tail :]}"
+    note = f"... [truncated {len(text) - limit} chars] ..."
+    return f"{text[: limit - tail]}\n\n{note}\n\n{text[len(text) - tail :]}"
 
 
 def _free_name(name: str, source: str, taken: Container[str]) -> str:
-    """A name the protocol allows; one that is taken gets the name of its source in front."""
-    plain = _ALLOWED.sub("_", name)[:_NAME_LIMIT] or "tool"
-    if plain in taken:
-        plain = _ALLOWED.sub("_", f"{source}_{name}")[:_NAME_LIMIT]
+    """Return a valid name that no tool has: prefixed by its source, then numbered, where necessary."""
+    valid_name = _ALLOWED.sub("_", name)[:_NAME_LIMIT] or "tool"
+    if valid_name in taken:
+        valid_name = _ALLOWED.sub("_", f"{source}_{name}")[:_NAME_LIMIT]
     number = 2
-    free = plain
-    while free in taken:
-        free = f"{plain[: _NAME_LIMIT - 4]}_{number}"
+    unique_name = valid_name
+    while unique_name in taken:
+        unique_name = f"{valid_name[: _NAME_LIMIT - 4]}_{number}"
         number += 1
-    return free
+    return unique_name
 
 
 def _chat_shape(given: Any) -> JsonDict:
-    """A tool definition of a dataset, in the chat protocol or in that of the Responses API."""
+    """Convert a dataset's tool definition, in the chat protocol or the Responses API, to the chat protocol."""
     function = as_dict(as_dict(given).get("function")) or as_dict(given)
     if isinstance(function.get("name"), str):
-        kept = {
+        chat_fields = {
             key: function[key]
             for key in ("name", "description", "parameters", "strict")
             if key in function
         }
-        return {"type": "function", "function": kept}
+        return {"type": "function", "function": chat_fields}
     raise SeedError(f"the problem's tools hold something that is no function: {str(given)[:200]}")
