@@ -1,4 +1,4 @@
-"""Exporters: finished runs to inspect, mlflow, wandb, or to a third party's tracker."""
+"""Exporters: send finished runs to Inspect, MLflow, W&B, or the tracker of a third party."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""One row as an Inspect sample: messages, output, scores; a failed row has an error and no score."""
+"""Convert one row to an Inspect sample: messages, output and scores; a failed row has an error and no scores."""
 
 import json
 from collections import Counter
@@ -22,22 +22,36 @@ _STOP: Final = {
     "function_call": "tool_calls",
     "content_filter": "content_filter",
 }
-# Where metrics keep the words of a judge.
+# The fields of a metric's details that hold a judge's explanation.
 _SAID: Final = ("reasoning", "explanation")
 _CONTEXT_EXCEEDED: Final = "context_exceeded"
 
 
 def to_sample(row: Row, model_name: str) -> Any:
-    asked = next(
+    """Convert a row to an Inspect sample.
+
+    Args:
+        row: The row.
+        model_name: The model that answered; empty if there is none.
+
+    Returns:
+        An ``inspect_ai.log.EvalSample``.
+    """
+    first_user_message = next(
         (_text(step.get("message")) for step in row.steps if step.get("source") == "user"), ""
     )
-    prompt = _text(row.get("prompt")) or asked or _text(row.get("expected_answer")) or "(no prompt)"
+    prompt = (
+        _text(row.get("prompt"))
+        or first_user_message
+        or _text(row.get("expected_answer"))
+        or "(no prompt)"
+    )
     failure = row.get("failure")
     usage = _usage(row)
-    kept: dict[str, Any] = {}
+    row_facts: dict[str, Any] = {}
     for key in ("label", "attempts", "problem_hash", "cost_usd"):
         if row.get(key) is not None:
-            kept[key] = row[key]
+            row_facts[key] = row[key]
     latency = row.get("latency_ms")
     if isinstance(latency, int | float):
         seconds: float | None = latency / 1000
@@ -54,27 +68,36 @@ def to_sample(row: Row, model_name: str) -> Any:
         metadata={
             **(row.get("metadata") or {}),
             "scoring_details": row.get("scoring_details") or {},
-            **kept,
+            **row_facts,
         },
         model_usage=({model_name or NO_MODEL: usage} if usage else {}) | _judges(row, model_name),
         total_time=seconds,
         error=to_error(f"{failure.get('cause')}: {failure.get('message')}") if failure else None,
-        # The same content may be asked twice in a dataset, so the content alone does not name a sample.
+        # A dataset may contain a problem twice, so the hash alone does not identify a sample.
         uuid=f"{row.get('problem_hash') or ''}-{row.get('problem_idx')}-{row.get('repeat') or 0}",
     )
 
 
 def to_error(message: str) -> Any:
+    """Return an Inspect error with a message and no traceback."""
     return log.EvalError(message=message, traceback="", traceback_ansi="")
 
 
 def score_name(name: str) -> str:
-    """The name of an extra scorer; one that is called like the headline keeps its prefix."""
+    """Return the name of an extra scorer in the Inspect log.
+
+    Args:
+        name: The scorer's name in the bundle, with the prefix ``scorer:``.
+
+    Returns:
+        The name without the prefix, unless it would equal that of the reward.
+    """
     short = name.removeprefix("scorer:")
     return name if short == NATIVE else short
 
 
 def _scores(row: Row) -> JsonDict:
+    """Return the scores of a row: the reward, and one per extra scorer that has a value."""
     extracted = row.get("extracted_answer")
     if extracted is None:
         answer: str | None = None
@@ -88,43 +111,57 @@ def _scores(row: Row) -> JsonDict:
     details = row.get("scoring_details") or {}
     for name, value in (row.get("scorer_rewards") or {}).items():
         if value is not None:
-            # A judge or another metric, with what it said.
-            facts = as_dict(details.get(name))
-            said = next((facts[key] for key in _SAID if isinstance(facts.get(key), str)), None)
+            # A judge or another metric, with its explanation.
+            metric_details = as_dict(details.get(name))
+            explanation = next(
+                (metric_details[key] for key in _SAID if isinstance(metric_details.get(key), str)),
+                None,
+            )
             score = scorer.Score(
-                value=value, answer=answer, explanation=said, metadata=facts or None
+                value=value, answer=answer, explanation=explanation, metadata=metric_details or None
             )
             scores[score_name(name)] = score
     return scores
 
 
 def _usage(row: Row) -> Any:
+    """Return the tokens and the cost of a row's answer; None when no tokens were counted."""
     counts = [row.get(key) for key in ("prompt_tokens", "completion_tokens", "tokens")]
     if all(count is None for count in counts):
         return None
-    given, written, total = (count or 0 for count in counts)
+    input_tokens, output_tokens, total_tokens = (count or 0 for count in counts)
     return model.ModelUsage(
-        input_tokens=given,
-        output_tokens=written,
-        total_tokens=total or given + written,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        total_tokens=total_tokens or input_tokens + output_tokens,
         total_cost=row.get("cost_usd"),
     )
 
 
 def _judges(row: Row, model_name: str) -> JsonDict:
-    """What judges used, by their model; a judge of the model's own name is left to the metadata of its score."""
-    spent: Counter[str] = Counter()
-    for key, facts in (row.get("scoring_details") or {}).items():
-        if key.startswith("scorer:") and isinstance(facts, dict) and facts.get("judge_model"):
-            spent[str(facts["judge_model"])] += facts.get("judge_tokens") or 0
-    mapping: dict[str, Any] = {}
-    for name, tokens in spent.items():
+    """Return the tokens that judges used, by their model.
+
+    A judge with the same model as the answer is left out; its tokens stay in the metadata of its score.
+    """
+    tokens_by_model: Counter[str] = Counter()
+    for key, scorer_details in (row.get("scoring_details") or {}).items():
+        if (
+            key.startswith("scorer:")
+            and isinstance(scorer_details, dict)
+            and scorer_details.get("judge_model")
+        ):
+            tokens_by_model[str(scorer_details["judge_model"])] += (
+                scorer_details.get("judge_tokens") or 0
+            )
+    usage_by_model: dict[str, Any] = {}
+    for name, tokens in tokens_by_model.items():
         if tokens and name != model_name:
-            mapping[name] = model.ModelUsage(total_tokens=tokens)
-    return mapping
+            usage_by_model[name] = model.ModelUsage(total_tokens=tokens)
+    return usage_by_model
 
 
 def _output(row: Row, model_name: str, usage: Any, seconds: float | None) -> Any:
+    """Return the answer of a row as the output of an Inspect sample."""
     reason = _STOP.get(_text(row.get("finish_reason")), "unknown")
     if row.get("label") == _CONTEXT_EXCEEDED:
         reason = "model_length"
@@ -136,6 +173,7 @@ def _output(row: Row, model_name: str, usage: Any, seconds: float | None) -> Any
 
 
 def _messages(row: Row, prompt: str) -> Iterator[Any]:
+    """Convert the steps of a row's trajectory to Inspect messages; without steps, the prompt and the response."""
     steps = row.steps
     if not steps:
         yield model.ChatMessageUser(content=prompt)
@@ -150,10 +188,10 @@ def _messages(row: Row, prompt: str) -> Iterator[Any]:
             reasoning = step.get("reasoning_content")
             if reasoning:
                 if isinstance(content, list):
-                    said = content
+                    content_parts = content
                 else:
-                    said = [model.ContentText(text=content)]
-                content = [model.ContentReasoning(reasoning=reasoning), *said]
+                    content_parts = [model.ContentText(text=content)]
+                content = [model.ContentReasoning(reasoning=reasoning), *content_parts]
             yield model.ChatMessageAssistant(
                 content=content, tool_calls=calls or None, model=step.get("model_name")
             )
@@ -171,7 +209,10 @@ def _messages(row: Row, prompt: str) -> Iterator[Any]:
 
 
 def _content(value: Any) -> Any:
-    """Text, or parts: a picture that is an address is shown; of one that was sent inline the digest is left."""
+    """Convert the content of a step to text, or to a list of parts.
+
+    An image with a web address becomes an image part; an inline image becomes a text with its digest.
+    """
     if not isinstance(value, list):
         return _text(value)
     parts: list[Any] = []
@@ -195,16 +236,17 @@ def _content(value: Any) -> Any:
 
 
 def _call(call: JsonDict) -> Any:
-    given = call.get("arguments") or {}
-    if isinstance(given, dict):
-        broken: str | None = None
+    """Convert a tool call; arguments that are not a JSON object are kept under ``arguments`` with a parse error."""
+    raw_arguments = call.get("arguments") or {}
+    if isinstance(raw_arguments, dict):
+        parse_error: str | None = None
     else:
-        broken = "the arguments are no JSON object"
+        parse_error = "the arguments are no JSON object"
     return tool.ToolCall(
         id=str(call.get("tool_call_id") or ""),
         function=str(call.get("function_name") or ""),
-        arguments={"arguments": given} if broken else given,
-        parse_error=broken,
+        arguments={"arguments": raw_arguments} if parse_error else raw_arguments,
+        parse_error=parse_error,
     )
 
 

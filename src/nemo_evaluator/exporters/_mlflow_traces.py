@@ -1,4 +1,4 @@
-"""One MLflow trace per row: the sample as root, its conversation as children."""
+"""Write one MLflow trace per row: the sample as the root span, its conversation as child spans."""
 
 import json
 from datetime import datetime
@@ -10,7 +10,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters.base import ExportBundle, ExportError
 from nemo_evaluator.runs.row import Row
 
-# Traces are linked to their run in batches; by this tag they are found also when it did not come to that.
+# Traces are linked to their run in batches; this tag finds those of an export that broke off before linking.
 OWNER: Final = "nel.mlflow_run"
 _NS_IN_MS: Final = 1_000_000
 _LINK_BATCH: Final = 100
@@ -21,45 +21,62 @@ class TraceWriter:
     """Writes the rows of one bundle as traces of one MLflow run."""
 
     def __init__(self, client: Any, experiment: str, run_id: str, *, content_max: int) -> None:
+        """Create a writer; nothing is sent yet.
+
+        Args:
+            client: An ``mlflow.MlflowClient``.
+            experiment: The id of the experiment.
+            run_id: The id of the MLflow run.
+            content_max: The longest text to send, in characters.
+        """
         self._client = client
         self._experiment = experiment
         self._run_id = run_id
         self._limit = content_max
 
     def write(self, bundle: ExportBundle, *, limit: int | None = None) -> None:
-        """All rows, or the first ``limit`` of them. Raises ExportError when MLflow has not kept them all."""
+        """Write the rows, then check that MLflow has stored them.
+
+        Args:
+            bundle: The finished benchmark.
+            limit: How many rows to write; None for all.
+
+        Raises:
+            ExportError: MLflow has stored fewer traces than were written.
+        """
         rows = islice(bundle.rows(), limit)
         written = 0
-        while ids := [self._trace(bundle, row) for row in islice(rows, _LINK_BATCH)]:
-            # MLflow throws traces away when more than 1,000 pieces wait to be stored, and says so in a log only.
+        while trace_ids := [self._trace(bundle, row) for row in islice(rows, _LINK_BATCH)]:
+            # MLflow drops traces when more than 1,000 items wait to be stored, and reports that only in its log.
             import_module("mlflow").flush_trace_async_logging()
-            self._client.link_traces_to_run(ids, self._run_id)
-            written += len(ids)
-        kept = self._count()
-        if kept < written:
+            self._client.link_traces_to_run(trace_ids, self._run_id)
+            written += len(trace_ids)
+        stored = self._count()
+        if stored < written:
             raise ExportError(
-                f"MLflow kept {kept} of {written} traces",
+                f"MLflow kept {stored} of {written} traces",
                 hint="its log says why; then export again",
             )
 
     def _count(self) -> int:
-        """The traces of the run that can be read back with their spans."""
-        kept = 0
+        """Count the traces of the run that MLflow returns with their spans."""
+        stored = 0
         token = None
         while True:
-            found = self._client.search_traces(
+            page = self._client.search_traces(
                 locations=[self._experiment],
                 run_id=self._run_id,
                 max_results=_PAGE,
                 page_token=token,
             )
-            kept = kept + sum(bool(trace.data.spans) for trace in found)
-            token = found.token
+            stored = stored + sum(bool(trace.data.spans) for trace in page)
+            token = page.token
             if not token:
-                return kept
+                return stored
 
     def _trace(self, bundle: ExportBundle, row: Row) -> str:
-        start = _start_ns(bundle)
+        """Write one row with its conversation and return the id of the trace."""
+        start_ns = _start_ns(bundle)
         repeat = row.get("repeat") or 0
         root = self._client.start_trace(
             name=f"sample_{row.get('problem_idx')}" + (f".r{repeat}" if repeat else ""),
@@ -68,9 +85,9 @@ class TraceWriter:
             attributes=_attributes(bundle, row),
             tags={"nel.run_id": bundle.run_id, OWNER: self._run_id},
             experiment_id=self._experiment,
-            start_time_ns=start,
+            start_time_ns=start_ns,
         )
-        end = self._children(root, row, start)
+        end_ns = self._children(root, row, start_ns)
         failure = row.get("failure")
         self._client.end_trace(
             root.trace_id,
@@ -81,15 +98,15 @@ class TraceWriter:
                 **({"failure": failure} if failure else {}),
             },
             status="ERROR" if failure else "OK",
-            end_time_ns=end,
+            end_time_ns=end_ns,
         )
         return str(root.trace_id)
 
     def _children(self, root: Any, row: Row, start: int) -> int:
-        """The spans of the conversation, one after another; returns when the last of them ended."""
+        """Write the conversation as consecutive spans and return when the last one ends, in nanoseconds."""
         steps = row.steps
         if not any(step.get("source") == "agent" for step in steps):
-            took = start + int((row.get("latency_ms") or 0) * _NS_IN_MS)
+            end_ns = start + int((row.get("latency_ms") or 0) * _NS_IN_MS)
             question = {"prompt": self._cut(row.get("prompt"))}
             answer = {"response": self._cut(row.get("model_response"))}
             self._span(
@@ -99,11 +116,11 @@ class TraceWriter:
                 inputs=question,
                 outputs=answer,
                 start=start,
-                end=took,
+                end=end_ns,
                 facts=_usage(row),
             )
-            return took
-        now = start
+            return end_ns
+        clock_ns = start
         if steps[0].get("source") == "agent":
             question = {"message": self._cut(row.get("prompt"))}
             self._span(
@@ -112,15 +129,16 @@ class TraceWriter:
                 "CHAIN",
                 inputs=question,
                 outputs=question,
-                start=now,
-                end=now,
+                start=clock_ns,
+                end=clock_ns,
                 facts={},
             )
         for step in steps:
-            now = self._step(root, step, now)
-        return now
+            clock_ns = self._step(root, step, clock_ns)
+        return clock_ns
 
     def _step(self, root: Any, step: JsonDict, now: int) -> int:
+        """Write one step and the tool calls it makes, starting at ``now``, and return when the last of them ends."""
         message = self._cut(step.get("message"))
         if step.get("source") != "agent":
             source = str(step.get("source"))
@@ -136,7 +154,7 @@ class TraceWriter:
             )
             return now
         metrics = step.get("metrics") or {}
-        took = now + int(((metrics.get("extra") or {}).get("latency_ms") or 0) * _NS_IN_MS)
+        model_end_ns = now + int(((metrics.get("extra") or {}).get("latency_ms") or 0) * _NS_IN_MS)
         calls = step.get("tool_calls") or []
         if calls:
             outputs: dict[str, str | Any | list[Any] | None] | dict[str, str | None] = {
@@ -153,20 +171,26 @@ class TraceWriter:
             inputs={},
             outputs=outputs,
             start=now,
-            end=took,
-            facts={f"nel.{k}": v for k, v in metrics.items() if k != "extra"},
+            end=model_end_ns,
+            facts={
+                f"nel.{metric_name}": metric_value
+                for metric_name, metric_value in metrics.items()
+                if metric_name != "extra"
+            },
         )
-        results: dict[Any, Any] = {}
-        for r in (step.get("observation") or {}).get("results") or []:
-            results[r.get("source_call_id")] = r
-        outcomes: dict[Any, Any] = {}
-        for o in (step.get("extra") or {}).get("tool_outcomes") or []:
-            outcomes[o.get("tool_call_id")] = o
-        now = took
+        results_by_call: dict[Any, Any] = {}
+        for tool_result in (step.get("observation") or {}).get("results") or []:
+            results_by_call[tool_result.get("source_call_id")] = tool_result
+        outcomes_by_call: dict[Any, Any] = {}
+        for tool_outcome in (step.get("extra") or {}).get("tool_outcomes") or []:
+            outcomes_by_call[tool_outcome.get("tool_call_id")] = tool_outcome
+        now = model_end_ns
         for call in calls:
-            outcome = outcomes.get(call.get("tool_call_id")) or {}
-            end = now + int((outcome.get("latency_ms") or 0) * _NS_IN_MS)
-            content = self._cut((results.get(call.get("tool_call_id")) or {}).get("content"))
+            outcome = outcomes_by_call.get(call.get("tool_call_id")) or {}
+            call_end_ns = now + int((outcome.get("latency_ms") or 0) * _NS_IN_MS)
+            content = self._cut(
+                (results_by_call.get(call.get("tool_call_id")) or {}).get("content")
+            )
             facts = {"nel.is_error": bool(outcome.get("is_error"))}
             tool = str(call.get("function_name") or "tool")
             self._span(
@@ -176,10 +200,10 @@ class TraceWriter:
                 inputs=call.get("arguments"),
                 outputs={"content": content},
                 start=now,
-                end=end,
+                end=call_end_ns,
                 facts=facts,
             )
-            now = end
+            now = call_end_ns
         return now
 
     def _span(
@@ -193,6 +217,7 @@ class TraceWriter:
         end: int,
         facts: JsonDict,
     ) -> None:
+        """Write one child span of the root."""
         span = self._client.start_span(
             name=name,
             trace_id=root.trace_id,
@@ -205,6 +230,7 @@ class TraceWriter:
         self._client.end_span(root.trace_id, span.span_id, outputs=outputs, end_time_ns=end)
 
     def _cut(self, value: Any) -> str | None:
+        """Return a value as text, cut to the limit with a note of its full length."""
         if value is None:
             return None
         if isinstance(value, str):
@@ -222,6 +248,7 @@ def _usage(row: Row) -> JsonDict:
 
 
 def _attributes(bundle: ExportBundle, row: Row) -> JsonDict:
+    """Return the facts about a row that MLflow shows as attributes of its root span."""
     metadata = row.get("metadata") or {}
     facts: JsonDict = {
         "nel.benchmark": bundle.name,
@@ -236,15 +263,18 @@ def _attributes(bundle: ExportBundle, row: Row) -> JsonDict:
             for key in ("task_id", "task_name", "category", "grading_type", "source")
         },
         **{
-            f"nel.scorer.{name.removeprefix('scorer:')}": v
-            for name, v in (row.get("scorer_rewards") or {}).items()
+            f"nel.scorer.{name.removeprefix('scorer:')}": reward
+            for name, reward in (row.get("scorer_rewards") or {}).items()
         },
     }
     return {key: value for key, value in facts.items() if value is not None}
 
 
 def _start_ns(bundle: ExportBundle) -> int:
-    """The run's own time: rows carry durations, not clock times, so each trace starts when the run is dated."""
+    """Return the timestamp of the bundle in nanoseconds, or 0 when it has none.
+
+    Every trace starts at that time, because rows have durations but no clock times.
+    """
     stamp = bundle.timestamp
     if stamp:
         return int(datetime.fromisoformat(stamp).timestamp() * 1e9)

@@ -1,5 +1,7 @@
-"""The contract of an exporter: it sends finished runs to a tracker, and says where they went. Third parties add theirs
-by entry point."""
+"""The contract of an exporter, which sends finished runs to a tracker and returns where they went.
+
+Third parties add exporters by entry point.
+"""
 
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,67 +24,113 @@ _EXTRAS: Final = {"inspect_ai": "inspect", "mlflow": "export", "wandb": "export"
 
 
 class ExportError(NelError):
-    """An export did not happen, or only in part."""
+    """An export failed, entirely or in part."""
 
     exit_code = EXIT_FAILED
 
 
 class ExportBundle(Bundle):
-    """One finished benchmark: its bundle, and the rows beside it with their conversations."""
+    """The bundle of one finished benchmark, and its rows with their conversations."""
 
     def metrics(self) -> dict[str, float]:
-        """Every number worth plotting: scores with their bounds, coverage and shares, runtime."""
-        found: dict[str, float | None] = {}
+        """Return every number worth plotting, by its name.
+
+        These are scores with their confidence bounds, coverage, the shares of truncated and unparsed answers, and
+        runtime numbers. Numbers that the bundle does not have are left out.
+        """
+        values: dict[str, float | None] = {}
         for score in self.scores:
             bounds = {
                 f"{score.name}/ci_lower": score.ci_lower,
                 f"{score.name}/ci_upper": score.ci_upper,
             }
-            found |= {score.name: score.value} | bounds
-        found["coverage"] = self.coverage.share
-        found |= {"truncated_share": self.truncated_share, "unparsed_share": self.unparsed_share}
+            values |= {score.name: score.value} | bounds
+        values["coverage"] = self.coverage.share
+        values |= {"truncated_share": self.truncated_share, "unparsed_share": self.unparsed_share}
         for name in ("total_tokens", "tokens_per_second", "steps_per_second", "elapsed_seconds"):
-            found[f"runtime/{name}"] = getattr(self.runtime, name)
+            values[f"runtime/{name}"] = getattr(self.runtime, name)
         for name in ("p50_ms", "p90_ms", "p99_ms"):
-            found[f"runtime/latency_{name}"] = getattr(self.runtime, name)
-        return {name: float(value) for name, value in found.items() if value is not None}
+            values[f"runtime/latency_{name}"] = getattr(self.runtime, name)
+        return {name: float(value) for name, value in values.items() if value is not None}
 
     def rows(self) -> Iterator[Row]:
-        """The rows, one at a time, each with its trajectory where one was kept."""
+        """Iterate over the rows, each with its trajectory if one was stored."""
         return with_trajectories(super().rows(), self.files.trajectories)
 
 
 def read_bundle(path: Path) -> ExportBundle:
-    """A bundle file. Raises UsageError when it is none."""
+    """Read a bundle file for export.
+
+    Args:
+        path: The bundle file.
+
+    Raises:
+        UsageError: The file is not a bundle.
+    """
     return ExportBundle(path, load_bundle(path).document)
 
 
 @runtime_checkable
 class Exporter(Protocol):
-    """One call. Settings are the keywords of the constructor, which refuses those it does not know."""
+    """An exporter: one method that sends bundles.
+
+    Its settings are the keyword parameters of its constructor; unknown settings are rejected.
+    """
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
-        """Send the bundles; ``config`` has ``output_dir``. Returns where they went. Raises when any did not go."""
+        """Send the bundles.
+
+        Args:
+            bundles: The finished benchmarks.
+            config: The facts about the export; ``output_dir`` is the folder for files.
+
+        Returns:
+            Where the bundles went: paths, URLs or names of runs.
+
+        Raises:
+            NelError: A bundle could not be sent.
+        """
         ...
 
 
 def require(name: str) -> None:
-    """Raise MissingExtraError unless a tracker's library is installed. It is loaded when it is first used."""
+    """Check that a tracker's library is installed, without importing it.
+
+    Args:
+        name: The name of the library.
+
+    Raises:
+        MissingExtraError: The library is not installed.
+    """
     if importlib.util.find_spec(name) is None:
         raise MissingExtraError(name, extra=_EXTRAS[name])
 
 
 def register_exporter(name: str, target: Callable[..., Exporter] | str) -> None:
-    """Add an exporter: its class, or ``"package.module:Name"``."""
+    """Add an exporter.
+
+    Args:
+        name: The name that configs and the command line use.
+        target: Its class, or ``"package.module:Name"``.
+    """
     EXPORTERS.add(name, Kind(build=target))
 
 
 def get_exporter(name: str, **settings: Any) -> Exporter:
-    """The exporter called ``name``. Raises a NelError for an unknown name, an unknown setting, or a missing library."""
-    known = list(EXPORTERS.schema(name).model_fields)
-    unknown = [key for key in settings if key not in known]
+    """Create the exporter called ``name``.
+
+    Args:
+        name: The exporter's name.
+        **settings: Its settings.
+
+    Raises:
+        UsageError: The name or a setting is unknown.
+        MissingExtraError: The tracker's library is not installed.
+    """
+    setting_names = list(EXPORTERS.schema(name).model_fields)
+    unknown = [key for key in settings if key not in setting_names]
     if unknown and EXPORTERS.schema(name).model_config.get("extra") != "allow":
-        hint = did_you_mean(unknown[0], known)
+        hint = did_you_mean(unknown[0], setting_names)
         raise UsageError(f"exporter {name!r} has no setting {unknown[0]!r}", hint=hint)
     exporter: Exporter = EXPORTERS.build(name, **settings)
     return exporter
@@ -95,8 +143,20 @@ def export_bundles(
     *,
     output_dir: Path | str | None = None,
 ) -> list[str]:
-    """Send every bundle under ``paths`` to the exporter called ``name``; returns where they went. Raises a NelError
-    when anything did not go: the caller decides whether that fails a run."""
+    """Send every bundle under some paths to an exporter.
+
+    Args:
+        name: The exporter's name.
+        paths: Bundle files, or folders that hold them.
+        settings: The exporter's settings.
+        output_dir: The folder for files; None for the folder of the first bundle's run.
+
+    Returns:
+        Where the bundles went.
+
+    Raises:
+        NelError: A bundle could not be sent. The caller decides whether that fails a run.
+    """
     exporter = get_exporter(name, **(settings or {}))
     bundles = [read_bundle(path) for path in find_bundles(paths)]
     if output_dir is not None:
@@ -104,11 +164,11 @@ def export_bundles(
     else:
         folder = bundles[0].path.parent.parent
     try:
-        # In a thread of its own: libraries of trackers start event loops, which a thread that runs one does not allow.
+        # In a thread of its own: tracker libraries start event loops, which is not allowed in a thread that runs one.
         with ThreadPoolExecutor(1, thread_name_prefix="export") as thread:
             return thread.submit(exporter.export, bundles, {"output_dir": str(folder)}).result()
     except NelError:
         raise
     except Exception as error:
-        # Whatever a tracker's library raises is one failed export, never a traceback at the end of a paid run.
+        # Any error of a tracker's library becomes a failed export, not a traceback at the end of a paid run.
         raise ExportError(scrub(f"{type(error).__name__}: {error}")) from error

@@ -1,4 +1,4 @@
-"""``inspect``: a run as an Inspect log, which ``inspect view`` opens and ``read_eval_log`` reads."""
+"""``inspect``: a run as an Inspect log, for ``inspect view`` and ``read_eval_log``."""
 
 import shutil
 from collections.abc import Sequence
@@ -24,24 +24,43 @@ Format = Literal["eval", "json"]
 _LEVEL: Final = 5
 
 
-# A log is written row by row, in both of its forms, so that memory does not grow with the run. Inspect's own writer
-# holds every sample and compares each new one with all before it: minutes for 20,000 rows.
+# Both formats are written row by row, so that memory does not grow with the run. Inspect's own writer holds every
+# sample and compares each new one with all earlier ones, which takes minutes for 20,000 rows.
 class JsonFile(AbstractContextManager["JsonFile"]):
-    """``.json``: one object; the samples come last, so that a reader of headers need not pass them. Until then they are
-    an array in the file ``side``; in the other form that is one of their summaries."""
+    """Writes a log as ``.json``: one object whose samples come last, so that readers of the header need not parse them.
+
+    Until ``finish``, the samples are collected as a JSON array in the side file.
+    """
 
     def __init__(self, out: IO[bytes], side: IO[bytes]) -> None:
+        """Start a log.
+
+        Args:
+            out: The file to write.
+            side: A temporary file for what is written at the end.
+        """
         self._out = out
         self._side = side
         self._before = b"["
 
     def __exit__(self, *exc: object) -> None:
+        """Close nothing: the caller closes the files."""
         return None
 
     def add(self, sample: Any) -> None:
+        """Add a sample.
+
+        Args:
+            sample: An ``inspect_ai.log.EvalSample``.
+        """
         self._note(_json(sample))
 
     def finish(self, header: Any) -> None:
+        """Write the header, then the samples.
+
+        Args:
+            header: An ``inspect_ai.log.EvalLog`` without samples.
+        """
         self._out.write(_json(header)[:-1] + b',"samples":')
         self._copy_side(self._out)
         self._out.write(b"}")
@@ -57,22 +76,40 @@ class JsonFile(AbstractContextManager["JsonFile"]):
 
 
 class EvalFile(JsonFile):
-    """``.eval``: a zip with a member a sample, their summaries, and the header."""
+    """Writes a log as ``.eval``: a zip file with one member per sample, the summaries of all samples, and the header.
+
+    The side file collects the summaries.
+    """
 
     def __init__(self, out: IO[bytes], side: IO[bytes]) -> None:
+        """Start a log.
+
+        Args:
+            out: The file to write.
+            side: A temporary file for the summaries.
+        """
         super().__init__(out, side)
         self._zip = ZipFile(out, "w", compression=ZIP_DEFLATED, compresslevel=_LEVEL)
 
     def __exit__(self, *exc: object) -> None:
+        """Write the directory of the zip file."""
         self._zip.close()
 
     def add(self, sample: Any) -> None:
-        """One member, and one entry among the summaries."""
+        """Add a sample, and its summary.
+
+        Args:
+            sample: An ``inspect_ai.log.EvalSample``.
+        """
         self._zip.writestr(f"samples/{sample.id}_epoch_{sample.epoch}.json", _json(sample))
         self._note(_json(sample.summary()))
 
     def finish(self, header: Any) -> None:
-        """The summaries, the header, and the start record that readers of unfinished logs look at."""
+        """Write the summaries, the header, and the start record that Inspect's readers of unfinished logs expect.
+
+        Args:
+            header: An ``inspect_ai.log.EvalLog`` without samples.
+        """
         with self._zip.open("summaries.json", "w") as member:
             self._copy_side(member)
         start = {"version": header.version, "eval": header.eval, "plan": header.plan}
@@ -81,74 +118,118 @@ class EvalFile(JsonFile):
 
 
 def _json(value: Any) -> bytes:
-    """JSON as Inspect writes it: without nulls; NaN and infinity become null, which readers accept."""
+    """Serialize as Inspect does: without null fields; NaN and infinity become null, which readers accept."""
     plain = to_jsonable_python(value, exclude_none=True, inf_nan_mode="constants")
     return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
 
 
 class InspectExporter:
-    """Writes ``<task>/<task>_inspect.eval`` (or ``.json``) for each bundle."""
+    """Writes ``<task>/<task>_inspect.eval`` (or ``.json``) for each bundle.
+
+    Attributes:
+        format: ``eval`` or ``json``.
+    """
 
     def __init__(self, format: Format = "eval") -> None:
+        """Create an exporter.
+
+        Args:
+            format: ``eval`` or ``json``.
+
+        Raises:
+            UsageError: The format is unknown.
+            MissingExtraError: Inspect is not installed.
+        """
         if format not in get_args(Format):
             raise UsageError(f"inspect has no format {format!r}", hint="use eval or json")
         require("inspect_ai")
         self.format = format
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
+        """Write one log per bundle.
+
+        Args:
+            bundles: The finished benchmarks.
+            config: ``output_dir`` is the folder to write to, unless it is a run's own folder.
+
+        Returns:
+            The paths of the logs.
+        """
         folders = _folders(bundles, Path(config["output_dir"]))
-        written = []
+        log_paths = []
         for bundle, folder in zip(bundles, folders, strict=True):
             target = folder / f"{safe_name(bundle.name)}_inspect.{self.format}"
             write_log(bundle, target, EvalFile if self.format == "eval" else JsonFile)
-            written.append(str(target))
-        return written
+            log_paths.append(str(target))
+        return log_paths
 
 
 def _folders(bundles: Sequence[ExportBundle], output_dir: Path) -> list[Path]:
-    """Beside each bundle when the output directory is a run's own; else below it, one folder a benchmark, with the
-    run's name above where two runs have the same one."""
-    tasks = [bundle.path.parent for bundle in bundles]
-    if any(output_dir.resolve() in [task.resolve(), *task.resolve().parents] for task in tasks):
-        return tasks
-    names = [task.name for task in tasks]
+    """Choose the folder of each bundle's log.
+
+    When the output directory is a run's own, logs go beside the bundles. Otherwise each benchmark gets a folder below
+    it; benchmarks of the same name are separated by the names of their runs, and then by numbers.
+    """
+    task_folders = [bundle.path.parent for bundle in bundles]
+    if any(
+        output_dir.resolve() in [task_folder.resolve(), *task_folder.resolve().parents]
+        for task_folder in task_folders
+    ):
+        return task_folders
+    names = [task_folder.name for task_folder in task_folders]
     folders: list[Path] = []
-    for task in tasks:
+    for task_folder in task_folders:
         folders.append(
-            output_dir / task.name
-            if names.count(task.name) == 1
-            else output_dir / task.parent.name / task.name
+            output_dir / task_folder.name
+            if names.count(task_folder.name) == 1
+            else output_dir / task_folder.parent.name / task_folder.name
         )
-    results: list[Path] = []
+    unique_folders: list[Path] = []
     for number, folder in enumerate(folders):
-        results.append(
+        unique_folders.append(
             folder if folders.count(folder) == 1 else folder.with_name(f"{folder.name}-{number}")
         )
-    return results
+    return unique_folders
 
 
 def write_log(bundle: ExportBundle, target: Path, kind: type[JsonFile]) -> None:
-    """Write the rows of a bundle as samples, then the header."""
+    """Write the rows of a bundle as samples, then the header.
+
+    Args:
+        bundle: The finished benchmark.
+        target: The log to write; it is replaced only when the new one is complete.
+        kind: The format of the log.
+    """
     count = 0
     ids = dict[int, None]()
     usage = JsonDict()
     with (
-        replacing(target) as out,
-        TemporaryFile(dir=target.parent) as side,
-        kind(out, side) as file,
+        replacing(target) as log_file,
+        TemporaryFile(dir=target.parent) as side_file,
+        kind(log_file, side_file) as writer,
     ):
         for row in bundle.rows():
             count += 1
-            one = sample.to_sample(row, bundle.model)
-            ids[one.id] = None
-            for name, used in one.model_usage.items():
-                usage[name] = usage[name] + used if name in usage else used
-            file.add(one)
-        file.finish(to_header(bundle, count, list(ids), usage=usage))
+            eval_sample = sample.to_sample(row, bundle.model)
+            ids[eval_sample.id] = None
+            for name, sample_usage in eval_sample.model_usage.items():
+                usage[name] = usage[name] + sample_usage if name in usage else sample_usage
+            writer.add(eval_sample)
+        writer.finish(to_header(bundle, count, list(ids), usage=usage))
 
 
 def to_header(bundle: ExportBundle, count: int, ids: list[int], usage: JsonDict) -> Any:
-    """The bundle as an EvalLog without its samples; of these their number, their ids and what they used."""
+    """Convert a bundle to an Inspect log without samples.
+
+    Args:
+        bundle: The finished benchmark.
+        count: The number of its rows.
+        ids: The ids of its problems.
+        usage: The tokens that its rows used, by model.
+
+    Returns:
+        An ``inspect_ai.log.EvalLog``; its status is ``error`` when the bundle has an error or no rows.
+    """
     bench = bundle.benchmark
     coverage = bundle.coverage
     scored = count if coverage.scored is None else coverage.scored
@@ -178,12 +259,14 @@ def to_header(bundle: ExportBundle, count: int, ids: list[int], usage: JsonDict)
 
 
 def _times(bundle: ExportBundle) -> dict[str, str]:
-    """When it began and ended; the viewer computes with both."""
-    stamp = bundle.timestamp
-    if not stamp:
+    """Return when the benchmark started and ended; Inspect's viewer needs both."""
+    completed_at = bundle.timestamp
+    if not completed_at:
         return {}
-    began = datetime.fromisoformat(stamp) - timedelta(seconds=bundle.runtime.elapsed_seconds or 0.0)
-    return {"started_at": began.isoformat(), "completed_at": stamp}
+    started_at = datetime.fromisoformat(completed_at) - timedelta(
+        seconds=bundle.runtime.elapsed_seconds or 0.0
+    )
+    return {"started_at": started_at.isoformat(), "completed_at": completed_at}
 
 
 def _solver(bundle: ExportBundle) -> str:
@@ -191,11 +274,12 @@ def _solver(bundle: ExportBundle) -> str:
 
 
 def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
+    """Return what was evaluated: the task, its dataset, the model, the settings and the scorers."""
     config = bundle.config
     bench = bundle.benchmark
     generation = config.get("generation") or {}
-    known = model.GenerateConfig.model_fields
-    extra = [one.name for one in bundle.scores if one.name.startswith("scorer:")]
+    known_settings = model.GenerateConfig.model_fields
+    extra = [score.name for score in bundle.scores if score.name.startswith("scorer:")]
     return log.EvalSpec(
         eval_id=bundle.run_id,
         run_id=bundle.run_id,
@@ -215,7 +299,11 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
         model=bundle.model or sample.NO_MODEL,
         model_base_url=config.get("base_url"),
         model_generate_config=model.GenerateConfig(
-            **{k: v for k, v in generation.items() if k in known}
+            **{
+                setting: setting_value
+                for setting, setting_value in generation.items()
+                if setting in known_settings
+            }
         ),
         config=log.EvalConfig(epochs=bench.get("repeats") or 1, limit=config.get("max_problems")),
         packages={"nemo_evaluator": bundle.sdk_version},
@@ -225,35 +313,37 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
 
 
 def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
-    raw = as_dict(bundle.benchmark.get("scores"))
-    native: dict[str, Any] = {}
+    """Return the scores of the bundle: all metrics of the reward as one scorer, and one scorer per extra metric."""
+    raw_scores = as_dict(bundle.benchmark.get("scores"))
+    reward_metrics: dict[str, Any] = {}
     for score in bundle.scores:
         if not score.name.startswith("scorer:"):
-            native[score.name] = raw[score.name]
-    extra = [score.name for score in bundle.scores if score.name not in native]
-    groups = {sample.NATIVE: native} | {
-        sample.score_name(name): {"mean": raw[name]} for name in extra
+            reward_metrics[score.name] = raw_scores[score.name]
+    extra_names = [score.name for score in bundle.scores if score.name not in reward_metrics]
+    groups = {sample.NATIVE: reward_metrics} | {
+        sample.score_name(name): {"mean": raw_scores[name]} for name in extra_names
     }
-    results: list[Any] = []
+    eval_scores: list[Any] = []
     for scorer, metrics in groups.items():
-        results.append(
+        eval_scores.append(
             log.EvalScore(
                 name=scorer,
                 scorer=scorer,
                 scored_samples=scored,
                 unscored_samples=failed,
-                metrics={name: _metric(name, fields) for name, fields in metrics.items()},
+                metrics={name: _metric(name, raw_metric) for name, raw_metric in metrics.items()},
             )
         )
-    return results
+    return eval_scores
 
 
 def _metric(name: str, raw: Any) -> Any:
+    """Convert a score of the bundle; everything besides its value becomes metadata."""
     if isinstance(raw, dict):
-        rest = dict(raw)
+        fields = dict(raw)
     else:
-        rest = {"value": raw}
-    return log.EvalMetric(name=name, value=float(rest.pop("value")), metadata=rest or None)
+        fields = {"value": raw}
+    return log.EvalMetric(name=name, value=float(fields.pop("value")), metadata=fields or None)
 
 
 KIND = InspectExporter

@@ -1,4 +1,4 @@
-"""``mlflow``: one MLflow run per bundle, with params, metrics, artifacts and a trace per row."""
+"""``mlflow``: one MLflow run per bundle, with parameters, metrics, artifacts and one trace per row."""
 
 import fnmatch
 import os
@@ -25,11 +25,11 @@ _ORIGIN: Final = "nel.run"
 _PARAM_LIMIT: Final = 250
 _FACTS: Final = ("run_id", "model", "timestamp", "sdk_version", "config_hash", "n_results")
 _BATCH: Final = 100
-# A server that is down is given up after 15 s, not four minutes; spans are stored together, at half the cost.
+# Give up on an unreachable server after 15 s instead of four minutes; store spans in batches, at half the cost.
 _DEFAULTS: Final = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_ASYNC_TRACE_LOGGING_MAX_SPAN_BATCH_SIZE": "500",
-    # Standard output belongs to the command.
+    # Standard output is reserved for nel's own output.
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 T = TypeVar("T")
@@ -39,9 +39,31 @@ _NEVER: Final = ("*cache*", "*.db", "*.lock", "synthetic", "debug.json", "previo
 
 @dataclass
 class MlflowExporter:
-    """Finds the MLflow run of a bundle again by its tags ``job_id`` and ``nel.run``, so exporting twice leaves one run.
-    A run whose export broke off half-way is deleted and written again, and so is that of a run that was resumed
-    since."""
+    """Writes each bundle to one MLflow run, which a repeated export finds again and updates.
+
+    The tags ``job_id`` and ``nel.run`` identify the MLflow run of a bundle. An MLflow run is deleted and written again
+    when its export broke off, or when the nel run was resumed since.
+
+    Attributes:
+        tracking_uri: The tracking URI, or the name of an environment variable that holds it; None for
+            ``MLFLOW_TRACKING_URI``. Resolved on construction.
+        experiment_name: The experiment; it is created if it does not exist.
+        artifact_location: Where a new experiment stores artifacts.
+        log_config_params: Whether to log the config as parameters.
+        log_config_params_max_depth: How many levels of the config become separate parameters.
+        skip_existing: Whether to leave a bundle that was exported before as it is.
+        run_name: The name of the MLflow run; None for ``eval-<run id>``.
+        description: The description of the MLflow run.
+        tags: Additional tags.
+        extra_metadata: Additional parameters.
+        copy_artifacts: Whether to upload files.
+        only_required: Whether to upload only the bundle and the results, not all files of the benchmark.
+        copy_logs: Whether to upload the run's logs with the files.
+        exclude_patterns: Names of files and folders not to upload, besides caches and the like.
+        emit_traces: Whether to write one trace per row.
+        emit_traces_max_samples: The maximum number of traces; None for all rows.
+        emit_traces_content_max: The longest text in a trace, in characters.
+    """
 
     tracking_uri: str | None = None
     experiment_name: str = "nemo-evaluator"
@@ -62,40 +84,64 @@ class MlflowExporter:
     emit_traces_content_max: int = 4000
 
     def __post_init__(self) -> None:
+        """Resolve the tracking URI.
+
+        Raises:
+            MissingExtraError: MLflow is not installed.
+            UsageError: There is no tracking URI.
+        """
         require("mlflow")
         self.tracking_uri = self.uri = _resolve_uri(self.tracking_uri)
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
-        """Send each bundle; what fails does not keep the others back, and is raised at the end."""
+        """Send each bundle; a failure does not stop the others.
+
+        Args:
+            bundles: The finished benchmarks.
+            config: Not used.
+
+        Returns:
+            The tracking URI and the MLflow run of each bundle.
+
+        Raises:
+            ExportError: A bundle could not be sent; raised after the others were.
+        """
         mlflow = import_module("mlflow")
-        places = []
-        broken = []
+        destinations = []
+        failures = []
         with _mlflow_set_to(self.uri):
             client = mlflow.MlflowClient(tracking_uri=self.uri)
             experiment = self._experiment(client)
             for bundle in bundles:
                 try:
-                    places.append(self._export_one(client, experiment, bundle))
+                    destinations.append(self._export_one(client, experiment, bundle))
                 except (mlflow.exceptions.MlflowException, ExportError, OSError) as error:
-                    broken.append(scrub(f"{bundle.name}: {error}"))
-        if broken:
-            raise ExportError("; ".join(broken))
-        return places
+                    failures.append(scrub(f"{bundle.name}: {error}"))
+        if failures:
+            raise ExportError("; ".join(failures))
+        return destinations
 
     def _experiment(self, client: Any) -> str:
-        found = client.get_experiment_by_name(self.experiment_name)
-        if found is not None:
-            return str(found.experiment_id)
-        # With a SQLite file artifacts go beside it, not into the current directory.
+        """Return the id of the experiment, which is created if necessary."""
+        existing = client.get_experiment_by_name(self.experiment_name)
+        if existing is not None:
+            return str(existing.experiment_id)
+        # Store the artifacts of a SQLite database beside it instead of in the current directory.
         database = re.fullmatch(r"sqlite:///(?P<path>.+)", self.uri)
         if database:
-            beside: str | None = (Path(database["path"]).resolve().parent / "mlartifacts").as_uri()
+            default_location: str | None = (
+                Path(database["path"]).resolve().parent / "mlartifacts"
+            ).as_uri()
         else:
-            beside = None
-        location = self.artifact_location or beside
+            default_location = None
+        location = self.artifact_location or default_location
         return str(client.create_experiment(self.experiment_name, artifact_location=location))
 
     def _export_one(self, client: Any, experiment: str, bundle: ExportBundle) -> str:
+        """Send one bundle and return where it went.
+
+        A new MLflow run is marked complete at the end; only then the outdated ones are deleted.
+        """
         existing, outdated = self._find(client, experiment, bundle)
         if existing is not None and self.skip_existing:
             return f"{_shown(self.uri)} run {existing} (already exported)"
@@ -112,32 +158,38 @@ class MlflowExporter:
         if existing is None:
             client.set_terminated(run_id, "FINISHED")
             client.set_tag(run_id, _STATE, "complete")
-        for old in outdated:
-            self._delete(client, experiment, old)
+        for old_run_id in outdated:
+            self._delete(client, experiment, old_run_id)
         return f"{_shown(self.uri)} run {run_id}"
 
     def _find(
         self, client: Any, experiment: str, bundle: ExportBundle
     ) -> tuple[str | None, list[str]]:
-        """The MLflow run of this bundle, and those to be deleted: half-written ones, and what the run was before it
-        was resumed."""
+        """Find the MLflow runs of a bundle.
+
+        Returns:
+            The complete MLflow run of the bundle, if there is one, and those to delete: incomplete ones, and those of
+            the run before it was resumed.
+        """
         origin = bundle.origin
-        wanted = [f"tags.job_id = '{_job(bundle)}'"] + (
+        filters = [f"tags.job_id = '{_job(bundle)}'"] + (
             [f"tags.`{_ORIGIN}` = '{origin}'"] if origin else []
         )
-        found: dict[Any, Any] = {}
-        for filter_string in wanted:
+        tags_by_run: dict[Any, Any] = {}
+        for filter_string in filters:
             for run in client.search_runs([experiment], filter_string=filter_string):
                 if run.data.tags.get(_ORIGIN, origin) == origin:
-                    found[run.info.run_id] = run.data.tags
-        whole: list[Any] = []
-        for run_id, tags in found.items():
+                    tags_by_run[run.info.run_id] = run.data.tags
+        complete_runs: list[Any] = []
+        for run_id, tags in tags_by_run.items():
             if tags["job_id"] == _job(bundle) and tags.get(_STATE) != "started":
-                whole.append(run_id)
-        return (whole[0] if whole else None), [run_id for run_id in found if run_id not in whole]
+                complete_runs.append(run_id)
+        return (complete_runs[0] if complete_runs else None), [
+            run_id for run_id in tags_by_run if run_id not in complete_runs
+        ]
 
     def _delete(self, client: Any, experiment: str, run_id: str) -> None:
-        """A run and its traces."""
+        """Delete an MLflow run and its traces."""
         own = f"tags.`{OWNER}` = '{run_id}'"
         while traces := client.search_traces(
             locations=[experiment], filter_string=own, include_spans=False
@@ -146,6 +198,7 @@ class MlflowExporter:
         client.delete_run(run_id)
 
     def _create(self, client: Any, experiment: str, bundle: ExportBundle) -> str:
+        """Create the MLflow run of a bundle with its tags and parameters, and return its id."""
         tags = {
             _STATE: "started",
             "job_id": _job(bundle),
@@ -158,9 +211,9 @@ class MlflowExporter:
         }
         if self.description:
             tags["mlflow.note.content"] = self.description
-        cut = {key: value[:_TAG_LIMIT] for key, value in _keyed(tags).items()}
+        shortened_tags = {key: value[:_TAG_LIMIT] for key, value in _keyed(tags).items()}
         run = client.create_run(
-            experiment, run_name=self.run_name or f"eval-{bundle.run_id}", tags=cut
+            experiment, run_name=self.run_name or f"eval-{bundle.run_id}", tags=shortened_tags
         )
         params: JsonDict = {
             "benchmark": bundle.name,
@@ -170,39 +223,46 @@ class MlflowExporter:
         }
         if self.log_config_params:
             params |= flatten(bundle.config, "config", self.log_config_params_max_depth)
-        param = import_module("mlflow.entities").Param
-        logged = [param(key, _cut(str(value))) for key, value in _keyed(params).items()]
-        for at in range(0, len(logged), _BATCH):
-            client.log_batch(run.info.run_id, params=logged[at : at + _BATCH])
+        param_class = import_module("mlflow.entities").Param
+        param_entities = [
+            param_class(key, _cut(str(value))) for key, value in _keyed(params).items()
+        ]
+        for start in range(0, len(param_entities), _BATCH):
+            client.log_batch(run.info.run_id, params=param_entities[start : start + _BATCH])
         return str(run.info.run_id)
 
     def _log_metrics(self, client: Any, run_id: str, bundle: ExportBundle) -> None:
-        known = client.get_run(run_id).data.metrics
-        metric = import_module("mlflow.entities").Metric
-        now = int(time.time() * 1000)
-        new: list[Any] = []
+        """Log the metrics that the MLflow run does not have yet, or has with another value."""
+        logged_metrics = client.get_run(run_id).data.metrics
+        metric_class = import_module("mlflow.entities").Metric
+        now_ms = int(time.time() * 1000)
+        changed_metrics: list[Any] = []
         for key, value in _keyed(bundle.metrics()).items():
-            if known.get(key) != value:
-                new.append(metric(key, value, now, 0))
-        for at in range(0, len(new), _BATCH):
-            client.log_batch(run_id, metrics=new[at : at + _BATCH])
+            if logged_metrics.get(key) != value:
+                changed_metrics.append(metric_class(key, value, now_ms, 0))
+        for start in range(0, len(changed_metrics), _BATCH):
+            client.log_batch(run_id, metrics=changed_metrics[start : start + _BATCH])
 
     def _log_artifacts(self, client: Any, run_id: str, bundle: ExportBundle) -> None:
-        task = bundle.path.parent
+        """Upload the files of a benchmark under its name, and the run's logs if they are wanted."""
+        task_folder = bundle.path.parent
         target = safe_name(bundle.name)
         if self.only_required:
-            chosen = [path for path in (bundle.path, bundle.results) if path.is_file()]
+            selected_files = [path for path in (bundle.path, bundle.results) if path.is_file()]
         else:
-            never = (*_NEVER, *self.exclude_patterns)
-            files = [path for path in sorted(task.rglob("*")) if path.is_file()]
-            chosen = []
-            for one in files:
-                if not any(fnmatch.filter(one.relative_to(task).parts, p) for p in never):
-                    chosen.append(one)
-        for path in chosen:
-            within = path.parent.relative_to(task).as_posix()
+            excluded_patterns = (*_NEVER, *self.exclude_patterns)
+            all_files = [path for path in sorted(task_folder.rglob("*")) if path.is_file()]
+            selected_files = []
+            for candidate in all_files:
+                if not any(
+                    fnmatch.filter(candidate.relative_to(task_folder).parts, pattern)
+                    for pattern in excluded_patterns
+                ):
+                    selected_files.append(candidate)
+        for path in selected_files:
+            subfolder = path.parent.relative_to(task_folder).as_posix()
             client.log_artifact(
-                run_id, str(path), target if within == "." else f"{target}/{within}"
+                run_id, str(path), target if subfolder == "." else f"{target}/{subfolder}"
             )
         if self.copy_logs:
             for path in sorted((bundle.run_dir / "logs").glob("*.log")):
@@ -210,7 +270,11 @@ class MlflowExporter:
 
 
 def _resolve_uri(given: str | None) -> str:
-    """A URI, or the name of an environment variable that holds one."""
+    """Return the tracking URI that the setting, or the environment variable it names, holds.
+
+    Raises:
+        UsageError: There is none.
+    """
     uri = given or os.environ.get("MLFLOW_TRACKING_URI")
     if uri and "://" not in uri and not uri.startswith("databricks"):
         uri = os.environ.get(uri)
@@ -221,13 +285,13 @@ def _resolve_uri(given: str | None) -> str:
         )
     password = urlsplit(uri).password
     if password:
-        # Known from now on, it is struck out of whatever MLflow says.
+        # Registered as a secret, so that it is removed from MLflow's error messages.
         Secret(password)
     return uri
 
 
 def _shown(uri: str) -> str:
-    """The URI without who may use it."""
+    """Return the URI; if it has a password, without user name and password."""
     parts = urlsplit(uri)
     if parts.password is None:
         return uri
@@ -235,23 +299,24 @@ def _shown(uri: str) -> str:
 
 
 def _job(bundle: ExportBundle) -> str:
+    """Return the id of the run without quotes, which would end a string in an MLflow filter."""
     return bundle.run_id.replace("'", "")
 
 
 def _keyed(values: Mapping[str, T]) -> dict[str, T]:
-    """The values under names that MLflow takes; a number distinguishes names that become equal."""
-    keyed: dict[str, T] = {}
+    """Return the values under names that MLflow accepts; names that become equal are numbered."""
+    values_by_key: dict[str, T] = {}
     for name, value in values.items():
-        plain = re.sub(r"[^\w\-. /:]", "_", str(name).replace("@", "_at_").replace("^", "_pow_"))[
-            :_PARAM_LIMIT
-        ]
-        key = plain
+        valid_name = re.sub(
+            r"[^\w\-. /:]", "_", str(name).replace("@", "_at_").replace("^", "_pow_")
+        )[:_PARAM_LIMIT]
+        key = valid_name
         number = 1
-        while key in keyed:
+        while key in values_by_key:
             number += 1
-            key = f"{plain[: _PARAM_LIMIT - 4]}_{number}"
-        keyed[key] = value
-    return keyed
+            key = f"{valid_name[: _PARAM_LIMIT - 4]}_{number}"
+        values_by_key[key] = value
+    return values_by_key
 
 
 def _cut(text: str) -> str:
@@ -262,26 +327,32 @@ def _cut(text: str) -> str:
 
 @contextmanager
 def _mlflow_set_to(uri: str) -> Iterator[None]:
-    """MLflow's own settings for the time of an export; what the user has set in the environment stands."""
+    """Apply our MLflow settings during an export; variables that the user has set keep their values."""
     mlflow = import_module("mlflow")
-    # Several writers of one SQLite file keep each other waiting until MLflow drops spans.
-    wanted = _DEFAULTS | (
+    # Concurrent writers of one SQLite file block each other until MLflow drops spans.
+    variables = _DEFAULTS | (
         {"MLFLOW_ASYNC_TRACE_LOGGING_MAX_WORKERS": "1"} if uri.startswith("sqlite:") else {}
     )
-    before = mlflow.get_tracking_uri()
-    ours = {key: value for key, value in wanted.items() if key not in os.environ}
-    os.environ.update(ours)
+    previous_uri = mlflow.get_tracking_uri()
+    set_by_us = {key: value for key, value in variables.items() if key not in os.environ}
+    os.environ.update(set_by_us)
     mlflow.set_tracking_uri(uri)
     try:
         yield
     finally:
-        mlflow.set_tracking_uri(before)
-        for key in ours:
+        mlflow.set_tracking_uri(previous_uri)
+        for key in set_by_us:
             os.environ.pop(key, None)
 
 
 def flatten(value: Any, prefix: str, depth: int) -> JsonDict:
-    """A nested config as dotted names, down to ``depth``."""
+    """Flatten a nested config to dotted names.
+
+    Args:
+        value: The config, or a part of it.
+        prefix: The name of that part.
+        depth: How many levels to flatten; deeper dicts stay values.
+    """
     if isinstance(value, dict) and value and depth > 0:
         flat: JsonDict = {}
         for key, part in value.items():

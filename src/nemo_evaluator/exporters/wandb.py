@@ -15,7 +15,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.exporters.base import ExportBundle, require
 
 Mode = Literal["online", "offline", "disabled"]
-# What this machine is and how the command was called (with its keys, perhaps) is nobody's business.
+# Do not send facts about this machine or the command line, which may contain keys.
 _SETTINGS: Final = {
     "silent": True,
     "login_timeout": 15,
@@ -42,9 +42,20 @@ _COLUMNS = [
 
 @dataclass
 class WandbExporter:
-    """Logs ``<benchmark>/<metric>`` of every bundle, a table of all metrics, and the bundles as an artifact. The id of
-    the W&B run follows from the runs that the bundles are of, so exporting twice updates one run. ``mode`` is W&B's own
-    setting (or ``WANDB_MODE``); ``offline`` writes below the output directory, for ``wandb sync`` later."""
+    """Logs ``<benchmark>/<metric>`` of every bundle, a table of all metrics, and the bundle files as an artifact.
+
+    The id of the W&B run is derived from the nel runs of the bundles, so a repeated export updates the same W&B run.
+
+    Attributes:
+        project: The W&B project.
+        entity: The W&B user or team; None for the default.
+        tags: The tags of the W&B run.
+        name: The name of the W&B run; None for a generated one.
+        group: The group of the W&B run.
+        mode: W&B's mode; None for ``WANDB_MODE``, or ``online``. ``offline`` writes below the output directory, for
+            ``wandb sync``.
+        artifacts: Whether to upload the bundle files.
+    """
 
     project: str = "nemo-evaluator"
     entity: str | None = None
@@ -55,6 +66,12 @@ class WandbExporter:
     artifacts: bool = True
 
     def __post_init__(self) -> None:
+        """Check the mode.
+
+        Raises:
+            UsageError: The mode is unknown.
+            MissingExtraError: W&B is not installed.
+        """
         if self.mode not in (None, *get_args(Mode)):
             raise UsageError(
                 f"wandb has no mode {self.mode!r}", hint="use online, offline or disabled"
@@ -63,15 +80,24 @@ class WandbExporter:
         self._mode = self.mode or os.environ.get("WANDB_MODE") or "online"
 
     def export(self, bundles: Sequence[ExportBundle], config: JsonDict) -> list[str]:
+        """Log all bundles to one W&B run.
+
+        Args:
+            bundles: The finished benchmarks.
+            config: ``output_dir`` is the folder for W&B's files.
+
+        Returns:
+            The URL of the W&B run, or its folder when it is not online.
+        """
         wandb = import_module("wandb")
         folder = Path(config["output_dir"])
-        named = dict(zip(_labels(bundles), bundles, strict=True))
+        labelled = dict(zip(_labels(bundles), bundles, strict=True))
         identity = digest(sorted(bundle.origin or bundle.run_id for bundle in bundles))[:16]
         if self._mode == "offline":
-            # Earlier runs of the same bundles that were never synced: there is one run, not one an export.
-            for old in (folder / "wandb").glob(f"offline-run-*-{identity}"):
-                if not list(old.glob("*.synced")):
-                    shutil.rmtree(old)
+            # Remove earlier exports of the same bundles that were never synced, so that one run remains.
+            for old_folder in (folder / "wandb").glob(f"offline-run-*-{identity}"):
+                if not list(old_folder.glob("*.synced")):
+                    shutil.rmtree(old_folder)
         run = wandb.init(
             project=self.project,
             entity=self.entity,
@@ -79,63 +105,75 @@ class WandbExporter:
             name=self.name,
             group=self.group,
             id=identity,
-            # Offline runs are new folders that `wandb sync` joins by id; only a server can be asked to resume.
+            # Only a server can resume a run; offline runs are new folders that `wandb sync` joins by id.
             resume="allow" if self._mode == "online" else None,
             mode=self._mode,
             dir=str(folder),
-            config={label: {"run_id": one.run_id, **one.config} for label, one in named.items()},
+            config={
+                label: {"run_id": labelled_bundle.run_id, **labelled_bundle.config}
+                for label, labelled_bundle in labelled.items()
+            },
             settings=wandb.Settings(**_SETTINGS),
         )
         try:
             values = {
                 f"{label}/{key}": number
-                for label, one in named.items()
-                for key, number in one.metrics().items()
+                for label, labelled_bundle in labelled.items()
+                for key, number in labelled_bundle.metrics().items()
             }
             values["results"] = wandb.Table(columns=_COLUMNS, data=_table(bundles))
-            # A run that is there already has its one step: new numbers take the place of the old ones.
+            # A resumed run has its single step already: replace the numbers in the summary.
             (run.summary.update if run.resumed else run.log)(values)
             if self.artifacts:
-                run.log_artifact(_artifact(named, identity))
+                run.log_artifact(_artifact(labelled, identity))
             if self._mode == "online":
-                place: Any | str = run.url
+                destination: Any | str = run.url
             else:
-                place = str(Path(run.dir).parent)
+                destination = str(Path(run.dir).parent)
         finally:
             run.finish()
-        return [place]
+        return [destination]
 
 
 def _labels(bundles: Sequence[ExportBundle]) -> list[str]:
-    """A prefix for each bundle: the benchmark, with the model when two bundles have the same benchmark."""
+    """Return a unique prefix for each bundle.
+
+    The prefix is the benchmark; with the model when two bundles have the same benchmark; with a number when both are
+    equal.
+    """
     names = [bundle.name for bundle in bundles]
-    both: list[str] = []
-    for name, one in zip(names, bundles, strict=True):
-        both.append(name if names.count(name) == 1 else f"{name}@{one.model}")
-    return [label if both.count(label) == 1 else f"{label}@{at}" for at, label in enumerate(both)]
+    labels: list[str] = []
+    for name, labelled_bundle in zip(names, bundles, strict=True):
+        labels.append(name if names.count(name) == 1 else f"{name}@{labelled_bundle.model}")
+    return [
+        label if labels.count(label) == 1 else f"{label}@{number}"
+        for number, label in enumerate(labels)
+    ]
 
 
 def _table(bundles: Sequence[ExportBundle]) -> list[list[Any]]:
-    results: list[list[Any]] = []
-    for one in bundles:
-        for s in one.scores:
-            results.append(
+    """Return one row per score of each bundle, in the order of ``_COLUMNS``."""
+    table_rows: list[list[Any]] = []
+    for bundle in bundles:
+        for score in bundle.scores:
+            table_rows.append(
                 [
-                    one.name,
-                    one.model,
-                    one.samples,
-                    s.name,
-                    s.value,
-                    s.ci_lower,
-                    s.ci_upper,
-                    one.coverage.share,
-                    one.status,
+                    bundle.name,
+                    bundle.model,
+                    bundle.samples,
+                    score.name,
+                    score.value,
+                    score.ci_lower,
+                    score.ci_upper,
+                    bundle.coverage.share,
+                    bundle.status,
                 ]
             )
-    return results
+    return table_rows
 
 
 def _artifact(bundles: Mapping[str, ExportBundle], identity: str) -> Any:
+    """Return an artifact with the bundle and the results of each benchmark."""
     artifact = import_module("wandb").Artifact(f"nel-{identity}", type="evaluation")
     for label, bundle in bundles.items():
         for path in (bundle.path, bundle.results):

@@ -200,7 +200,7 @@ class GymDelegation:
         names = [str(instance.get("process_name") or instance.get("name")) for instance in agents]
         matching_agents: list[dict[str, Any]] = []
         for instance in agents:
-            if self._agent in {str(instance.get(k)).lower() for k in ("process_name", "name")}:
+            if self._agent in {str(instance.get(key)).lower() for key in ("process_name", "name")}:
                 matching_agents.append(instance)
         if not agents:
             return self._head.base
