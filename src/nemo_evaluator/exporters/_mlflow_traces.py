@@ -163,10 +163,10 @@ class TraceWriter:
             }
         else:
             outputs = {"message": message}
-        name = str(step.get("model_name") or "model")
+        model_name = str(step.get("model_name") or "model")
         self._span(
             root,
-            name,
+            model_name,
             "LLM",
             inputs={},
             outputs=outputs,

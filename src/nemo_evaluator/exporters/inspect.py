@@ -119,8 +119,8 @@ class EvalFile(JsonFile):
 
 def _json(value: Any) -> bytes:
     """Serialize as Inspect does: without null fields; NaN and infinity become null, which readers accept."""
-    plain = to_jsonable_python(value, exclude_none=True, inf_nan_mode="constants")
-    return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
+    json_value = to_jsonable_python(value, exclude_none=True, inf_nan_mode="constants")
+    return orjson.dumps(json_value, option=orjson.OPT_NON_STR_KEYS)
 
 
 class InspectExporter:
@@ -212,8 +212,10 @@ def write_log(bundle: ExportBundle, target: Path, kind: type[JsonFile]) -> None:
             count += 1
             eval_sample = sample.to_sample(row, bundle.model)
             ids[eval_sample.id] = None
-            for name, sample_usage in eval_sample.model_usage.items():
-                usage[name] = usage[name] + sample_usage if name in usage else sample_usage
+            for model_name, sample_usage in eval_sample.model_usage.items():
+                usage[model_name] = (
+                    usage[model_name] + sample_usage if model_name in usage else sample_usage
+                )
             writer.add(eval_sample)
         writer.finish(to_header(bundle, count, list(ids), usage=usage))
 

@@ -190,9 +190,9 @@ class MlflowExporter:
 
     def _delete(self, client: Any, experiment: str, run_id: str) -> None:
         """Delete an MLflow run and its traces."""
-        own = f"tags.`{OWNER}` = '{run_id}'"
+        owner_filter = f"tags.`{OWNER}` = '{run_id}'"
         while traces := client.search_traces(
-            locations=[experiment], filter_string=own, include_spans=False
+            locations=[experiment], filter_string=owner_filter, include_spans=False
         ):
             client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces])
         client.delete_run(run_id)

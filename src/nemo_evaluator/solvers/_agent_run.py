@@ -165,7 +165,7 @@ class AgentRun:
                 "reasoning_content": reply.reasoning_content,
                 "tool_calls": call_records,
             }
-            counts = {name: getattr(reply, name) for name in _COUNTS}
+            counts = {field_name: getattr(reply, field_name) for field_name in _COUNTS}
             record_turn({"turn": turn, "event": "model", **reply_record, **counts})
             if not calls:
                 return None
@@ -238,12 +238,12 @@ class AgentRun:
         Returns:
             The last non-empty reply as the response, the combined usage of all replies, and the trajectory.
         """
-        text = next((reply.content for reply in reversed(self.replies) if reply.content), "")
+        last_text = next((reply.content for reply in reversed(self.replies) if reply.content), "")
         trajectory = self.document.finish(
             status="error" if error else "completed", error=error, turns=len(self.replies)
         )
         combined_reply = together(self.replies)
-        combined_reply.content, combined_reply.request_body = text, {"messages": self.asked}
+        combined_reply.content, combined_reply.request_body = last_text, {"messages": self.asked}
         combined_reply.raw_response = {}
         combined_reply.reasoning_content = None
         combined_reply.tool_calls = []
@@ -251,7 +251,7 @@ class AgentRun:
         combined_reply.attempts = max(reply.attempts for reply in self.replies)
         combined_reply.time_to_first_token_ms = self.replies[0].time_to_first_token_ms
         return SolveResult(
-            response="" if artifact else text,
+            response="" if artifact else last_text,
             model_response=combined_reply,
             trajectory=trajectory,
             error=error,

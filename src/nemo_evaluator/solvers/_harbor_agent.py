@@ -220,7 +220,9 @@ class HarborRun:
         reply: JsonDict = {}
         try:
             if asked["op"] == "exec":
-                limits = [float(one) for one in (asked["timeout"], self.cmd_timeout) if one]
+                limits = [
+                    float(seconds) for seconds in (asked["timeout"], self.cmd_timeout) if seconds
+                ]
                 limit = min(limits, default=SETUP_SECONDS + self.timeout)
                 options = {name: asked[name] for name in ("cwd", "env", "user")}
                 # In the background: a terminal that an agent opens lives on between its commands.

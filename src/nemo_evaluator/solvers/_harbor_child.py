@@ -161,16 +161,20 @@ def _agent(job: Json, logs: Path) -> Any:
     agent_class = AgentFactory.get_agent_class_from_config(config)
     in_sandbox = issubclass(agent_class, BaseInstalledAgent)
     url = job["url_inside"] if in_sandbox else job["url"]
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "LLM_BASE_URL", "ANTHROPIC_BASE_URL"):
+    for variable in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "LLM_BASE_URL", "ANTHROPIC_BASE_URL"):
         config.env.setdefault(
-            name, url.removesuffix("/v1") if name.startswith("ANTHROPIC") else url
+            variable, url.removesuffix("/v1") if variable.startswith("ANTHROPIC") else url
         )
     if not in_sandbox:
         os.environ.update(config.env)
     option_fields = getattr(getattr(agent_class, "options_model", None), "model_fields", {})
     model_options = {"api_base": url, "model_info": job["model_info"]}
     config.kwargs = {
-        **{k: v for k, v in model_options.items() if k in option_fields},
+        **{
+            option: option_value
+            for option, option_value in model_options.items()
+            if option in option_fields
+        },
         **config.kwargs,
     }
     return AgentFactory.create_agent_from_config(config, logs_dir=logs)

@@ -271,12 +271,12 @@ class HarborSolver:
         self, task: SeedResult, sandbox: Sandbox, model: ModelAccess, instruction: str
     ) -> JsonDict:
         """Build the job of the child process; the caller adds the agent's environment and its URLs of the model."""
-        name = self.config.agent
+        agent_name = self.config.agent
         token_limits = {f"max_{direction}_tokens": _CONTEXT for direction in ("input", "output")}
         return {
-            "agent": name,
+            "agent": agent_name,
             "kwargs": self.config.agent_kwargs,
-            "model_name": model.model if name == "claude-code" else f"openai/{model.model}",
+            "model_name": model.model if agent_name == "claude-code" else f"openai/{model.model}",
             "model_info": token_limits
             | {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0},
             "host_env": {"OPENAI_API_KEY": model.api_key.reveal(), "OPENAI_BASE_URL": model.url},

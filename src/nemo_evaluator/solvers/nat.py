@@ -71,13 +71,13 @@ class NatSolver:
         # A local copy: a concurrent request may change the path in between.
         path = self._path
         try:
-            text = await self._client.post_text(path, body)
+            stream_text = await self._client.post_text(path, body)
         except NotFoundError:
             if path == _PATHS[1]:
                 raise
             self._path = path = _PATHS[1]
-            text = await self._client.post_text(path, body)
-        return _result(task, text, f"{self._client.base}{path}")
+            stream_text = await self._client.post_text(path, body)
+        return _result(task, stream_text, f"{self._client.base}{path}")
 
     def describe(self) -> JsonDict:
         """Return the name of the service; the service describes its workflow itself."""

@@ -128,11 +128,11 @@ class OpenClawSolver:
             self._settings(model.model, env["MODEL_BASE_URL"], sandbox.spec.workdir)
         )
         await sandbox.upload(config_text, env["OPENCLAW_CONFIG_PATH"])
-        limit = time_limit(
+        seconds_allowed = time_limit(
             task, config.run_timeout, config.timeout_strategy, cap=config.max_agent_timeout
         )
-        deadline = time.monotonic() + limit
-        text = ""
+        deadline = time.monotonic() + seconds_allowed
+        answer = ""
         timed_out = False
         for session, message in _sessions(task):
             await sandbox.upload(message.encode(), f"{home}/message.txt")
@@ -149,13 +149,13 @@ class OpenClawSolver:
             arguments += ["--session-id", f"nel-{token}-{session}", "--thinking", config.thinking]
             arguments += ["--timeout", str(math.ceil(seconds_left))]
             result = await self._run(sandbox, arguments, seconds_left, env=env)
-            text = _said(result, config.openclaw_bin)
+            answer = _said(result, config.openclaw_bin)
             timed_out = result.timed_out
             details["agent_exit_code"] = result.exit_code
             if timed_out:
                 details["openclaw_timed_out"] = True
                 break
-        return answer_of(text, details, limit if timed_out else None)
+        return answer_of(answer, details, seconds_allowed if timed_out else None)
 
     def describe(self) -> JsonDict:
         """Return the settings that change answers, with the text of the agent's config file."""
@@ -206,7 +206,8 @@ class OpenClawSolver:
             "MODEL_BASE_URL"
         ) or sandbox.resolve_outside_endpoint(model.url)
         env = {
-            name: value.replace("{url}", url_inside) for name, value in model.variables().items()
+            variable: value.replace("{url}", url_inside)
+            for variable, value in model.variables().items()
         }
         env |= {
             "MODEL_BASE_URL": url_inside,
@@ -298,13 +299,13 @@ def _said(done: ExecResult, command: str) -> str:
     """
     result = _result(done.stdout) or _result(done.stderr)
     payloads = [payload for payload in result.get("payloads") or () if isinstance(payload, dict)]
-    text = "\n\n".join(
+    answer = "\n\n".join(
         str(payload["text"])
         for payload in payloads
         if payload.get("text") and not payload.get("isError")
     )
     if done.timed_out:
-        return text
+        return answer
     if done.exit_code in _NO_COMMAND and not result:
         raise _not_there(done, command)
     if done.out_of_memory or done.exit_code in _KILLED:
@@ -326,13 +327,13 @@ def _said(done: ExecResult, command: str) -> str:
     if error_message or not done.ok or not result:
         failure_text = str(error_message or (done.stderr or done.stdout).strip()[-500:])
         raise SolverError(f"agent openclaw broke: exit code {done.exit_code}: {failure_text}")
-    if not text.strip():
+    if not answer.strip():
         raise SolverError("agent openclaw broke: it ended without an answer")
-    if len(text) <= _NOTICE and _TRANSIENT.search(text):
+    if len(answer) <= _NOTICE and _TRANSIENT.search(answer):
         raise SolverError(
-            f"agent openclaw broke: it told of a failure in place of an answer: {text}"
+            f"agent openclaw broke: it told of a failure in place of an answer: {answer}"
         )
-    return text
+    return answer
 
 
 def _result(output: str) -> JsonDict:

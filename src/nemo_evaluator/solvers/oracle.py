@@ -186,10 +186,10 @@ class OracleSolver:
 
 def _folder(task: SeedResult) -> Path | None:
     """Return the folder of the known solution, or None; raise SeedError when the task's folder has none."""
-    place = task.folder or task.metadata.get("task_dir")
-    if not place or not isinstance(place, str | Path):
+    task_folder = task.folder or task.metadata.get("task_dir")
+    if not task_folder or not isinstance(task_folder, str | Path):
         return None
-    folder = Path(place) / "solution"
+    folder = Path(task_folder) / "solution"
     if not (folder / _SCRIPT).is_file():
         raise SeedError(f"the task's folder has no solution/{_SCRIPT}: {folder}")
     return folder
@@ -205,12 +205,12 @@ async def writable_place(sandbox: Sandbox, places: Sequence[str]) -> str:
     Raises:
         SandboxError: None of the folders is writable.
     """
-    for place in places:
+    for folder in places:
         result = await sandbox.exec(
-            ["sh", "-c", 'mkdir -p "$1" && test -w "$1"', "sh", place], timeout=30.0
+            ["sh", "-c", 'mkdir -p "$1" && test -w "$1"', "sh", folder], timeout=30.0
         )
         if result.ok:
-            return place
+            return folder
     raise SandboxError(f"nothing can be written to {', '.join(places)}: {result.stderr.strip()}")
 
 

@@ -69,11 +69,11 @@ class McpSession:
             pending: list[asyncio.Future[Any]] = [self._task, ready]
             await asyncio.wait(pending, timeout=_START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
             if not ready.done():
-                late = TimeoutError(f"not within {_START_TIMEOUT:g} s")
+                timeout_error = TimeoutError(f"not within {_START_TIMEOUT:g} s")
                 if self._task.done():
                     error = _first(self._task.exception())
                 else:
-                    error = late
+                    error = timeout_error
                 raise self._failure(error) from error
             self._session = ready.result()
         except BaseException:

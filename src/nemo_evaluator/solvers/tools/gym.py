@@ -102,6 +102,7 @@ def resolve(schema: JsonDict, schemas: JsonDict) -> JsonDict:
     defs: JsonDict = {}
 
     def expand(node: Any) -> Any:
+        """Expand one node of the schema and everything below it."""
         if isinstance(node, list):
             return [expand(part) for part in node]
         if not isinstance(node, dict):
@@ -181,10 +182,10 @@ class GymSession:
         if any(name not in metadata for name in schema.get("required") or []):
             return
         body = {name: metadata[name] for name in properties if name in metadata}
-        status, text = await self._post(_SEED, body, _DISCOVERY_TIMEOUT)
+        status, reply_text = await self._post(_SEED, body, _DISCOVERY_TIMEOUT)
         if status >= 400:
             raise TransportError(
-                f"{self.name}: {_SEED} answered {status}: {text[:300]}", status=status
+                f"{self.name}: {_SEED} answered {status}: {reply_text[:300]}", status=status
             )
 
     async def tools(self) -> list[Tool]:
@@ -224,21 +225,23 @@ class GymSession:
             )
         for placeholder in placeholders:
             path = path.replace(f"{{{placeholder}}}", quote(str(arguments[placeholder]), safe=""))
-        body = {name: value for name, value in arguments.items() if name not in placeholders}
+        body = {
+            name: reply_value for name, reply_value in arguments.items() if name not in placeholders
+        }
         try:
-            status, text = await self._post(path, body, timeout)
+            status, reply_text = await self._post(path, body, timeout)
         except TimeoutError:
             return ToolResult(f"The tool timed out after {timeout:g} s.", is_error=True)
         if status >= 400:
-            return ToolResult(f"HTTP {status}: {text[:_ERROR_LIMIT]}", is_error=True)
+            return ToolResult(f"HTTP {status}: {reply_text[:_ERROR_LIMIT]}", is_error=True)
         try:
-            value: Any = orjson.loads(text)
+            reply_value: Any = orjson.loads(reply_text)
         except orjson.JSONDecodeError:
-            return ToolResult(text)
+            return ToolResult(reply_text)
         return ToolResult(
-            value
-            if isinstance(value, str)
-            else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+            reply_value
+            if isinstance(reply_value, str)
+            else orjson.dumps(reply_value, option=orjson.OPT_INDENT_2).decode()
         )
 
     async def _post(self, path: str, body: JsonDict, timeout: float) -> tuple[int, str]:

@@ -31,7 +31,9 @@ _WRITE: Final = _REGULAR + 'mkdir -p -- "$2" && cat > "$1"'
 # Increase when the wording of results changes: models see it, so it is part of the fingerprint.
 _WORDS: Final = 2
 # Models read these definitions; their digest is part of the fingerprint.
-TOOLS: Final = [Tool(**one) for one in read_json(Path(__file__).with_name("sandbox_tools.json"))]
+TOOLS: Final = [
+    Tool(**entry) for entry in read_json(Path(__file__).with_name("sandbox_tools.json"))
+]
 # Their $1 is the file that keeps the state; without bash, only the working directory persists.
 _BASH, _SH = (
     Path(__file__).with_name(name).read_text() for name in ("shell_bash.sh", "shell_sh.sh")
@@ -166,30 +168,32 @@ class SandboxSession:
 
     async def _read(self, path: str, timeout: float, *, whole: bool = False) -> str:
         """Return the text of a file; invalid UTF-8 is replaced, or refused if ``whole`` (the file will be edited)."""
-        data = await self._inside("read", _READ, path, other=str(_READ_LIMIT + 1), timeout=timeout)
-        if len(data) > _READ_LIMIT:
+        content = await self._inside(
+            "read", _READ, path, other=str(_READ_LIMIT + 1), timeout=timeout
+        )
+        if len(content) > _READ_LIMIT:
             raise _Refused(
                 f"{path} is larger than {_READ_LIMIT >> 20} MB. Use bash to read parts of it."
             )
-        if b"\0" in data[:_BINARY_LOOK]:
+        if b"\0" in content[:_BINARY_LOOK]:
             raise _Refused(
                 f"{path} is a binary file. Use bash to inspect it, for example with xxd or strings."
             )
         try:
-            return data.decode("utf-8")
+            return content.decode("utf-8")
         except UnicodeDecodeError as error:
             if whole:
                 raise _Refused(
                     f"{path} is not valid UTF-8, so it cannot be edited as text. Use bash."
                 ) from error
-            return data.decode("utf-8", "replace")
+            return content.decode("utf-8", "replace")
 
     async def _write(self, path: str, content: str, timeout: float) -> ToolResult:
-        data = content.encode()
+        encoded = content.encode()
         await self._inside(
-            "write", _WRITE, path, other=posixpath.dirname(path), timeout=timeout, stdin=data
+            "write", _WRITE, path, other=posixpath.dirname(path), timeout=timeout, stdin=encoded
         )
-        return ToolResult(f"Wrote {len(data)} byte{'' if len(data) == 1 else 's'} to {path}.")
+        return ToolResult(f"Wrote {len(encoded)} byte{'' if len(encoded) == 1 else 's'} to {path}.")
 
     async def _inside(
         self,
@@ -282,24 +286,26 @@ def shown(result: ExecResult, timeout: float) -> ToolResult:
 def _numbered(text: str, view_range: Any) -> str:
     """Return the lines of a text, or a range of them, with their numbers."""
     lines = text.splitlines()
-    first = 1
-    last = len(lines)
+    first_line = 1
+    last_line = len(lines)
     if view_range is not None:
         if not (
             isinstance(view_range, list) and [type(number) for number in view_range] == [int, int]
         ):
             raise _Refused("The argument 'view_range' must be a list of two integers.")
-        first = max(1, view_range[0])
+        first_line = max(1, view_range[0])
         if view_range[1] == -1:
-            last = len(lines)
+            last_line = len(lines)
         else:
-            last = min(view_range[1], len(lines))
-        if first > last:
+            last_line = min(view_range[1], len(lines))
+        if first_line > last_line:
             raise _Refused(
                 f"view_range {view_range} is out of range: the file has {len(lines)} lines."
             )
     return (
-        "\n".join(f"{number:6d}\t{lines[number - 1]}" for number in range(first, last + 1))
+        "\n".join(
+            f"{number:6d}\t{lines[number - 1]}" for number in range(first_line, last_line + 1)
+        )
         or "(empty file)"
     )
 

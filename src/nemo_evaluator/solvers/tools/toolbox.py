@@ -143,14 +143,14 @@ class Toolbox:
             result = ToolResult(problem, is_error=True)
         else:
             result = await session.call(tool.name, call.arguments, self.timeout)
-        text = truncate(result.content, self.limit)
+        shown_text = truncate(result.content, self.limit)
         source = session.name if session else ""
         elapsed_ms = round((time.perf_counter() - started) * 1000, 2)
         return Outcome(
             call.id,
             call.name,
             source,
-            content=text,
+            content=shown_text,
             is_error=result.is_error,
             latency_ms=elapsed_ms,
         )
