@@ -177,6 +177,7 @@ class GymSession:
 
         Raises:
             TransportError: The server failed or rejected the request.
+            TimeoutError: The server did not reply within 30 seconds.
         """
         properties = schema.get("properties") or {}
         if any(name not in metadata for name in schema.get("required") or []):
@@ -284,6 +285,7 @@ class GymTools:
 
         Raises:
             TransportError: The server cannot be reached, or its tools cannot be read.
+            TimeoutError: The server did not reply to the seed request within 30 seconds.
         """
         # Calls have side effects and must not be resent, so connections that the server may have closed are not reused.
         client = GymClient(self._base, keep=False)
