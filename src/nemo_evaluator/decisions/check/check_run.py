@@ -1,4 +1,4 @@
-"""Is a finished run fit to be used? Every doubt by name, with its class, before anyone looks at the score."""
+"""Check whether a finished run is fit to be used: every problem has a name and a class before anyone sees the score."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ from nemo_evaluator.statistics import by_problem
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import update_sums
 
-# Ends that say nothing, or that the share of truncated answers speaks of; `none` is an answer that came from no model.
+# Finish reasons that are normal, or that the share of truncated answers covers; `none` is an answer without a model.
 _USUAL_ENDS: Final = frozenset(
     {
         "stop",
@@ -56,7 +56,17 @@ _TROUBLE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CheckLimits:
-    """From which share on something is more than a note."""
+    """The share of answers from which a problem degrades the run; below it the problem is only a note.
+
+    Attributes:
+        truncated: Truncated answers; also prompts that exceed the context and tasks that ran out of budget.
+        unparsed: Answers that could not be parsed; also empty answers.
+        failed: Failed rows.
+        refusals: Answers that look like refusals without being right.
+        reasoning: Answers with an unmatched reasoning tag.
+        retried: Retried steps; above the limit they are noted, never more.
+        slow: How many times slower than the median the slowest answer must be to be noted.
+    """
 
     truncated: float = 0.05
     unparsed: float = 0.05
@@ -68,19 +78,29 @@ class CheckLimits:
 
 
 def check_path(path: Path | str, limits: CheckLimits | None = None) -> list[RunCheck]:
-    """Check every run under a path, and name the benchmarks there that did not get as far as a bundle."""
+    """Check every run under a path.
+
+    Args:
+        path: The folder, or one run.
+        limits: The limits to apply; None for the defaults.
+
+    Returns:
+        One check per finished run, then one INVALID check for each benchmark that did not produce a bundle.
+    """
     checks = []
     for run in find_runs(Path(path)):
         checks.append(check_run(run, limits))
         checks[-1].findings += _damaged_records(run)
-    for one in find_unfinished(Path(path)):
-        if one.cause is None:
-            found = FailureClass.INFRA
+    for unfinished in find_unfinished(Path(path)):
+        if unfinished.cause is None:
+            failure_class = FailureClass.INFRA
         else:
-            found = _class_of(one.cause)
-        finding = Finding("finished", Level.INVALID, one.reason, failure_class=found)
+            failure_class = _class_of(unfinished.cause)
+        finding = Finding("finished", Level.INVALID, unfinished.reason, failure_class=failure_class)
         checks.append(
-            RunCheck(one.name, "", str(one.folder), rows=0, problems=0, findings=[finding])
+            RunCheck(
+                unfinished.name, "", str(unfinished.folder), rows=0, problems=0, findings=[finding]
+            )
         )
     return checks
 
@@ -88,7 +108,16 @@ def check_path(path: Path | str, limits: CheckLimits | None = None) -> list[RunC
 def check_run(
     run: Bundle, limits: CheckLimits | None = None, written: WrittenRows | None = None
 ) -> RunCheck:
-    """Check one run; ``written`` are its rows as they were just written, which are then not read again."""
+    """Check one run.
+
+    Args:
+        run: The run.
+        limits: The limits to apply; None for the defaults.
+        written: The rows that were just written, to save reading the file again.
+
+    Returns:
+        The check. Rows that cannot be read make the run INVALID instead of raising an error.
+    """
     if written is None:
         answers = Answers()
     else:
@@ -99,14 +128,16 @@ def check_run(
         else:
             rows = written.table
     except UsageError as error:
-        broken = Finding(
+        unreadable = Finding(
             "accounting", Level.INVALID, error.message, failure_class=FailureClass.ACCOUNTING
         )
-        return RunCheck(run.name, run.run_id, str(run.path), rows=0, problems=0, findings=[broken])
+        return RunCheck(
+            run.name, run.run_id, str(run.path), rows=0, problems=0, findings=[unreadable]
+        )
     subject = _Subject(run, rows, limits or CheckLimits(), answers=answers)
-    # By message: what a bundle says of itself is often found again in its rows.
+    # Keyed by message: a problem stated in the bundle is often found again in its rows.
     findings = list(
-        {finding.message: finding for look in _LOOKS for finding in look(subject)}.values()
+        {finding.message: finding for check in _LOOKS for finding in check(subject)}.values()
     )
     problems = len(by_problem(rows.problem, rows.reward))
     return RunCheck(
@@ -117,12 +148,21 @@ def check_run(
 def settle_status(
     task: TaskPaths, document: JsonDict, written: WrittenRows | None = None
 ) -> JsonDict:
-    """Write the status of the check into a bundle that was just written: one status, whoever asks for it."""
+    """Store the status of the check in a bundle that was just written, so that every reader gets the same status.
+
+    Args:
+        task: The task's folder.
+        document: The bundle; its ``validity`` is replaced.
+        written: The rows that were just written.
+
+    Returns:
+        The same document.
+    """
     path = task.root / f"{document['run_id']}.json"
     check = check_run(Bundle(path, document), written=written)
-    found = {"status": str(check.status), "reasons": check.reasons}
-    if found != document["validity"]:
-        document["validity"] = found
+    validity = {"status": str(check.status), "reasons": check.reasons}
+    if validity != document["validity"]:
+        document["validity"] = validity
         write_json(path, document)
         update_sums(task.root, [path])
     return document
@@ -130,12 +170,15 @@ def settle_status(
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
+    """The run under check: its rows, the limits, and what its answers look like."""
+
     run: Bundle
     rows: RowTable
     limits: CheckLimits
     answers: Answers
 
     def share(self, flags: np.ndarray) -> float:
+        """The share of scored rows for which a flag is set; 0 without scored rows."""
         scored = self.rows.scored
         if scored.any():
             return float(flags[scored].mean())
@@ -143,19 +186,20 @@ class _Subject:
 
 
 def _finished(subject: _Subject) -> Iterator[Finding]:
+    """Whether the run ended early, failed, or is only one shard."""
     stopped = subject.run.stopped
-    kind = str(stopped.get("kind") or "")
-    if kind == "rule":
+    stop_kind = str(stopped.get("kind") or "")
+    if stop_kind == "rule":
         yield Finding("finished", Level.NOTE, f"stopped early by its rule: {stopped.get('reason')}")
-    elif kind:
-        why = f"not finished, stopped by {kind}: {stopped.get('reason')}"
+    elif stop_kind:
+        message = f"not finished, stopped by {stop_kind}: {stopped.get('reason')}"
         cause = stopped.get("cause")
-        # A budget ends a run as it was meant to: what was asked until then is whole.
-        level = Level.DEGRADED if kind == "budget" else Level.INVALID
+        # A budget ends a run as intended: the answers up to then are complete.
+        level = Level.DEGRADED if stop_kind == "budget" else Level.INVALID
         yield Finding(
             "finished",
             level,
-            why,
+            message,
             failure_class=_class_of(str(cause)) if cause else FailureClass.INFRA,
         )
     if subject.run.document.get("error"):
@@ -169,26 +213,27 @@ def _finished(subject: _Subject) -> Iterator[Finding]:
     index = as_whole(shard.get("idx"))
     total = as_whole(shard.get("total"))
     if index is not None and total is not None and total > 1:
-        words = f"part {index + 1} of {total}, not the whole benchmark (`nel eval merge` puts the parts together)"
-        yield Finding("shard", Level.NOTE, words)
+        note = f"part {index + 1} of {total}, not the whole benchmark (`nel eval merge` puts the parts together)"
+        yield Finding("shard", Level.NOTE, note)
 
 
 def _coverage(subject: _Subject) -> Iterator[Finding]:
+    """Whether enough of the planned rows have a score."""
     rows = subject.rows
     reasons = subject.run.invalid
     if subject.run.coverage.planned == 0:
-        found = FailureClass.CONFIG
+        worst_class = FailureClass.CONFIG
     else:
-        found = _worst_class(rows)
+        worst_class = _worst_class(rows)
     for reason in reasons:
-        yield Finding("coverage", Level.INVALID, reason, failure_class=found)
+        yield Finding("coverage", Level.INVALID, reason, failure_class=worst_class)
     if not len(rows):
         if not reasons:
             yield Finding(
                 "coverage",
                 Level.INVALID,
                 "there is no scored row: the file of rows is empty",
-                failure_class=found,
+                failure_class=worst_class,
             )
         return
     failed = int((~rows.scored).sum())
@@ -204,20 +249,24 @@ def _coverage(subject: _Subject) -> Iterator[Finding]:
 
 
 def _causes(subject: _Subject) -> Iterator[Finding]:
+    """One note per cause of failed rows, the most frequent first, each with an example."""
     rows = subject.rows
-    analysed = {line.cause: line.examples for line in (*subject.run.failures, *subject.run.flaws)}
+    analysed = {
+        cause_group.cause: cause_group.examples
+        for cause_group in (*subject.run.failures, *subject.run.flaws)
+    }
     codes, counts = np.unique(rows.cause[~rows.scored], return_counts=True)
     for code, count in sorted(
         zip(codes.tolist(), counts.tolist(), strict=True), key=lambda item: -item[1]
     ):
         cause = rows.causes[code] or "unknown"
         example = " ".join(" ".join(analysed.get(cause, ())[:1]).split())[:_EXAMPLE_CHARS]
-        words = f"{cause}: {count}" + (f", such as: {example}" if example else "")
-        yield Finding("failures", Level.NOTE, words, failure_class=_class_of(cause))
+        message = f"{cause}: {count}" + (f", such as: {example}" if example else "")
+        yield Finding("failures", Level.NOTE, message, failure_class=_class_of(cause))
 
 
 def _tampering(subject: _Subject) -> Iterator[Finding]:
-    """Programs that reached for their judge: the model's own doing, though the mean leaves out every failed row."""
+    """Programs that tampered with their judge; the model did this itself, although failed rows are not in the mean."""
     tampering = tampering_of(subject.rows)
     if tampering is not None:
         level = Level.INVALID if tampering.too_much else Level.DEGRADED
@@ -225,54 +274,59 @@ def _tampering(subject: _Subject) -> Iterator[Finding]:
 
 
 def _accounting(subject: _Subject) -> Iterator[Finding]:
+    """Whether the numbers of planned, counted and stored rows agree."""
     rows = subject.rows
-    written = subject.run.document.get("n_results")
-    if isinstance(written, int) and written != len(rows):
-        message = f"the bundle counts {counted(written, 'row')}, the file holds {len(rows)}"
+    counted_rows = subject.run.document.get("n_results")
+    if isinstance(counted_rows, int) and counted_rows != len(rows):
+        message = f"the bundle counts {counted(counted_rows, 'row')}, the file holds {len(rows)}"
         yield Finding("accounting", Level.INVALID, message, failure_class=FailureClass.ACCOUNTING)
     planned = subject.run.coverage.planned or 0
-    for holds, message in (
+    for applies, message in (
         (rows.repeated, f"{counted(rows.repeated, 'row')} came twice; the later counts"),
         (rows.malformed, counted(rows.malformed, "malformed line")),
         (planned > len(rows), f"{planned - len(rows)} of {planned} planned steps have no row"),
     ):
-        if holds:
+        if applies:
             yield Finding(
                 "accounting", Level.DEGRADED, message, failure_class=FailureClass.ACCOUNTING
             )
 
 
 def _repeats(subject: _Subject) -> Iterator[Finding]:
+    """Problems without the planned number of repeats, and problems with the same content."""
     rows = subject.rows
     if not len(rows):
         return
     problems = by_problem(rows.problem, rows.reward)
     counts = problems.counts
-    asked = as_whole(subject.run.benchmark.get("repeats")) or int(counts.max())
-    uneven = int((counts != asked).sum())
+    planned_repeats = as_whole(subject.run.benchmark.get("repeats")) or int(counts.max())
+    uneven = int((counts != planned_repeats).sum())
     if uneven:
-        message = f"{uneven} of {len(counts)} problems without {counted(asked, 'row')} each"
+        message = (
+            f"{uneven} of {len(counts)} problems without {counted(planned_repeats, 'row')} each"
+        )
         yield Finding("repeats", Level.DEGRADED, message, failure_class=FailureClass.ACCOUNTING)
-    first = rows.content[problems.first]
+    first_contents = rows.content[problems.first]
     if bool((rows.content != 0).all()):
-        same = len(first) - len(np.unique(first))
+        shared_contents = len(first_contents) - len(np.unique(first_contents))
     else:
-        same = 0
-    if same:
-        message = f"{same} problem{'s have' if same > 1 else ' has'} the content of another"
+        shared_contents = 0
+    if shared_contents:
+        message = f"{shared_contents} problem{'s have' if shared_contents > 1 else ' has'} the content of another"
         yield Finding("repeats", Level.NOTE, message)
 
 
 def _answers(subject: _Subject) -> Iterator[Finding]:
+    """Shares of answers that are truncated, unparsed, empty or refusals, and signs of reward hacking."""
     rows = subject.rows
     limits = subject.limits
     answers = subject.answers
     over_context, over_budget = (
-        answers.share(answers.labels[c]) for c in (Cause.CONTEXT_EXCEEDED, Cause.BUDGET)
+        answers.share(answers.labels[cause]) for cause in (Cause.CONTEXT_EXCEEDED, Cause.BUDGET)
     )
-    # Where a refusal is the right answer, it is no doubt.
+    # A refusal that is the right answer is not a problem.
     refused = rows.refusal & ~(rows.reward >= 1)
-    for name, share, limit, words in (
+    for name, share, limit, description in (
         (
             "truncated",
             subject.share(rows.truncated),
@@ -303,54 +357,61 @@ def _answers(subject: _Subject) -> Iterator[Finding]:
         ("refusals", subject.share(refused), limits.refusals, "of the answers look like refusals"),
     ):
         if share > 0:
-            over = share > limit
-            said = f"{share:.1%} {words}" + (f" (limit {100 * limit:g}%)" if over else "")
+            over_limit = share > limit
+            message = f"{share:.1%} {description}" + (
+                f" (limit {100 * limit:g}%)" if over_limit else ""
+            )
             yield Finding(
                 name,
-                Level.DEGRADED if over else Level.NOTE,
-                said,
+                Level.DEGRADED if over_limit else Level.NOTE,
+                message,
                 failure_class=FailureClass.UNKNOWN,
             )
     if answers.tripwires:
-        words = ", ".join(f"{what} ({count})" for what, count in answers.tripwires.most_common())
-        said = f"agents reached for their grading: {words}; {answers.rewarded_trips} of them got a reward"
+        description = ", ".join(
+            f"{tripwire} ({count})" for tripwire, count in answers.tripwires.most_common()
+        )
+        message = f"agents reached for their grading: {description}; {answers.rewarded_trips} of them got a reward"
         level = Level.DEGRADED if answers.rewarded_trips else Level.NOTE
-        yield Finding("tripwires", level, said, failure_class=FailureClass.UNKNOWN)
+        yield Finding("tripwires", level, message, failure_class=FailureClass.UNKNOWN)
     if answers.share(answers.retried) > limits.retried:
-        words = f"{answers.share(answers.retried):.1%} of the steps were tried more than once"
-        yield Finding("retries", Level.NOTE, words, failure_class=FailureClass.INFRA)
+        description = f"{answers.share(answers.retried):.1%} of the steps were tried more than once"
+        yield Finding("retries", Level.NOTE, description, failure_class=FailureClass.INFRA)
 
 
 def _finish_reasons(subject: _Subject) -> Iterator[Finding]:
+    """Finish reasons other than the usual ones."""
     rows = subject.rows
     codes, counts = np.unique(rows.finish[rows.scored], return_counts=True)
-    table: dict[Any | str, Any] = {}
+    count_of_reason: dict[Any | str, Any] = {}
     for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-        table[rows.finishes[code] or "none"] = count
-    unusual = [f"{name}: {n}" for name, n in table.items() if name not in _USUAL_ENDS]
+        count_of_reason[rows.finishes[code] or "none"] = count
+    unusual = [
+        f"{name}: {answers}" for name, answers in count_of_reason.items() if name not in _USUAL_ENDS
+    ]
     if unusual:
         yield Finding("finish_reasons", Level.NOTE, ", ".join(unusual))
 
 
 def _latency(subject: _Subject) -> Iterator[Finding]:
+    """A slowest answer that took far longer than the median."""
     latency = subject.rows.latency[subject.rows.scored]
     if len(latency) < 20 or not latency.any():
         return
-    middle = float(np.median(latency))
-    worst = float(latency.max())
-    if middle and worst / middle > subject.limits.slow:
-        message = (
-            f"the slowest answer took {worst / 1000:.1f} s, {worst / middle:.0f} times the median"
-        )
+    median = float(np.median(latency))
+    slowest = float(latency.max())
+    if median and slowest / median > subject.limits.slow:
+        message = f"the slowest answer took {slowest / 1000:.1f} s, {slowest / median:.0f} times the median"
         yield Finding("latency", Level.NOTE, message)
 
 
 def _score(subject: _Subject) -> Iterator[Finding]:
+    """Whether the bundle has a score, and the rows give the same one."""
     rows = subject.rows
     scored = rows.scored
-    values = {score.name: score.value for score in subject.run.scores}
-    usual = {"pass@1", "mean_reward"} & as_dict(subject.run.benchmark.get("scores")).keys()
-    if not values or (usual and not usual & values.keys()):
+    value_of_score = {score.name: score.value for score in subject.run.scores}
+    headline_names = {"pass@1", "mean_reward"} & as_dict(subject.run.benchmark.get("scores")).keys()
+    if not value_of_score or (headline_names and not headline_names & value_of_score.keys()):
         if scored.any():
             yield Finding(
                 "score",
@@ -359,63 +420,69 @@ def _score(subject: _Subject) -> Iterator[Finding]:
                 failure_class=FailureClass.ACCOUNTING,
             )
         return
-    # Other harnesses have metrics of their own, which the rows need not give.
-    value = values.get("pass@1", values.get("mean_reward"))
+    # Other harnesses have their own metrics, which cannot be computed from the rows.
+    value = value_of_score.get("pass@1", value_of_score.get("mean_reward"))
     if scored.any() and value is not None:
-        again = float(by_problem(rows.problem[scored], rows.reward[scored]).means.mean())
-        # Some benchmarks publish their score clipped.
-        if min(abs(again - value), abs(min(1.0, max(0.0, again)) - value)) > 1e-3:
-            message = f"the bundle says {value:.4f}, the rows give {again:.4f}"
+        recomputed = float(by_problem(rows.problem[scored], rows.reward[scored]).means.mean())
+        # Some benchmarks publish a clipped score.
+        if min(abs(recomputed - value), abs(min(1.0, max(0.0, recomputed)) - value)) > 1e-3:
+            message = f"the bundle says {value:.4f}, the rows give {recomputed:.4f}"
             yield Finding("score", Level.INVALID, message, failure_class=FailureClass.ACCOUNTING)
 
 
 def _class_of(cause: str) -> FailureClass:
+    """The failure class of a cause of failure."""
     if cause in list(Cause):
         return _CLASS_OF_CAUSE.get(Cause(cause), FailureClass.UNKNOWN)
     return FailureClass.UNKNOWN
 
 
 def _worst_class(rows: RowTable) -> FailureClass:
+    """The class of failed rows that comes first in order of precedence."""
     codes = np.unique(rows.cause[~rows.scored]).tolist()
-    found = [_class_of(rows.causes[code]) for code in codes]
-    return min(found, key=list(FailureClass).index, default=FailureClass.ACCOUNTING)
+    classes = [_class_of(rows.causes[code]) for code in codes]
+    return min(classes, key=list(FailureClass).index, default=FailureClass.ACCOUNTING)
 
 
 def _drift(subject: _Subject) -> Iterator[Finding]:
-    """Sessions of one run that were not set up alike: answers of several settings may be mixed."""
-    seen = [as_dict(session.get("fingerprints")) for session in sessions(subject.run.files.journal)]
+    """Settings that changed between the sessions of one run: its answers may mix several settings."""
+    recorded = [
+        as_dict(session.get("fingerprints")) for session in sessions(subject.run.files.journal)
+    ]
     keys: set[str] = set()
-    for prints in seen:
-        for key in prints:
+    for fingerprints in recorded:
+        for key in fingerprints:
             keys.add(key)
-    drifted = sorted(key for key in keys if len({prints.get(key) for prints in seen}) > 1)
+    drifted = sorted(
+        key for key in keys if len({fingerprints.get(key) for fingerprints in recorded}) > 1
+    )
     if drifted:
-        message = f"{', '.join(drifted)} changed between {len(seen)} sessions; answers that no longer fit were redone"
-        yield Finding("config", Level.NOTE, message)
+        note = f"{', '.join(drifted)} changed between {len(recorded)} sessions; answers that no longer fit were redone"
+        yield Finding("config", Level.NOTE, note)
 
 
 def _damaged_records(run: Bundle) -> Iterator[Finding]:
-    """Records of the journal that changed after they were written. The score stands on files that are checked apart."""
-    found = damage(run.files.journal)
-    if found:
-        if len(found) > _MOST_NAMED:
-            more = f" and {len(found) - _MOST_NAMED} more"
+    """Journal records that changed after they were written. The files that the score rests on have their own check."""
+    damaged = damage(run.files.journal)
+    if damaged:
+        if len(damaged) > _MOST_NAMED:
+            more = f" and {len(damaged) - _MOST_NAMED} more"
         else:
             more = ""
-        words = "; ".join(map(str, found[:_MOST_NAMED]))
-        message = f"{words}{more}: `nel eval resume` does these steps again"
+        listed = "; ".join(map(str, damaged[:_MOST_NAMED]))
+        message = f"{listed}{more}: `nel eval resume` does these steps again"
         yield Finding("journal", Level.DEGRADED, message, failure_class=FailureClass.ACCOUNTING)
 
 
 def _server_trouble(subject: _Subject) -> Iterator[Finding]:
-    """Lines in the logs of the servers we started: what they cost is counted elsewhere, this says where to look."""
+    """Errors in the logs of servers that nel started. Their cost is counted elsewhere; this shows where to look."""
     for log in sorted((subject.run.path.parent.parent / "logs").glob("server-*.log")):
         with log.open("rb") as file:
             line = next((line for line in file if _TROUBLE.search(line)), None)
         if line is not None:
-            words = " ".join(line.decode("utf-8", "replace").split())[:_LINE_CHARS]
+            shown = " ".join(line.decode("utf-8", "replace").split())[:_LINE_CHARS]
             yield Finding(
-                "server", Level.NOTE, f"{log.name}: {words}", failure_class=FailureClass.INFRA
+                "server", Level.NOTE, f"{log.name}: {shown}", failure_class=FailureClass.INFRA
             )
 
 

@@ -1,4 +1,4 @@
-"""What a check of a run can find, and what follows from it."""
+"""What a check of a run can find, and the status that follows from it."""
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -8,7 +8,7 @@ from nemo_evaluator.core.types import JsonDict
 
 
 class Level(StrEnum):
-    """How bad a finding is, from nothing to everything."""
+    """How serious a finding is, from least to most."""
 
     NOTE = "note"
     DEGRADED = "degraded"
@@ -16,7 +16,7 @@ class Level(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """What a run may be used for: everything, with care, nothing."""
+    """What a run may be used for: anything, use with care, or nothing."""
 
     VALID = "VALID"
     DEGRADED = "DEGRADED"
@@ -29,7 +29,7 @@ class RunStatus(StrEnum):
 
 
 class FailureClass(StrEnum):
-    """Whose fault it is, in order of precedence."""
+    """The party responsible for a failure, in order of precedence."""
 
     JUDGE = "EVAL_JUDGE_FAILED"
     INFRA = "INFRA_TRANSIENT"
@@ -47,7 +47,14 @@ _STATUS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at and is not as it should be."""
+    """One problem that a check found.
+
+    Attributes:
+        check: The name of the check.
+        level: How serious it is.
+        message: The sentence shown to people.
+        failure_class: Who is responsible; None when nothing failed.
+    """
 
     check: str
     level: Level
@@ -57,7 +64,7 @@ class Finding:
 
 @dataclass(slots=True)
 class RunCheck:
-    """What was found in one run."""
+    """The findings of one run."""
 
     benchmark: str
     run_id: str
@@ -68,7 +75,7 @@ class RunCheck:
 
     @property
     def status(self) -> RunStatus:
-        """The worst finding decides."""
+        """The status that the worst finding implies."""
         worst = max(
             (finding.level for finding in self.findings), key=list(Level).index, default=Level.NOTE
         )
@@ -76,17 +83,18 @@ class RunCheck:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it is not VALID: the findings that decided."""
+        """The messages of all findings worse than a note."""
         return [finding.message for finding in self.findings if finding.level is not Level.NOTE]
 
     @property
     def failure_class(self) -> FailureClass | None:
-        """The class that comes first in precedence, when the run is not VALID."""
-        found: list[FailureClass] = []
-        for f in self.findings:
-            if f.failure_class and f.level is not Level.NOTE:
-                found.append(f.failure_class)
-        return min(found, key=list(FailureClass).index, default=None)
+        """The class that comes first in order of precedence; None when no finding is worse than a note."""
+        classes: list[FailureClass] = []
+        for finding in self.findings:
+            if finding.failure_class and finding.level is not Level.NOTE:
+                classes.append(finding.failure_class)
+        return min(classes, key=list(FailureClass).index, default=None)
 
     def to_dict(self) -> JsonDict:
+        """The JSON of the check."""
         return asdict(self) | {"status": str(self.status), "failure_class": self.failure_class}
