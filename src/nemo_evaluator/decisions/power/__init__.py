@@ -1,1 +1,1 @@
-"""How many problems and repeats a question needs."""
+"""How many problems, repeats and labels a comparison needs."""

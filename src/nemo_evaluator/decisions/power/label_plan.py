@@ -1,4 +1,4 @@
-"""What a budget buys when a judge's scores are corrected by labels: more problems, or more labels."""
+"""Planning labels: whether to spend a budget on more problems or on more labels that correct a judge's scores."""
 
 import math
 from collections.abc import Iterator
@@ -18,7 +18,14 @@ _SPLITS = (0.02, 0.05, *(part / 10 for part in range(1, 10)), 0.95, 0.98)
 
 @dataclass(frozen=True, slots=True)
 class LabelSplit:
-    """One way to spend a budget on one side: the half-width of the corrected score, and the drop that it finds."""
+    """One way to spend a budget on one side.
+
+    Attributes:
+        problems: Problems that are answered.
+        labels: Answers that people label.
+        half_width: Half the width of the corrected score's interval.
+        detectable_drop: The drop that a comparison of two such sides detects.
+    """
 
     problems: int
     labels: int
@@ -28,7 +35,19 @@ class LabelSplit:
 
 @dataclass(frozen=True, slots=True)
 class LabelPlan:
-    """The splits of a budget, the best first."""
+    """The splits of a budget, the best first.
+
+    Attributes:
+        budget_usd: The budget of one side.
+        usd_per_label: The cost of a label.
+        usd_per_answer: The cost of an answer.
+        sensitivity: The share of right answers that the judge accepts.
+        specificity: The share of wrong answers that the judge rejects.
+        assumed: Whether these rates are assumed rather than measured.
+        splits: The best splits, at most five.
+        available: How many problems the benchmark has; None when unknown.
+        settles: Whether the best split detects the drop in question.
+    """
 
     budget_usd: float
     usd_per_label: float
@@ -37,33 +56,32 @@ class LabelPlan:
     specificity: float
     assumed: bool
     splits: list[LabelSplit]
-    # How many problems the benchmark has, where that is known; whether the best split finds the drop in question.
     available: int | None = None
     settles: bool = True
 
 
 def problems_of(run: Path, benchmark: str) -> int | None:
-    """How many problems a benchmark of a run has, asked or not."""
+    """How many problems a benchmark of a run has, answered or not; None when unknown."""
     return next(
         (bundle.dataset_size for bundle in find_runs(run) if bundle.name == benchmark), None
     )
 
 
 def judge_rates(run: Path | None) -> tuple[float, float] | None:
-    """Sensitivity and specificity as the labels of a run measured them."""
+    """The judge's sensitivity and specificity as measured by the labels of a run; None without a valid calibration."""
     for bundle in find_runs(run) if run is not None else []:
-        found = bundle.calibration
-        if found is not None and not found.stale:
-            judges = found.document.get("judges")
+        calibration = bundle.calibration
+        if calibration is not None and not calibration.stale:
+            judges = calibration.document.get("judges")
         else:
             judges = None
         if isinstance(judges, list) and judges:
-            told = as_dict(as_dict(judges[0]).get("agreement"))
+            agreement = as_dict(as_dict(judges[0]).get("agreement"))
         else:
-            told = {}
+            agreement = {}
         rates: list[float | None] = []
         for name in ("sensitivity", "specificity"):
-            rates.append(as_number(as_dict(told.get(name)).get("value")))
+            rates.append(as_number(as_dict(agreement.get(name)).get("value")))
         if rates[0] is not None and rates[1] is not None:
             return rates[0], rates[1]
     return None
@@ -78,7 +96,20 @@ def plan_labels(
     rates: tuple[float, float] | None,
     available: int | None = None,
 ) -> LabelPlan:
-    """Every sensible split of a budget for one side, within the problems there are. Raises UsageError without any."""
+    """Plan how to divide a budget for one side between answers and labels.
+
+    Args:
+        plan: The plan of the benchmark, for its score.
+        question: The drop to detect.
+        budget: The budget of one side in US dollars.
+        label: The cost of a label.
+        answer: The cost of an answer.
+        rates: The judge's sensitivity and specificity; None for those of a usual judge.
+        available: How many problems the benchmark has; no split uses more.
+
+    Raises:
+        UsageError: The budget does not buy ten labels.
+    """
     sensitivity, specificity = rates or USUAL_JUDGE
     score = min(max(plan.score, 0.02), 0.98)
 
@@ -89,25 +120,29 @@ def plan_labels(
             if available is not None and problems > available:
                 problems = available
                 labels = int((budget - available * answer) / label)
-            # A label needs an answer to stand on.
+            # Only an answer can be labelled.
             labels = min(labels, problems)
             if labels >= 10:
-                half = expected_half_width(
+                half_width = expected_half_width(
                     labels, problems, score, sensitivity=sensitivity, specificity=specificity
                 )
-                z = z_quantile(question.confidence)
-                sure = (z + z_quantile(2 * question.power - 1)) / z_quantile(0.95)
+                z_of_interval = z_quantile(question.confidence)
+                widths_to_detect = (
+                    z_of_interval + z_quantile(2 * question.power - 1)
+                ) / z_quantile(0.95)
                 yield LabelSplit(
                     problems,
                     labels,
-                    half,
-                    detectable_drop=sure * half * math.sqrt(2 * (1 - question.correlation)),
+                    half_width,
+                    detectable_drop=widths_to_detect
+                    * half_width
+                    * math.sqrt(2 * (1 - question.correlation)),
                 )
 
-    found = sorted(dict.fromkeys(splits()), key=lambda split: split.half_width)
-    if not found:
+    ranked_splits = sorted(dict.fromkeys(splits()), key=lambda split: split.half_width)
+    if not ranked_splits:
         raise UsageError(f"${budget:g} does not buy ten labels", hint="raise --budget-usd")
-    settles = found[0].detectable_drop <= question.drop
+    settles = ranked_splits[0].detectable_drop <= question.drop
     return LabelPlan(
         budget,
         label,
@@ -115,7 +150,7 @@ def plan_labels(
         sensitivity=sensitivity,
         specificity=specificity,
         assumed=rates is None,
-        splits=found[:5],
+        splits=ranked_splits[:5],
         available=available,
         settles=settles,
     )

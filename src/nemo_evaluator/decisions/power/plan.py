@@ -1,4 +1,4 @@
-"""Planning a comparison: problems and repeats that find a drop, alone and in a suite, and what that costs."""
+"""Planning a comparison: the problems and repeats that detect a drop, alone and in a suite, and their cost."""
 
 import math
 from collections import Counter
@@ -30,7 +30,16 @@ _FEW: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class PowerQuestion:
-    """The drop to detect and the error rates. ``benchmarks`` is the size of the suite, None for the planned ones."""
+    """The drop to detect, and the error rates.
+
+    Attributes:
+        drop: The drop, in score units.
+        power: The probability of detecting it.
+        confidence: Confidence level of the interval.
+        correlation: The assumed correlation between the answers of the two sides.
+        benchmarks: The size of the suite; None for the number of planned benchmarks.
+        repeats: The numbers of repeats to plan for; empty for the default ones.
+    """
 
     drop: float
     power: float = 0.8
@@ -41,18 +50,18 @@ class PowerQuestion:
 
     @property
     def alpha(self) -> float:
-        """One-sided level of a comparison on its own."""
+        """The one-sided level of a comparison on its own."""
         return (1 - self.confidence) / 2
 
     @property
     def suite(self) -> int:
-        """How many benchmarks are decided on together."""
+        """The number of benchmarks in the suite."""
         return self.benchmarks or 1
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPrice:
-    """What one answer costs; unknown parts are None."""
+    """The cost of one answer; unknown parts are None."""
 
     tokens: float | None = None
     usd: float | None = None
@@ -61,7 +70,18 @@ class AnswerPrice:
 
 @dataclass(frozen=True, slots=True)
 class PlanLine:
-    """One way to find the drop, or to rule it out; answers and what they cost are for one benchmark and one side."""
+    """One way to detect the drop, or to rule it out.
+
+    Attributes:
+        repeats: Answers per problem.
+        problems: Problems that detect the drop; None when they would be too many.
+        problems_to_rule_out: Problems that rule the drop out when there is no difference.
+        problems_in_suite: Problems that do both for every benchmark of the suite.
+        answers: Answers for one benchmark and one side.
+        tokens: Their tokens; None when unknown.
+        usd: Their cost; None when unknown.
+        hours: Their duration; None when unknown.
+    """
 
     repeats: int
     problems: int | None
@@ -75,7 +95,21 @@ class PlanLine:
 
 @dataclass(frozen=True, slots=True)
 class PowerPlan:
-    """The plan for one benchmark."""
+    """The plan for one benchmark.
+
+    Attributes:
+        benchmark: Its name, with the folder where several runs share the name.
+        question: The question that the plan answers.
+        score: The baseline's score, expected or measured.
+        sd: The standard deviation of a problem's difference at the present number of repeats.
+        basis: What the plan is based on, as a sentence.
+        lines: One line per number of repeats.
+        problems_now: The problems of the benchmark or run at hand; None when unknown.
+        repeats_now: Answers per problem there.
+        detectable_now: The smallest drop that a run of this size detects; None when there is none.
+        advice: Whether more problems or more repeats help more.
+        notes: Warnings about the plan.
+    """
 
     benchmark: str
     question: PowerQuestion
@@ -92,7 +126,7 @@ class PowerPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
-    """What a plan is made from."""
+    """The data a plan is computed from."""
 
     benchmark: str
     suite_name: str
@@ -114,14 +148,24 @@ def plan_from_score(
     price: AnswerPrice | None = None,
     problems: int | None = None,
 ) -> PowerPlan:
-    """A plan from an expected score and an assumed agreement of the two sides. Raises UsageError on the impossible."""
+    """Plan from an expected score and an assumed correlation of the two sides.
+
+    Args:
+        score: The expected score of the baseline.
+        question: The drop to detect.
+        price: The cost of an answer, if known.
+        problems: How many problems the benchmark has, if known.
+
+    Raises:
+        UsageError: The drop is at least as large as the score, or repeats are requested.
+    """
     if question.drop >= score:
-        said = f"a score of {score:g} cannot drop by {question.drop:g}"
-        raise UsageError(said, hint="--drop is in score units, below --score")
+        message = f"a score of {score:g} cannot drop by {question.drop:g}"
+        raise UsageError(message, hint="--drop is in score units, below --score")
     if tuple(question.repeats) not in ((), (1,)):
         hint = "give a finished run with repeats, whose answers show their noise"
         raise UsageError("a single score does not show how much repeats help", hint=hint)
-    words = f"assumptions: score {score:g}, answers of the two sides correlate by {question.correlation:g}"
+    assumptions = f"assumptions: score {score:g}, answers of the two sides correlate by {question.correlation:g}"
     differences = assumed(score, question.correlation)
     return _plan(
         _Basis(
@@ -129,7 +173,7 @@ def plan_from_score(
             "assumed",
             score,
             differences=differences,
-            words=words,
+            words=assumptions,
             price=price or AnswerPrice(),
             problems=problems,
         ),
@@ -140,25 +184,41 @@ def plan_from_score(
 def plan_from_runs(
     baseline: Path, candidate: Path | None, question: PowerQuestion, usd: float | None = None
 ) -> list[PowerPlan]:
-    """Plans from a finished run, or from two, which show how far they differ. Raises UsageError without any rows."""
+    """Plan from one finished run, or from two runs, which show how much they differ.
+
+    Args:
+        baseline: The folder of the baseline.
+        candidate: The folder of the candidate; None to plan from the baseline alone.
+        question: The drop to detect.
+        usd: The cost of an answer; None to take it from the run.
+
+    Returns:
+        One plan per benchmark.
+
+    Raises:
+        UsageError: There is no run, no scored row, no common benchmark, or fewer than two common problems.
+    """
     if candidate is None:
         runs = find_runs(baseline)
-        names = Counter(run.name for run in runs)
-        bases = [_of_run(run, names[run.name] > 1, question, usd=usd) for run in runs]
+        runs_per_name = Counter(run.name for run in runs)
+        bases = [_of_run(run, runs_per_name[run.name] > 1, question, usd=usd) for run in runs]
     else:
         matched = match_bundles(discover_bundles(baseline), discover_bundles(candidate))
-        bases = [_of_pair(name, one, two, usd=usd) for name, (one, two) in matched.pairs.items()]
+        bases = [
+            _of_pair(name, baseline_run, candidate_run, usd=usd)
+            for name, (baseline_run, candidate_run) in matched.pairs.items()
+        ]
         if not bases and (matched.only_baseline or matched.only_candidate):
             sides = [
-                ", ".join(names) or "nothing"
-                for names in (matched.only_baseline, matched.only_candidate)
+                ", ".join(runs_per_name) or "nothing"
+                for runs_per_name in (matched.only_baseline, matched.only_candidate)
             ]
-            said = f"no benchmark is in both: {sides[0]} against {sides[1]}"
-            raise UsageError(said, hint="give two runs of one benchmark")
+            message = f"no benchmark is in both: {sides[0]} against {sides[1]}"
+            raise UsageError(message, hint="give two runs of one benchmark")
     if not bases:
         hint = "give the output directory of a finished run"
         raise UsageError(f"no bundle (eval-*.json) under {baseline}", hint=hint)
-    # Two runs of one benchmark are no suite.
+    # Two runs of one benchmark are not a suite.
     suite = replace(
         question, benchmarks=question.benchmarks or len({basis.suite_name for basis in bases})
     )
@@ -166,52 +226,54 @@ def plan_from_runs(
 
 
 def _of_run(run: Bundle, shared: bool, question: PowerQuestion, usd: float | None) -> _Basis:
+    """What one run shows: its score, and the variance within and between its problems."""
     rows = _scored_rows(run)
     rewards = rows.reward[rows.scored]
-    parts = _components(rows)
+    components = _components(rows)
     score = float(rewards.mean())
-    lattice = is_binary(rewards)
-    known = not math.isnan(parts.within)
-    if lattice and not known:
+    binary = is_binary(rewards)
+    noise_known = not math.isnan(components.within)
+    if binary and not noise_known:
         differences = assumed(score, question.correlation)
     else:
-        noise = 2 * parts.within if known else 0.0
-        spread = Spread(2 * parts.between * (1 - question.correlation), noise)
-        if lattice:
-            differences = measured_flips(spread, score, score)
+        noise = 2 * components.within if noise_known else 0.0
+        variance_parts = Spread(2 * components.between * (1 - question.correlation), noise)
+        if binary:
+            differences = measured_flips(variance_parts, score, score)
         else:
-            differences = measured(spread)
-    if known:
-        said = "answer noise from its repeats"
+            differences = measured(variance_parts)
+    if noise_known:
+        noise_basis = "answer noise from its repeats"
     else:
-        said = "no repeats, so answer noise is not told apart"
+        noise_basis = "no repeats, so answer noise is not told apart"
     return _Basis(
         benchmark=f"{run.name} ({run.path.parent})" if shared else run.name,
         suite_name=run.name,
         score=score,
         differences=differences,
-        words=f"one run ({said}); the sides are assumed to correlate by {question.correlation:g}",
+        words=f"one run ({noise_basis}); the sides are assumed to correlate by {question.correlation:g}",
         price=_price(run, rows, usd),
-        problems=parts.problems,
-        repeats=parts.repeats,
-        noise_known=known,
-        advice=parts.advice,
-        notes=_doubts(run, parts.problems),
+        problems=components.problems,
+        repeats=components.repeats,
+        noise_known=noise_known,
+        advice=components.advice,
+        notes=_doubts(run, components.problems),
     )
 
 
 def _of_pair(name: str, one: Bundle, two: Bundle, usd: float | None) -> _Basis:
+    """What two runs show: the variance of their differences on the problems they share."""
     rows = _scored_rows(one), _scored_rows(two)
     pairing = pair(rows[0], rows[1])
     values = pairing.differences
     if len(values) < 2:
-        few = f"{name}: {counted(len(values), 'problem')} in both runs: too few to see a spread"
-        raise UsageError(few, hint="give two runs of the same problems, or one run alone")
-    sd = float(values.std(ddof=1))
-    split = observed_spread(pairing, rows, sd)
-    spread = split or Spread(true=sd * sd, noise=0.0)
+        message = f"{name}: {counted(len(values), 'problem')} in both runs: too few to see a spread"
+        raise UsageError(message, hint="give two runs of the same problems, or one run alone")
+    deviation = float(values.std(ddof=1))
+    measured_spread = observed_spread(pairing, rows, deviation)
+    spread = measured_spread or Spread(true=deviation * deviation, noise=0.0)
     scores = float(pairing.baseline.rewards.mean()), float(pairing.candidate.rewards.mean())
-    parts = _components(rows[0])
+    components = _components(rows[0])
     return _Basis(
         benchmark=name,
         suite_name=name,
@@ -220,14 +282,19 @@ def _of_pair(name: str, one: Bundle, two: Bundle, usd: float | None) -> _Basis:
         words=f"two runs, {counted(len(pairing), 'problem')} paired by {pairing.by}",
         price=_price(one, rows[0], usd),
         problems=len(pairing),
-        repeats=parts.repeats,
-        noise_known=split is not None and split.noise > 0,
-        advice=parts.advice,
+        repeats=components.repeats,
+        noise_known=measured_spread is not None and measured_spread.noise > 0,
+        advice=components.advice,
         notes=tuple(dict.fromkeys(_doubts(one, len(pairing)) + _doubts(two, len(pairing)))),
     )
 
 
 def _scored_rows(run: Bundle) -> RowTable:
+    """The rows of a run.
+
+    Raises:
+        UsageError: The file of rows does not exist, or no row is scored.
+    """
     if not run.results.is_file():
         raise UsageError(
             f"{run.results} does not exist", hint="a plan needs the rows beside the bundle"
@@ -241,10 +308,12 @@ def _scored_rows(run: Bundle) -> RowTable:
 
 
 def _components(rows: RowTable) -> VarianceComponents:
+    """The variance of the scored rewards within and between problems."""
     return variance_components(rows.problem[rows.scored], rows.reward[rows.scored])
 
 
 def _doubts(run: Bundle, problems: int) -> tuple[str, ...]:
+    """Warnings about an invalid run, and about too few problems to estimate a variance."""
     if run.invalid:
         doubts = [f"{run.run_id} is INVALID: {'; '.join(run.invalid)}"]
     else:
@@ -257,23 +326,24 @@ def _doubts(run: Bundle, problems: int) -> tuple[str, ...]:
 
 
 def _plan(basis: _Basis, question: PowerQuestion) -> PowerPlan:
+    """Compute one line per number of repeats, and the drop that the present problems detect."""
     differences = basis.differences
-    now = basis.repeats
-    asked = tuple(question.repeats)
+    current_repeats = basis.repeats
+    requested_repeats = tuple(question.repeats)
     notes = list(basis.notes)
-    # Without known answer noise more repeats promise nothing that the data could back.
+    # When answer noise is unknown, the data cannot show that more repeats help.
     if basis.noise_known:
-        choices = asked or DEFAULT_REPEATS
+        choices = requested_repeats or DEFAULT_REPEATS
     else:
-        choices = (max(1, round(now)),)
-    if asked and not basis.noise_known and asked != choices:
+        choices = (max(1, round(current_repeats)),)
+    if requested_repeats and not basis.noise_known and requested_repeats != choices:
         notes.append(
             "repeats are not planned: a run with repeats is needed to see how much they would help"
         )
     if differences.lattice and question.drop > basis.score:
         choices = ()
         notes.append(f"a score of {basis.score:.4f} cannot drop by {question.drop:g}")
-    sd = math.sqrt(differences.variance(question.drop, now))
+    deviation = math.sqrt(differences.variance(question.drop, current_repeats))
     lines = [_line(differences, choice, question, price=basis.price) for choice in choices]
     if lines and all(line.problems is None for line in lines):
         notes.append(
@@ -283,7 +353,7 @@ def _plan(basis: _Basis, question: PowerQuestion) -> PowerPlan:
         basis.benchmark,
         question,
         basis.score,
-        sd=sd,
+        sd=deviation,
         basis=basis.words,
         lines=lines,
         problems_now=basis.problems,
@@ -292,31 +362,36 @@ def _plan(basis: _Basis, question: PowerQuestion) -> PowerPlan:
     )
     if not basis.problems:
         return plan
-    found = differences.smallest_drop(
-        basis.problems, now, power=question.power, alpha=question.alpha
+    detectable_drop = differences.smallest_drop(
+        basis.problems, current_repeats, power=question.power, alpha=question.alpha
     )
-    return replace(plan, repeats_now=now, detectable_now=found)
+    return replace(plan, repeats_now=current_repeats, detectable_now=detectable_drop)
 
 
 def _line(
     differences: Differences, repeats: int, question: PowerQuestion, price: AnswerPrice
 ) -> PlanLine:
+    """The problems that detect the drop with so many repeats, alone and in a suite, and their cost."""
     drop = question.drop
     power = question.power
     alpha = question.alpha
-    count = question.suite
-    alone = differences.problems(drop, repeats, power=power, alpha=alpha)
-    clear = differences.problems_to_rule_out(drop, repeats, power=power, alpha=alpha)
-    # In a suite a breach is corrected for the number of benchmarks, and every one of them has to be found; to be clear,
-    # each benchmark has to show it at its own level.
-    every = power ** (1 / count)
-    found = differences.problems(drop, repeats, power=every, alpha=alpha / count)
-    excluded = differences.problems_to_rule_out(drop, repeats, power=every, alpha=alpha)
-    if found is None or excluded is None:
-        suite: int | None = None
+    suite_size = question.suite
+    problems_alone = differences.problems(drop, repeats, power=power, alpha=alpha)
+    problems_to_rule_out = differences.problems_to_rule_out(drop, repeats, power=power, alpha=alpha)
+    # In a suite, a breach is corrected for the number of benchmarks, and each of them must be detected; to pass, each
+    # benchmark must rule the drop out at the uncorrected level.
+    power_of_each = power ** (1 / suite_size)
+    problems_to_find = differences.problems(
+        drop, repeats, power=power_of_each, alpha=alpha / suite_size
+    )
+    problems_to_exclude = differences.problems_to_rule_out(
+        drop, repeats, power=power_of_each, alpha=alpha
+    )
+    if problems_to_find is None or problems_to_exclude is None:
+        problems_in_suite: int | None = None
     else:
-        suite = max(found, excluded)
-    answers = None if suite is None else suite * repeats
+        problems_in_suite = max(problems_to_find, problems_to_exclude)
+    answers = None if problems_in_suite is None else problems_in_suite * repeats
 
     def total(one: float | None) -> float | None:
         return None if one is None or answers is None else one * answers
@@ -325,9 +400,9 @@ def _line(
     hours = None if seconds is None else seconds / 3600
     return PlanLine(
         repeats,
-        alone,
-        clear,
-        problems_in_suite=suite,
+        problems_alone,
+        problems_to_rule_out,
+        problems_in_suite=problems_in_suite,
         answers=answers,
         tokens=total(price.tokens),
         usd=total(price.usd),
@@ -336,14 +411,17 @@ def _line(
 
 
 def _price(run: Bundle, rows: RowTable, usd: float | None) -> AnswerPrice:
+    """The mean tokens, cost and seconds of an answer of the run; ``usd`` replaces the measured cost."""
     steps = run.runtime.total_steps or len(rows)
     elapsed = run.runtime.elapsed_seconds
     tokens = run.runtime.total_tokens
     if len(rows) and rows.cost.any():
-        paid: float | None = float(rows.cost.mean())
+        usd_per_answer: float | None = float(rows.cost.mean())
     else:
-        paid = None
-    one_tokens, one_seconds = (
-        total / steps if total and steps else None for total in (tokens, elapsed)
+        usd_per_answer = None
+    tokens_per_answer, seconds_per_answer = (
+        amount / steps if amount and steps else None for amount in (tokens, elapsed)
     )
-    return AnswerPrice(one_tokens, usd if usd is not None else paid, one_seconds)
+    return AnswerPrice(
+        tokens_per_answer, usd if usd is not None else usd_per_answer, seconds_per_answer
+    )
