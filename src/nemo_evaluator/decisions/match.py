@@ -1,4 +1,4 @@
-"""Bundles by benchmark, and those of two sides matched."""
+"""The runs of a folder by benchmark, and the matching of two sides."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,26 +10,30 @@ from nemo_evaluator.runs.find import SHARD, find_runs
 
 
 def discover_bundles(path: Path | str) -> dict[str, Bundle]:
-    """Runs under a path by benchmark name. Two runs of one name are an error: nobody said which of them counts."""
-    found: dict[str, Bundle] = {}
+    """The runs under a path, by benchmark name.
+
+    Raises:
+        UsageError: Two runs have the same name, so that it is unclear which one counts.
+    """
+    run_of_benchmark: dict[str, Bundle] = {}
     for run in find_runs(Path(path)):
-        other = found.setdefault(run.name, run)
-        if other is not run:
-            shards = any(SHARD.fullmatch(part) for part in run.path.parts)
-            if shards:
+        earlier_run = run_of_benchmark.setdefault(run.name, run)
+        if earlier_run is not run:
+            in_shards = any(SHARD.fullmatch(part) for part in run.path.parts)
+            if in_shards:
                 hint = "merge the shards first: nel eval merge"
             else:
                 hint = "give the folder of one of them"
             raise UsageError(
-                f"{other.path.parent} and {run.path.parent} both hold a run of {run.name!r}",
+                f"{earlier_run.path.parent} and {run.path.parent} both hold a run of {run.name!r}",
                 hint=hint,
             )
-    return found
+    return run_of_benchmark
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Benchmarks that both sides have, and those of one side only; iterating gives (name, baseline, candidate)."""
+    """Benchmarks that both sides have, and those that only one has; iterating gives (name, baseline, candidate)."""
 
     pairs: dict[str, tuple[Bundle, Bundle]]
     only_baseline: list[str]
@@ -42,12 +46,20 @@ class Matched:
 def match_bundles(
     baseline: dict[str, Bundle], candidate: dict[str, Bundle], *, by_name: bool = False
 ) -> Matched:
-    """Match two sides by benchmark name; unless ``by_name``, one benchmark on each side matches whatever its name."""
+    """Match two sides by benchmark name.
+
+    Args:
+        baseline: The baseline's runs by benchmark name.
+        candidate: The candidate's runs by benchmark name.
+        by_name: Match by name even if each side has only one benchmark. Otherwise these two match under any name.
+    """
     if len(baseline) == len(candidate) == 1 and not by_name:
-        (name, one), (_, other) = *baseline.items(), *candidate.items()
-        return Matched({name: (one, other)}, [], [])
+        (name, baseline_run), (_, candidate_run) = *baseline.items(), *candidate.items()
+        return Matched({name: (baseline_run, candidate_run)}, [], [])
     shared = [name for name in baseline if name in candidate]
-    only: list[list[str]] = []
+    unmatched: list[list[str]] = []
     for side in (baseline, candidate):
-        only.append([name for name in side if name not in shared])
-    return Matched({name: (baseline[name], candidate[name]) for name in shared}, only[0], only[1])
+        unmatched.append([name for name in side if name not in shared])
+    return Matched(
+        {name: (baseline[name], candidate[name]) for name in shared}, unmatched[0], unmatched[1]
+    )

@@ -1,1 +1,1 @@
-"""Two runs side by side: is the candidate worse, better, the same?"""
+"""Comparing two runs: whether the candidate is worse than the baseline, better, or the same."""

@@ -74,36 +74,46 @@ def build_flip_report(
         pairing: Their paired problems; None to pair them.
         correct_above: A problem is right when its mean reward is above this.
         lower_is_better: A problem is right when its mean reward is not above ``correct_above``.
-        most: Texts are read for so many flips of each kind; the counts are always complete.
+        most: The report contains at most this many flips of each kind; the counts are always complete.
     """
-    left = baseline if isinstance(baseline, RowTable) else table_of(list(baseline.values()))
-    right = candidate if isinstance(candidate, RowTable) else table_of(list(candidate.values()))
-    pairing = pairing or pair(left, right)
-    before = (pairing.baseline.rewards > correct_above) != lower_is_better
-    after = (pairing.candidate.rewards > correct_above) != lower_is_better
-    lost = np.flatnonzero(before & ~after)
-    won = np.flatnonzero(~before & after)
+    baseline_rows = (
+        baseline if isinstance(baseline, RowTable) else table_of(list(baseline.values()))
+    )
+    candidate_rows = (
+        candidate if isinstance(candidate, RowTable) else table_of(list(candidate.values()))
+    )
+    pairing = pairing or pair(baseline_rows, candidate_rows)
+    right_before = (pairing.baseline.rewards > correct_above) != lower_is_better
+    right_after = (pairing.candidate.rewards > correct_above) != lower_is_better
+    lost = np.flatnonzero(right_before & ~right_after)
+    won = np.flatnonzero(~right_before & right_after)
     contingency = {
-        "both_correct": int((before & after).sum()),
+        "both_correct": int((right_before & right_after).sum()),
         "baseline_only_correct": len(lost),
         "candidate_only_correct": len(won),
-        "both_wrong": int((~before & ~after).sum()),
+        "both_wrong": int((~right_before & ~right_after).sum()),
     }
-    shown_lost = _in_problem_order(lost, left, pairing)[:most]
-    shown_won = _in_problem_order(won, left, pairing)[:most]
+    shown_lost = _in_problem_order(lost, baseline_rows, pairing)[:most]
+    shown_won = _in_problem_order(won, baseline_rows, pairing)[:most]
     shown = np.r_[shown_lost, shown_won]
-    left_examples = _examples(left, pairing.baseline, shown, by=pairing.by, threshold=correct_above)
-    right_examples = _examples(
-        right, pairing.candidate, shown, by=pairing.by, threshold=correct_above
+    baseline_examples = _examples(
+        baseline_rows, pairing.baseline, shown, by=pairing.by, threshold=correct_above
+    )
+    candidate_examples = _examples(
+        candidate_rows, pairing.candidate, shown, by=pairing.by, threshold=correct_above
     )
     flips: list[Flip] = []
-    for left_example, right_example in zip(left_examples, right_examples, strict=True):
-        flips.append(_flip(left, right, left_example, after=right_example))
+    for baseline_example, candidate_example in zip(
+        baseline_examples, candidate_examples, strict=True
+    ):
+        flips.append(
+            _flip(baseline_rows, candidate_rows, baseline_example, after=candidate_example)
+        )
     return FlipReport(
         contingency,
         regressions=flips[: len(shown_lost)],
         improvements=flips[len(shown_lost) :],
-        summary=_summary(contingency, left, pairing, lost=lost, won=won, most=most),
+        summary=_summary(contingency, baseline_rows, pairing, lost=lost, won=won, most=most),
     )
 
 
@@ -122,7 +132,7 @@ def _summary(
     most: int,
 ) -> JsonDict:
     """The counts of a flip report, in all and by category."""
-    n = len(pairing)
+    paired = len(pairing)
     by_category: dict[str, dict[str, int]] = {}
     for kind, flipped in (("regressions", lost), ("improvements", won)):
         category_codes = baseline.category[pairing.baseline.first[flipped]]
@@ -132,13 +142,13 @@ def _summary(
             entry = by_category.setdefault(baseline.categories[code], no_flips)
             entry[kind] = count
     return {
-        "n_paired": n,
+        "n_paired": paired,
         "n_regressions": len(lost),
         "n_improvements": len(won),
         "n_stable_correct": contingency["both_correct"],
         "n_stable_wrong": contingency["both_wrong"],
-        "regression_rate": round(len(lost) / n, 4) if n else 0.0,
-        "improvement_rate": round(len(won) / n, 4) if n else 0.0,
+        "regression_rate": round(len(lost) / paired, 4) if paired else 0.0,
+        "improvement_rate": round(len(won) / paired, 4) if paired else 0.0,
         "category_breakdown": by_category if baseline.has_categories else None,
         "n_omitted": max(0, len(lost) - most) + max(0, len(won) - most),
     }
@@ -177,6 +187,7 @@ def _examples(
 def _flip(
     baseline: RowTable, candidate: RowTable, before: _FlipExample, *, after: _FlipExample
 ) -> Flip:
+    """Read the texts of a flipped problem from both runs."""
     baseline_row = baseline.full(before.row)
     candidate_row = candidate.full(after.row)
     return Flip(
@@ -210,7 +221,14 @@ def _text(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One quantity on both sides; ``unit`` determines how it is printed."""
+    """One quantity on both sides.
+
+    Attributes:
+        name: The name of the quantity.
+        baseline: Its value for the baseline; None when no row has it.
+        candidate: Its value for the candidate; None when no row has it.
+        unit: "tokens", "ms", "usd" or "share"; determines how the value is printed.
+    """
 
     name: str
     baseline: float | None
@@ -238,14 +256,19 @@ class Shift:
 
 
 def shifts(baseline: RowTable, candidate: RowTable) -> list[Shift]:
-    """All quantities that at least one side has."""
+    """The quantities that at least one side has.
+
+    Args:
+        baseline: The baseline's rows.
+        candidate: The candidate's rows.
+    """
     # Rows of older formats have only the tokens of the whole exchange; then both sides are counted that way.
     whole_exchange = not (baseline.tokens.any() and candidate.tokens.any())
-    left = _quantities(baseline, whole_exchange=whole_exchange)
-    right = _quantities(candidate, whole_exchange=whole_exchange)
+    baseline_quantities = _quantities(baseline, whole_exchange=whole_exchange)
+    candidate_quantities = _quantities(candidate, whole_exchange=whole_exchange)
     shifts_found: list[Shift] = []
-    for name, quantity in left.items():
-        shift = Shift(name, quantity.value, right[name].value, unit=quantity.unit)
+    for name, quantity in baseline_quantities.items():
+        shift = Shift(name, quantity.value, candidate_quantities[name].value, unit=quantity.unit)
         if shift.baseline is not None or shift.candidate is not None:
             shifts_found.append(shift)
     return shifts_found
@@ -310,7 +333,7 @@ def _mean(values: np.ndarray) -> float | None:
 
 
 def score_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
-    """Every score that both bundles have; whether its intervals overlap is None without all four bounds."""
+    """The change of every score that both bundles have; whether intervals overlap is None without all four bounds."""
     right_scores = {score.name: score for score in right.scores}
     deltas: dict[str, JsonDict] = {}
     for left_score in left.scores:
@@ -338,7 +361,7 @@ def _overlap(left: Score, right: Score) -> bool | None:
 
 
 def runtime_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
-    """Tokens and speed of both runs, where both bundles have them."""
+    """The change of tokens and speed, as far as both bundles have them."""
     deltas: dict[str, JsonDict] = {}
     for name in _RUNTIME:
         before = getattr(left.runtime, name)

@@ -54,7 +54,14 @@ _SHOWN_CHARACTERS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class SettingDifference:
-    """One setting that differs between the runs."""
+    """One setting that differs between the runs.
+
+    Attributes:
+        kind: What the setting affects.
+        what: The setting, as a path in the configuration or in words.
+        baseline: The baseline's value; None on both sides when there is no value to show.
+        candidate: The candidate's value.
+    """
 
     kind: Kind
     what: str
@@ -79,19 +86,25 @@ def differences(baseline: Bundle, candidate: Bundle) -> list[SettingDifference]:
     """The settings that differ between two runs, apart from the model and its address.
 
     A key that only one bundle has is a gap, not a difference; see ``unstated``.
+
+    Args:
+        baseline: The baseline.
+        candidate: The candidate.
     """
     differing: list[SettingDifference] = []
     if baseline.name != candidate.name:
         differing.append(
             SettingDifference("dataset", "benchmark", baseline.name, candidate=candidate.name)
         )
-    left = baseline.config
-    right = candidate.config
-    shared_keys = left.keys() & right.keys()
+    baseline_config = baseline.config
+    candidate_config = candidate.config
+    shared_keys = baseline_config.keys() & candidate_config.keys()
     for key in sorted(shared_keys - _ASIDE):
-        differing += _nested("setting", key, key, left=left[key], right=right[key])
-    differing += _sizes(left, right)
-    differing += _fingerprints(left, right, differing)
+        differing += _nested(
+            "setting", key, key, left=baseline_config[key], right=candidate_config[key]
+        )
+    differing += _sizes(baseline_config, candidate_config)
+    differing += _fingerprints(baseline_config, candidate_config, differing)
     left_version = baseline.sdk_version
     right_version = candidate.sdk_version
     if left_version and right_version and left_version != right_version:
@@ -168,10 +181,10 @@ def _fingerprints(
     left_fingerprints = left.get("fingerprints") or {}
     right_fingerprints = right.get("fingerprints") or {}
     for key, kind in _FINGERPRINTS.items():
-        explained = any(
+        already_named = any(
             difference.kind == kind or difference.what.startswith(f"{key}.") for difference in named
         )
-        if explained:
+        if already_named:
             continue
         left_hash = left_fingerprints.get(key)
         right_hash = right_fingerprints.get(key)
@@ -210,11 +223,15 @@ def caveats(
     warnings += _uneven_failures(runs, rows)
     if len(pairing):
         warnings += _asked_differently(*rows, pairing)
-        left, right = (float(side.answers.mean()) for side in pairing.sides)
+        baseline_answers, candidate_answers = (float(side.answers.mean()) for side in pairing.sides)
         repeats_named = any(difference.what == "repeats" for difference in differences)
-        if abs(left - right) > 0.1 * min(left, right) and not repeats_named:
+        if (
+            abs(baseline_answers - candidate_answers)
+            > 0.1 * min(baseline_answers, candidate_answers)
+            and not repeats_named
+        ):
             warnings.append(
-                f"answers per problem: {left:.3g} in the baseline, {right:.3g} in the candidate"
+                f"answers per problem: {baseline_answers:.3g} in the baseline, {candidate_answers:.3g} in the candidate"
             )
     warnings += [str(difference) for difference in differences]
     warnings += unstated(*runs)
@@ -222,6 +239,7 @@ def caveats(
 
 
 def _run_warnings(side_name: str, run: Bundle, rows: RowTable) -> Iterator[str]:
+    """Warnings about one run: missing or malformed rows, an early stop, its noise floor, tampering, empty answers."""
     if not len(rows):
         yield f"{side_name} has no rows: {run.results}"
     stop_rule = rule_words(run.stopped)
@@ -263,31 +281,38 @@ def _score_change(change: JsonDict) -> float:
 
 
 def unanswered_words(side_name: str, rows: RowTable) -> str:
-    """The share of answers that are empty or filtered."""
+    """The warning about answers that are empty or filtered."""
     return f"{side_name}: {rows.unanswered_share:.1%} of the answers are empty or content-filtered"
 
 
 def _left_out(pairing: Pairing) -> Iterator[str]:
+    """Warnings about problems that did not pair or have no scored answer."""
     if pairing.only_baseline or pairing.only_candidate:
-        only = f"{pairing.only_baseline:,} only in the baseline, {pairing.only_candidate:,} only in the candidate"
-        yield f"{counted(len(pairing), 'problem')} paired; {only}"
-    unscored = pairing.baseline.unscored, pairing.candidate.unscored
-    if any(unscored):
-        where = f"{unscored[0]:,} in the baseline, {unscored[1]:,} in the candidate"
-        yield f"problems without a scored answer are left out: {where}"
+        unpaired = f"{pairing.only_baseline:,} only in the baseline, {pairing.only_candidate:,} only in the candidate"
+        yield f"{counted(len(pairing), 'problem')} paired; {unpaired}"
+    unscored_problems = pairing.baseline.unscored, pairing.candidate.unscored
+    if any(unscored_problems):
+        counts = (
+            f"{unscored_problems[0]:,} in the baseline, {unscored_problems[1]:,} in the candidate"
+        )
+        yield f"problems without a scored answer are left out: {counts}"
 
 
 def _uneven_failures(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> Iterator[str]:
     """The warning that many more rows failed on one side than on the other; failed rows are not in the scores."""
-    planned = [max(planned_rows(run, side), 1) for run, side in zip(runs, rows, strict=True)]
-    lost = missing_rows(runs, rows)
-    if abs(lost[0] / planned[0] - lost[1] / planned[1]) <= _UNEVEN:
+    planned = [
+        max(planned_rows(run, side_rows), 1) for run, side_rows in zip(runs, rows, strict=True)
+    ]
+    missing = missing_rows(runs, rows)
+    if abs(missing[0] / planned[0] - missing[1] / planned[1]) <= _UNEVEN:
         return
     failures: list[str] = []
     scores: list[float] = []
-    for side_name, side, failed, plan in zip(WORDS, rows, lost, planned, strict=True):
-        failures.append(f"{counted(failed, 'row')} failed in {side_name}{_causes(side)}")
-        scores.append(float(side.reward[side.scored].sum()) / plan)
+    for side_name, side_rows, failed, planned_count in zip(
+        WORDS, rows, missing, planned, strict=True
+    ):
+        failures.append(f"{counted(failed, 'row')} failed in {side_name}{_causes(side_rows)}")
+        scores.append(float(side_rows.reward[side_rows.scored].sum()) / planned_count)
     yield f"{', '.join(failures)}: with failed rows as 0 the scores are {scores[0]:.4f} and {scores[1]:.4f}"
 
 

@@ -122,10 +122,21 @@ class PairedRecords:
 def load_paired_records(
     baseline: Path | str, candidate: Path | str, *, pair_by: PairBy = "auto"
 ) -> PairedRecords:
-    """Read two runs and pair their problems."""
-    left = read_table(one_run(baseline).results)
-    right = read_table(one_run(candidate).results)
-    return PairedRecords(left, right, pair(left, right, pair_by))
+    """Read two runs and pair their problems.
+
+    Args:
+        baseline: The folder of the baseline.
+        candidate: The folder of the candidate.
+        pair_by: Pair problems by content or by index.
+
+    Raises:
+        UsageError: A path has no run or several, or the problems cannot be paired as asked.
+    """
+    baseline_rows = read_table(one_run(baseline).results)
+    candidate_rows = read_table(one_run(candidate).results)
+    return PairedRecords(
+        baseline_rows, candidate_rows, pair(baseline_rows, candidate_rows, pair_by)
+    )
 
 
 def one_run(path: Path | str) -> Bundle:
@@ -161,11 +172,13 @@ def compare_runs(
         UsageError: A path holds no run or several, or the problems cannot be paired as asked.
     """
     options = options or CompareOptions(**changes)
-    left = baseline if isinstance(baseline, Bundle) else one_run(baseline)
-    right = candidate if isinstance(candidate, Bundle) else one_run(candidate)
-    left_rows = rows_of_run(left, better=options.better)
-    right_rows = rows_of_run(right, better=options.better)
-    return Comparison(left, right, left_rows, right=right_rows, options=options).report()
+    baseline_run = baseline if isinstance(baseline, Bundle) else one_run(baseline)
+    candidate_run = candidate if isinstance(candidate, Bundle) else one_run(candidate)
+    baseline_rows = rows_of_run(baseline_run, better=options.better)
+    candidate_rows = rows_of_run(candidate_run, better=options.better)
+    return Comparison(
+        baseline_run, candidate_run, baseline_rows, right=candidate_rows, options=options
+    ).report()
 
 
 def compare_results(
@@ -176,12 +189,23 @@ def compare_results(
     candidate_bundle: JsonDict | None = None,
     **changes: Any,
 ) -> RegressionReport:
-    """Compare result rows in memory; ``changes`` are fields of ``CompareOptions``."""
-    left = Bundle(Path("baseline"), baseline_bundle or {"run_id": "baseline"})
-    right = Bundle(Path("candidate"), candidate_bundle or {"run_id": "candidate"})
+    """Compare result rows in memory.
+
+    Args:
+        baseline: The baseline's rows.
+        candidate: The candidate's rows.
+        baseline_bundle: The baseline's bundle, for its settings and scores.
+        candidate_bundle: The candidate's bundle.
+        **changes: Fields of ``CompareOptions``.
+
+    Raises:
+        UsageError: The problems cannot be paired as asked.
+    """
+    baseline_run = Bundle(Path("baseline"), baseline_bundle or {"run_id": "baseline"})
+    candidate_run = Bundle(Path("candidate"), candidate_bundle or {"run_id": "candidate"})
     comparison = Comparison(
-        left,
-        right,
+        baseline_run,
+        candidate_run,
         table_of(baseline),
         right=table_of(candidate),
         options=CompareOptions(**changes),
@@ -209,6 +233,15 @@ class Comparison:
         right: RowTable,
         options: CompareOptions,
     ) -> None:
+        """Pair the problems of two runs and find what both sides need before any verdict.
+
+        Args:
+            baseline: The baseline.
+            candidate: The candidate.
+            left: The baseline's rows.
+            right: The candidate's rows.
+            options: How to compare.
+        """
         self.runs = (baseline, candidate)
         self.rows = (left, right)
         self._options = options
@@ -225,7 +258,14 @@ class Comparison:
         self._labelled, self._label_notes = self.labelled(self.spending)
 
     def labelled(self, spending: Spending) -> tuple[LabelledPair | None, list[str]]:
-        """Both runs with their labels, if both have labels that can be used, and notes for the reader."""
+        """The labels of both runs, where they can be used.
+
+        Args:
+            spending: How the error is divided.
+
+        Returns:
+            Both runs with their labels, None when these cannot be used; and notes for the reader.
+        """
         baseline, candidate = self.runs
         by_index = self.pairing.by == "index"
         return labelled_pair(baseline, candidate, spending, by_index=by_index)
@@ -234,12 +274,12 @@ class Comparison:
         """The verdict and its evidence."""
         pairing = self.pairing
         options = self._options
-        left, right = self.runs
-        left_rows, right_rows = self.rows
+        baseline_run, candidate_run = self.runs
+        baseline_rows, candidate_rows = self.rows
         interval = self._interval(pairing)
         differences = pairing.differences
         gain = options.better * differences
-        available = left.dataset_size
+        available = baseline_run.dataset_size
         sd: float | None = None
         if len(pairing) >= 2 and not pairing.alike(differences):
             sd = float(differences.std(ddof=1))
@@ -254,20 +294,20 @@ class Comparison:
                 better=options.better,
             )
         )
-        is_open = judgement.verdict in (Verdict.INCONCLUSIVE, Verdict.WARN)
-        moved = shifts(left_rows, right_rows)
+        verdict_is_open = judgement.verdict in (Verdict.INCONCLUSIVE, Verdict.WARN)
+        quantity_shifts = shifts(baseline_rows, candidate_rows)
         test, test_reason = _test(pairing, options)
         flips = None
         if len(pairing):
             flips = build_flip_report(
-                left_rows,
-                right_rows,
+                baseline_rows,
+                candidate_rows,
                 pairing,
                 correct_above=options.correct_above,
                 lower_is_better=options.better < 0,
             )
         return RegressionReport(
-            benchmark=left.name,
+            benchmark=baseline_run.name,
             baseline=self._side(0),
             candidate=self._side(1),
             verdict=judgement.verdict,
@@ -281,16 +321,16 @@ class Comparison:
             test_reason=test_reason,
             sd=sd,
             detectable=detectable_effect(sd, len(pairing), alpha=options.alpha) if sd else None,
-            needed=needed if is_open else None,
+            needed=needed if verdict_is_open else None,
             available=available,
-            score_deltas=score_deltas(left, right),
-            runtime_deltas=runtime_deltas(left, right),
+            score_deltas=score_deltas(baseline_run, candidate_run),
+            runtime_deltas=runtime_deltas(baseline_run, candidate_run),
             category_deltas=self._categories(),
             flips=flips,
-            shifts=moved,
+            shifts=quantity_shifts,
             differences=self.differences,
             missing=self.missing,
-            warnings=self._warnings(interval, moved),
+            warnings=self._warnings(interval, quantity_shifts),
             direction=options.direction,
             moved=(int((gain < 0).sum()), int((gain > 0).sum())),
             graded=not pairing.lattice,
@@ -301,11 +341,11 @@ class Comparison:
         options = self._options
         if not interval.n:
             return None
-        distance = abs(options.better * interval.value + options.max_drop)
-        if distance == 0.0:
+        distance_to_limit = abs(options.better * interval.value + options.max_drop)
+        if distance_to_limit == 0.0:
             return None
         if sd:
-            return problems_needed(distance, sd, alpha=options.alpha)
+            return problems_needed(distance_to_limit, sd, alpha=options.alpha)
 
         def settled_by(problems: int) -> bool:
             equal_differences = np.full(problems, interval.value)
@@ -316,6 +356,7 @@ class Comparison:
         return first(settled_by, len(self.pairing) + 1, _MOST_EQUAL)
 
     def _verdict_on(self, interval: Interval) -> Verdict:
+        """The verdict that an interval implies, before anything weakens it."""
         options = self._options
         return judge(interval, options.max_drop, better=options.better).verdict
 
@@ -325,30 +366,34 @@ class Comparison:
         In this order: an invalid run, few pairs or unbounded failed rows make everything but a BLOCK inconclusive;
         failed rows that could change the verdict weaken it; a different scorer turns a PASS into a WARN.
         """
-        invalid: list[str] = []
+        invalid_reasons: list[str] = []
         for side_name, side_reasons in zip(WORDS, self._unfit, strict=True):
             for reason in side_reasons:
-                invalid.append(f"{side_name} {reason}")
-        invalid += self.pairing.scarce
-        lost = sum(missing_rows(self.runs, self.rows))
-        if lost and not self.pairing.bounded:
-            invalid.append(
-                f"{counted(lost, 'row')} failed, and rewards beyond [0, 1] set no bound to what they hide"
+                invalid_reasons.append(f"{side_name} {reason}")
+        invalid_reasons += self.pairing.scarce
+        missing_count = sum(missing_rows(self.runs, self.rows))
+        if missing_count and not self.pairing.bounded:
+            invalid_reasons.append(
+                f"{counted(missing_count, 'row')} failed, and rewards beyond [0, 1] set no bound to what they hide"
             )
         verdict = judgement.verdict
         relation = judgement.relation
-        if invalid and verdict is not Verdict.BLOCK:
-            return Judgement(Verdict.INCONCLUSIVE, relation, (*invalid, *judgement.reasons))
+        if invalid_reasons and verdict is not Verdict.BLOCK:
+            return Judgement(Verdict.INCONCLUSIVE, relation, (*invalid_reasons, *judgement.reasons))
         if self.missing and not self._holds_with_failed_rows(verdict):
-            weaker = Verdict.INCONCLUSIVE if verdict is Verdict.PASS else Verdict.WARN
-            failed = (
+            weaker_verdict = Verdict.INCONCLUSIVE if verdict is Verdict.PASS else Verdict.WARN
+            failed_rows_reason = (
                 "rows that failed leave this open: it does not hold however they would have scored"
             )
-            return Judgement(weaker, relation, (failed, *judgement.reasons, *invalid))
-        scorer = [str(setting) for setting in self.differences if setting.kind == "scorer"]
-        if scorer and verdict is Verdict.PASS:
-            return Judgement(Verdict.WARN, relation, (*scorer, *judgement.reasons))
-        return Judgement(verdict, relation, (*judgement.reasons, *invalid))
+            return Judgement(
+                weaker_verdict, relation, (failed_rows_reason, *judgement.reasons, *invalid_reasons)
+            )
+        scorer_differences = [
+            str(setting) for setting in self.differences if setting.kind == "scorer"
+        ]
+        if scorer_differences and verdict is Verdict.PASS:
+            return Judgement(Verdict.WARN, relation, (*scorer_differences, *judgement.reasons))
+        return Judgement(verdict, relation, (*judgement.reasons, *invalid_reasons))
 
     def _holds_with_failed_rows(self, verdict: Verdict) -> bool:
         """Whether PASS stays PASS with every failed row counted against it, and BLOCK stays BLOCK."""
@@ -369,8 +414,8 @@ class Comparison:
         confidence = self._options.confidence
         if self._labelled is None:
             return pairing.reading(pairing.differences, self.spending).interval(confidence)
-        moved = float(pairing.differences.mean() - self.pairing.differences.mean())
-        return shifted(self._labelled.difference().interval(confidence), moved)
+        shift = float(pairing.differences.mean() - self.pairing.differences.mean())
+        return shifted(self._labelled.difference().interval(confidence), shift)
 
     def _side(self, index: int) -> RunSide:
         """The report's entry of one side; 0 is the baseline."""
@@ -398,22 +443,26 @@ class Comparison:
 
     def _categories(self) -> dict[str, JsonDict]:
         """The difference within each category of the baseline's problems."""
-        left = self.rows[0]
+        baseline_rows = self.rows[0]
         pairing = self.pairing
-        if not left.has_categories or not len(pairing) or len(left.categories) > _MOST_CATEGORIES:
+        if (
+            not baseline_rows.has_categories
+            or not len(pairing)
+            or len(baseline_rows.categories) > _MOST_CATEGORIES
+        ):
             return {}
-        codes = left.category[pairing.baseline.first]
+        codes = baseline_rows.category[pairing.baseline.first]
         order = np.argsort(codes, kind="stable")
         present, starts = np.unique(codes[order], return_index=True)
         entries: dict[str, JsonDict] = {}
         for code, problems in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
-            before = pairing.baseline.rewards[problems]
-            after = pairing.candidate.rewards[problems]
-            reading = pairing.reading(after - before, self.spending)
+            baseline_rewards = pairing.baseline.rewards[problems]
+            candidate_rewards = pairing.candidate.rewards[problems]
+            reading = pairing.reading(candidate_rewards - baseline_rewards, self.spending)
             interval = reading.interval(self._options.confidence)
-            entries[left.categories[code]] = {
-                "baseline": round(float(before.mean()), 6),
-                "candidate": round(float(after.mean()), 6),
+            entries[baseline_rows.categories[code]] = {
+                "baseline": round(float(baseline_rewards.mean()), 6),
+                "candidate": round(float(candidate_rewards.mean()), 6),
                 "delta": round(interval.value, 6),
                 "ci_lower": interval.lower,
                 "ci_upper": interval.upper,
@@ -422,12 +471,13 @@ class Comparison:
         return entries
 
     def _warnings(self, difference: Interval, moved: list[Shift]) -> list[str]:
+        """All warnings for the reader, those about labels first."""
         options = self._options
         warnings = list(self._label_notes)
         warnings += caveats(self.runs, self.rows, self.pairing, differences=self.differences)
-        categories = len(self.rows[0].categories)
-        if categories > _MOST_CATEGORIES:
-            warnings.append(f"{categories:,} categories are too many to be compared one by one")
+        category_count = len(self.rows[0].categories)
+        if category_count > _MOST_CATEGORIES:
+            warnings.append(f"{category_count:,} categories are too many to be compared one by one")
         warnings += shift_warnings(moved)
         warnings += hidden_loss(self.missing, options.max_drop, options.better)
         gain = difference if options.better > 0 else mirrored(difference)
@@ -447,20 +497,20 @@ def _test(pairing: Pairing, options: CompareOptions) -> tuple[PairedTest, str]:
     """
     gain = options.better * pairing.differences
     requested = options.test
-    single = is_binary(pairing.baseline.rewards) and is_binary(pairing.candidate.rewards)
+    single_answers = is_binary(pairing.baseline.rewards) and is_binary(pairing.candidate.rewards)
     if requested == "sign":
         return sign_test(gain), "asked for"
-    if requested == "mcnemar" or (requested == "auto" and single):
-        before = pairing.baseline.rewards > options.correct_above
-        after = pairing.candidate.rewards > options.correct_above
-        fell = int((before & ~after).sum())
-        rose = int((~before & after).sum())
+    if requested == "mcnemar" or (requested == "auto" and single_answers):
+        right_before = pairing.baseline.rewards > options.correct_above
+        right_after = pairing.candidate.rewards > options.correct_above
+        got_worse = int((right_before & ~right_after).sum())
+        got_better = int((~right_before & right_after).sum())
         if options.better > 0:
-            test = mcnemar_test(worse=fell, better=rose, n=len(pairing))
+            test = mcnemar_test(worse=got_worse, better=got_better, n=len(pairing))
         else:
-            test = mcnemar_test(worse=rose, better=fell, n=len(pairing))
-        fits = "every problem is right or wrong on both sides"
-        return test, "asked for" if requested == "mcnemar" else fits
+            test = mcnemar_test(worse=got_better, better=got_worse, n=len(pairing))
+        reason = "every problem is right or wrong on both sides"
+        return test, "asked for" if requested == "mcnemar" else reason
     test = permutation_test(gain, n_permutations=N_PERMUTATIONS, seed=options.seed)
-    fits = "rewards are means or fractions"
-    return test, "asked for" if requested == "permutation" else fits
+    reason = "rewards are means or fractions"
+    return test, "asked for" if requested == "permutation" else reason

@@ -16,7 +16,14 @@ from nemo_evaluator.runs.bundle import Bundle
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One comparison of a set."""
+    """One comparison of a set.
+
+    Attributes:
+        candidate: The candidate's path as given by the user.
+        benchmark: The benchmark.
+        folder: The folder of the candidate's bundle.
+        report: The comparison.
+    """
 
     candidate: str
     benchmark: str
@@ -26,7 +33,14 @@ class Entry:
 
 @dataclass(slots=True)
 class ComparisonSet:
-    """All comparisons of one call; the verdict is the worst of theirs."""
+    """All comparisons of one call.
+
+    Attributes:
+        entries: The comparisons.
+        several_candidates: Whether more than one candidate was given.
+        several_benchmarks: Whether a path contains more than one benchmark.
+        warnings: Benchmarks that only one side has.
+    """
 
     entries: list[Entry]
     several_candidates: bool
@@ -35,19 +49,28 @@ class ComparisonSet:
 
     @property
     def verdict(self) -> Verdict:
+        """The worst verdict of all comparisons."""
         return worst(entry.report.verdict for entry in self.entries)
 
     def to_dict(self) -> JsonDict:
-        """One report as it is; several benchmarks by name; several candidates by path."""
+        """The JSON of the set.
+
+        Returns:
+            The report itself for a single comparison. With several benchmarks, a mapping by benchmark; with several
+            candidates, a mapping from their paths to one of these.
+        """
         if not self.several_candidates:
             return self._benchmarks(self.entries)
-        names = dict.fromkeys(entry.candidate for entry in self.entries)
-        mapping: dict[str, Any] = {}
-        for name in names:
-            mapping[name] = self._benchmarks([e for e in self.entries if e.candidate == name])
-        return mapping
+        candidate_names = dict.fromkeys(entry.candidate for entry in self.entries)
+        reports_by_candidate: dict[str, Any] = {}
+        for name in candidate_names:
+            reports_by_candidate[name] = self._benchmarks(
+                [e for e in self.entries if e.candidate == name]
+            )
+        return reports_by_candidate
 
     def _benchmarks(self, entries: list[Entry]) -> JsonDict:
+        """The JSON of one candidate's comparisons."""
         if self.several_benchmarks:
             return {entry.benchmark: entry.report.to_dict() for entry in entries}
         return entries[0].report.to_dict()
@@ -56,33 +79,54 @@ class ComparisonSet:
 def compare_paths(
     baseline: Path, candidates: Sequence[Path], options: CompareOptions
 ) -> ComparisonSet:
-    """Compare everything the paths hold. With several candidates each interval is widened (Bonferroni), so that all
-    verdicts hold together."""
+    """Compare all runs under the paths.
+
+    With several candidates, each interval is widened (Bonferroni) so that all verdicts hold together.
+
+    Args:
+        baseline: The folder of the baseline.
+        candidates: The folders of the candidates; a repeated folder counts once.
+        options: How to compare.
+
+    Raises:
+        UsageError: A path has no run, two runs of one benchmark, or no benchmark in common with the baseline.
+    """
     candidates = list(dict.fromkeys(candidates))
     if len(candidates) > 1:
         options = replace(options, confidence=1 - (1 - options.confidence) / len(candidates))
-    left = _runs(baseline)
-    several = False
+    baseline_runs = _runs(baseline)
+    several_benchmarks = False
     entries = []
     warnings = []
     for path in candidates:
-        right = _runs(path)
-        several = several or len(left) > 1 or len(right) > 1
-        matched = match_bundles(left, right)
+        candidate_runs = _runs(path)
+        several_benchmarks = several_benchmarks or len(baseline_runs) > 1 or len(candidate_runs) > 1
+        matched = match_bundles(baseline_runs, candidate_runs)
         warnings += [f"{name} is only in {baseline}" for name in matched.only_baseline]
         warnings += [f"{name} is only in {path}" for name in matched.only_candidate]
         if not matched.pairs:
-            names = f"{', '.join(left)} and {', '.join(right)}"
-            raise UsageError(f"{baseline} and {path} have no benchmark in common: {names}")
-        for name, (one, two) in matched.pairs.items():
-            entries.append(
-                Entry(str(path), name, two.path.parent, report=compare_runs(one, two, options))
+            benchmark_names = f"{', '.join(baseline_runs)} and {', '.join(candidate_runs)}"
+            raise UsageError(
+                f"{baseline} and {path} have no benchmark in common: {benchmark_names}"
             )
-    return ComparisonSet(entries, len(candidates) > 1, several, warnings=warnings)
+        for name, (baseline_run, candidate_run) in matched.pairs.items():
+            entries.append(
+                Entry(
+                    str(path),
+                    name,
+                    candidate_run.path.parent,
+                    report=compare_runs(baseline_run, candidate_run, options),
+                )
+            )
+    return ComparisonSet(entries, len(candidates) > 1, several_benchmarks, warnings=warnings)
 
 
 def _runs(path: Path) -> dict[str, Bundle]:
-    """The runs of a path; a path that leads nowhere ends with 2, so that it is not taken for a BLOCK."""
+    """The runs under a path, by benchmark.
+
+    Raises:
+        UsageError: There is none, or several of one benchmark. Its exit code is 2, because 1 means BLOCK.
+    """
     try:
         runs = discover_bundles(path)
         if not runs:

@@ -1,4 +1,4 @@
-"""What a comparison found: the report that is written, printed and attached to a gate decision."""
+"""The report of a comparison, which is written, printed and attached to a gate decision."""
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,7 +18,18 @@ N_PERMUTATIONS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RunSide:
-    """One side as the report names it."""
+    """One side as shown in the report.
+
+    Attributes:
+        run_id: The run's id.
+        config: Its configuration.
+        path: Its bundle.
+        score: The mean reward on the paired problems.
+        problems: Its problems, paired or not.
+        rows: Its rows.
+        failed_rows: Rows without a score.
+        invalid: Why its scores must not be used; empty when they may be.
+    """
 
     run_id: str
     config: JsonDict
@@ -30,12 +41,23 @@ class RunSide:
     invalid: list[str]
 
     def to_dict(self) -> JsonDict:
+        """The JSON of the side."""
         return asdict(self) | {"score": score(self.score)}
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """What paired and what did not."""
+    """How many problems paired, and how many did not.
+
+    Attributes:
+        by: "content" or "index".
+        paired: Paired problems.
+        only_baseline: Problems for which the candidate has no row.
+        only_candidate: Problems for which the baseline has no row.
+        unscored_baseline: Problems of the baseline without a scored answer.
+        unscored_candidate: Problems of the candidate without a scored answer.
+        share: Paired problems as a share of the smaller side.
+    """
 
     by: str
     paired: int
@@ -47,14 +69,45 @@ class Paired:
 
     @classmethod
     def of(cls, pairing: Pairing) -> Self:
-        only = pairing.only_baseline, pairing.only_candidate
+        """The counts of a pairing."""
+        unpaired = pairing.only_baseline, pairing.only_candidate
         unscored = pairing.baseline.unscored, pairing.candidate.unscored
-        return cls(pairing.by, len(pairing), *only, *unscored, round(pairing.share, 4))
+        return cls(pairing.by, len(pairing), *unpaired, *unscored, round(pairing.share, 4))
 
 
 @dataclass(slots=True)
 class RegressionReport(ReportMapping):
-    """One candidate against one baseline on one benchmark."""
+    """One candidate against one baseline on one benchmark.
+
+    Attributes:
+        benchmark: The baseline's benchmark.
+        baseline: The baseline.
+        candidate: The candidate.
+        verdict: The verdict.
+        relation: What is proved about the two sides.
+        reasons: The reasons of the verdict.
+        threshold: The largest acceptable drop.
+        confidence: Confidence level of the interval.
+        difference: The mean of candidate minus baseline, with its interval.
+        pairing: How many problems paired.
+        test: The additional significance test.
+        test_reason: Why this test was chosen.
+        sd: The standard deviation of a problem's difference; None when all differences are equal.
+        detectable: The drop that a comparison of this size detects; None without a standard deviation.
+        needed: How many problems would settle an open comparison; None when it is settled or unknown.
+        available: How many problems the benchmark has; None when unknown.
+        score_deltas: The change of each score in the bundles.
+        runtime_deltas: The change of tokens and speed.
+        category_deltas: The difference within each category.
+        flips: The problems that flipped; None when nothing paired.
+        shifts: The change of other quantities.
+        differences: The settings that differ.
+        missing: The range of the scores with failed rows counted either way.
+        warnings: Warnings for the reader.
+        direction: Whether a higher reward is better.
+        moved: How many problems got worse and better, by however little.
+        graded: Whether rewards are more than right or wrong, so that a problem can change without flipping.
+    """
 
     benchmark: str
     baseline: RunSide
@@ -71,7 +124,6 @@ class RegressionReport(ReportMapping):
     sd: float | None
     detectable: float | None
     needed: int | None
-    # How many problems the benchmark has at all.
     available: int | None
     score_deltas: dict[str, JsonDict]
     runtime_deltas: dict[str, JsonDict]
@@ -82,25 +134,23 @@ class RegressionReport(ReportMapping):
     missing: JsonDict
     warnings: list[str] = field(default_factory=list)
     direction: str = "higher_is_better"
-    # Problems that got worse and better, by however little.
     moved: tuple[int, int] = (0, 0)
-    # Whether rewards are more than right or wrong, so that a problem may move without changing sides.
     graded: bool = False
 
     @property
     def better(self) -> float:
-        """The sign of a difference that is good."""
+        """The sign of a good difference: 1 when a higher reward is better, else -1."""
         return 1.0 if self.direction == "higher_is_better" else -1.0
 
     @property
     def gain(self) -> Interval:
-        """The difference, turned so that above zero is good."""
+        """The difference with its sign changed where necessary, so that a positive one is good."""
         if self.better > 0:
             return self.difference
         return mirrored(self.difference)
 
     def to_dict(self) -> JsonDict:
-        """The report as JSON: the documented keys, and more."""
+        """The report as JSON."""
         method = self.test.method.removesuffix("_limit")
         key = method if method == "mcnemar" else f"{method}_test"
         report: JsonDict = {
@@ -137,10 +187,10 @@ class RegressionReport(ReportMapping):
         return report
 
     def _test(self, key: str) -> JsonDict:
-        """The JSON of the test; a loss is positive there."""
+        """The JSON of the significance test, in which a loss is positive."""
         test = self.test
         gain = self.gain
-        found: JsonDict = {
+        document: JsonDict = {
             "p_value": test.p_value,
             "significant": test.significant,
             "method": "exact_binomial" if test.method in ("mcnemar", "sign") else test.method,
@@ -153,15 +203,22 @@ class RegressionReport(ReportMapping):
         }
         if key == "sign_test":
             worse, better = self.moved
-            found |= {"n_positive": worse, "n_negative": better, "n_ties": test.n - worse - better}
+            document |= {
+                "n_positive": worse,
+                "n_negative": better,
+                "n_ties": test.n - worse - better,
+            }
         elif key == "permutation_test":
-            found |= {"observed_mean_diff": _round(-test.effect), "n_permutations": N_PERMUTATIONS}
-            # Cohen's d for paired values, as this test has always been reported.
+            document |= {
+                "observed_mean_diff": _round(-test.effect),
+                "n_permutations": N_PERMUTATIONS,
+            }
+            # Cohen's d for paired values: the effect size this test has always reported.
             if self.sd:
-                found["effect_size"] = _round(-test.effect / self.sd)
+                document["effect_size"] = _round(-test.effect / self.sd)
             else:
-                found["effect_size"] = None
-        return found
+                document["effect_size"] = None
+        return document
 
 
 def _round(value: float | None) -> float | None:
@@ -171,6 +228,10 @@ def _round(value: float | None) -> float | None:
 
 
 def write_report(report: ReportMapping, path: Path | str) -> Path:
-    """Write a comparison or a decision as JSON."""
+    """Write a comparison or a gate decision as JSON.
+
+    Returns:
+        The path of the file.
+    """
     write_json(Path(path), report.to_dict())
     return Path(path)

@@ -10,7 +10,7 @@ from nemo_evaluator.statistics import Interval
 
 
 class Verdict(StrEnum):
-    """The outcome of a comparison, from best to worst."""
+    """The outcome of a comparison, ordered from best to worst."""
 
     PASS = "PASS"
     INCONCLUSIVE = "INCONCLUSIVE"
@@ -34,7 +34,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 class Relation(StrEnum):
-    """What is proved about candidate and baseline."""
+    """What a comparison proves about the candidate relative to the baseline."""
 
     SUPERIOR = "superior"
     EQUIVALENT = "equivalent"
@@ -85,7 +85,7 @@ def relation_of(interval: Interval, max_drop: float) -> Relation:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict with its reasons."""
+    """A verdict, the relation it follows from, and its reasons."""
 
     verdict: Verdict
     relation: Relation
@@ -99,10 +99,10 @@ def settling(needed: int, available: int | None) -> str:
         needed: The number of problems.
         available: The number that the benchmark has; None when unknown.
     """
-    words = f"about {needed:,} problems would settle it"
+    sentence = f"about {needed:,} problems would settle it"
     if available is None or needed <= available:
-        return words
-    return f"{words}, but the benchmark has {available:,}: only more repeats can, if anything"
+        return sentence
+    return f"{sentence}, but the benchmark has {available:,}: only more repeats can, if anything"
 
 
 def judge(
@@ -124,34 +124,37 @@ def judge(
         needed: How many problems would settle an open comparison.
         available: How many problems the benchmark has.
         better: 1 when a higher reward is better, else -1.
+
+    Returns:
+        The judgement; INCONCLUSIVE when nothing paired or the interval has no bounds.
     """
     if interval.n == 0:
         reason = "nothing was paired: the runs share no scored problem"
         return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, (reason,))
     if interval.lower is None or interval.upper is None:
-        why = "no interval holds for rewards beyond [0, 1] that a stop rule looked at"
-        reason = f"{interval.value:+.4f}, but {why}"
+        explanation = "no interval holds for rewards beyond [0, 1] that a stop rule looked at"
+        reason = f"{interval.value:+.4f}, but {explanation}"
         return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, (reason,))
     gain = interval if better > 0 else mirrored(interval)
     relation = relation_of(gain, max_drop)
-    drop = "drop" if better > 0 else "rise"
-    limit = f"the limit of {max_drop:g}"
+    loss_word = "drop" if better > 0 else "rise"
+    limit_words = f"the limit of {max_drop:g}"
     bounds = f"[{interval.lower:+.4f}, {interval.upper:+.4f}]"
     difference = f"{interval.value:+.4f} {bounds} over {counted(interval.n, 'problem')}"
     if needed:
         open_difference = f"{difference}; {settling(needed, available)}"
     else:
         open_difference = difference
-    certain = ""
+    certain_loss = ""
     if gain.upper is not None and gain.upper < 0:
-        certain = f" (a small {drop} is certain)"
+        certain_loss = f" (a small {loss_word} is certain)"
     reasons = {
-        Relation.WORSE: f"the {drop} is more than {limit}: {difference}",
-        Relation.INFERIOR: f"a {drop} is certain, but not that it exceeds {limit}: {open_difference}",
-        Relation.UNKNOWN: f"a {drop} beyond {limit} cannot be ruled out: {open_difference}",
+        Relation.WORSE: f"the {loss_word} is more than {limit_words}: {difference}",
+        Relation.INFERIOR: f"a {loss_word} is certain, but not that it exceeds {limit_words}: {open_difference}",
+        Relation.UNKNOWN: f"a {loss_word} beyond {limit_words} cannot be ruled out: {open_difference}",
         Relation.SUPERIOR: f"the candidate is better: {difference}",
-        Relation.EQUIVALENT: f"the difference is within {limit} both ways{certain}: {difference}",
-        Relation.NON_INFERIOR: f"a {drop} beyond {limit} is excluded{certain}: {difference}",
+        Relation.EQUIVALENT: f"the difference is within {limit_words} both ways{certain_loss}: {difference}",
+        Relation.NON_INFERIOR: f"a {loss_word} beyond {limit_words} is excluded{certain_loss}: {difference}",
     }
     return Judgement(VERDICTS[relation], relation, (reasons[relation],))
 
