@@ -1,1 +1,1 @@
-"""A candidate against a policy: may it be released?"""
+"""The gate: whether a policy allows a candidate to be released."""

@@ -44,11 +44,13 @@ def remedy_for(
         available: Number of problems that the benchmark has; None when unknown.
     """
     if not pairing.bounded and not limits[0].ruler.spending.last:
-        never = "no amount of data: rewards beyond [0, 1] cannot be judged under repeated looking"
-        return Remedy(None, None, never)
+        unbounded_words = (
+            "no amount of data: rewards beyond [0, 1] cannot be judged under repeated looking"
+        )
+        return Remedy(None, None, unbounded_words)
     if any(limit.margin.value == 0 for limit in limits):
-        on_limit = "the estimate lies on a limit: no amount of data is certain to settle it"
-        return Remedy(None, None, on_limit)
+        on_limit_words = "the estimate lies on a limit: no amount of data is certain to settle it"
+        return Remedy(None, None, on_limit_words)
     exceeded = [limit for limit in limits if limit.margin.value < 0]
     if exceeded:
         level = breach_alpha
@@ -65,8 +67,8 @@ def remedy_for(
         condition = "if all further problems differ alike"
     else:
         condition = f"with {_POWER:.0%} power"
-    words = f"{data} would show that {deciding.name} is {outcome}, {condition}"
-    return Remedy(problems, repeats, words)
+    sentence = f"{data} would show that {deciding.name} is {outcome}, {condition}"
+    return Remedy(problems, repeats, sentence)
 
 
 def _easiest(limits: list[Limit], alpha: float) -> tuple[Limit, int | None]:
@@ -82,6 +84,7 @@ def _hardest(limits: list[Limit], alpha: float) -> tuple[Limit, int | None]:
 
 
 def _problems_or_infinity(need: tuple[Limit, int | None]) -> float:
+    """The number of problems, infinite for None, so that needs can be sorted."""
     _, problems = need
     return problems or math.inf
 
@@ -143,10 +146,10 @@ def _betting_needed(limit: Limit, alpha: float) -> int | None:
         if rate <= 0:
             continue
         # rate n - _Z_POWER sd sqrt(n) = log(1 / alpha) - log_weight, solved for sqrt(n).
-        half = _Z_POWER * float(growth.std(ddof=1)) / (2 * rate)
-        goal = (math.log(1 / alpha) - log_weight) / rate
-        root = half + math.sqrt(half * half + goal)
-        fewest = min(fewest, root**2)
+        noise_term = _Z_POWER * float(growth.std(ddof=1)) / (2 * rate)
+        noiseless_problems = (math.log(1 / alpha) - log_weight) / rate
+        root_of_needed = noise_term + math.sqrt(noise_term * noise_term + noiseless_problems)
+        fewest = min(fewest, root_of_needed**2)
     return math.ceil(fewest) if math.isfinite(fewest) else None
 
 

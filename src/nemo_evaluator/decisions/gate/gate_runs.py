@@ -77,6 +77,14 @@ class _Gate:
     """One decision: the steps of ``report``, from top to bottom, are the rules."""
 
     def __init__(self, baseline: Path, candidate: Path, policy: GatePolicy, details: bool) -> None:
+        """Find the runs of both sides and match them by benchmark name.
+
+        Args:
+            baseline: The baseline's folder or one of its bundles.
+            candidate: The candidate's folder or one of its bundles.
+            policy: The policy.
+            details: Attach the full comparison of each benchmark.
+        """
         self._paths = (baseline, candidate)
         self._policy = policy
         self._details = details
@@ -112,7 +120,7 @@ class _Gate:
         settle(measurements, correction=policy.correction, alpha=self._alpha)
         for measurement in measurements:
             tier = measurement.entry.tier
-            tests = sum(other.entry.tier == tier for other in measurements)
+            tests = sum(peer.entry.tier == tier for peer in measurements)
             self._add_remedy(measurement, tests)
         missing = [name for name in policy.required() if name not in self._matched.pairs]
         for name in missing:
@@ -171,6 +179,11 @@ class _Gate:
         return entry
 
     def _entry(self, name: str) -> BenchmarkGate:
+        """The entry of a benchmark, with its limits from the policy and no evidence yet.
+
+        Raises:
+            UsageError: The policy gates a metric that cannot be gated.
+        """
         limits = self._policy.resolve(name)
         gateable = limits.metric in (None, *GATED_METRICS)
         if limits.tier != "advisory" and not gateable:
@@ -267,21 +280,24 @@ class _Gate:
         )
         self._warn(entry, measurement.measured.notes)
         _fill_scores(entry, measurement.measured, pairing)
-        lost = missing_rows(compared.runs, compared.rows)
-        if not by_rows or not any(lost):
+        missing_counts = missing_rows(compared.runs, compared.rows)
+        if not by_rows or not any(missing_counts):
             return measurement
         if not pairing.bounded:
             unbounded = "rewards beyond [0, 1] set no bound to what they hide"
-            measurement.doubts.append(f"{counted(sum(lost), 'row')} failed, and {unbounded}")
+            measurement.doubts.append(
+                f"{counted(sum(missing_counts), 'row')} failed, and {unbounded}"
+            )
             return measurement
         against = imagined(compared.runs, compared.rows, pairing, better=better)
         in_favour = imagined(compared.runs, compared.rows, pairing, better=-better)
         measurement.worst = measured_on(against)
         measurement.best = measured_on(in_favour)
-        measurement.note_missing(lost, self._alpha)
+        measurement.note_missing(missing_counts, self._alpha)
         return measurement
 
     def _warn(self, entry: BenchmarkGate, notes: list[str]) -> None:
+        """Add warnings to the report, each with the name of its benchmark."""
         self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
 
 
@@ -299,14 +315,17 @@ def _doubts(compared: Comparison, limits: PolicyDefaults) -> list[str]:
 
 
 def _note_too_few(entry: BenchmarkGate, limits: PolicyDefaults) -> None:
+    """Add the reason that too few problems paired, and how many the policy requires."""
     paired = entry.n_paired
-    least = limits.min_paired
+    minimum = limits.min_paired
     if not paired:
         entry.reasons.append("no problem pairs")
         return
-    entry.reasons.append(f"only {counted(paired, 'problem')} paired, the policy asks for {least:,}")
-    words = f"at least {least:,} paired problems (now {paired:,}), as the policy requires"
-    entry.remedy = Remedy(least, None, words)
+    entry.reasons.append(
+        f"only {counted(paired, 'problem')} paired, the policy asks for {minimum:,}"
+    )
+    remedy_words = f"at least {minimum:,} paired problems (now {paired:,}), as the policy requires"
+    entry.remedy = Remedy(minimum, None, remedy_words)
 
 
 def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:

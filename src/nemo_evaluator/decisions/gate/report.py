@@ -9,7 +9,7 @@ from nemo_evaluator.decisions.compare.verdict import Verdict
 
 
 class GateVerdict(StrEnum):
-    """The decision."""
+    """The decision of a gate."""
 
     GO = "GO"
     NO_GO = "NO-GO"
@@ -34,7 +34,13 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would settle an open benchmark, estimated from the data so far."""
+    """What would settle an open benchmark, estimated from the data so far.
+
+    Attributes:
+        problems_needed: How many problems would settle it; None when problems cannot.
+        repeats_needed: How many repeats would settle it; None when repeats cannot.
+        words: The same as a sentence.
+    """
 
     problems_needed: int | None
     repeats_needed: int | None
@@ -43,7 +49,36 @@ class Remedy:
 
 @dataclass(slots=True)
 class BenchmarkGate:
-    """One benchmark under the policy."""
+    """One benchmark under the policy.
+
+    Attributes:
+        benchmark: Its name.
+        tier: "critical", "supporting" or "advisory".
+        status: The outcome.
+        metric: The metric that is compared; None as long as the policy leaves it open.
+        direction: Whether a higher reward is better.
+        max_drop_threshold: The largest acceptable drop.
+        max_relative_drop_threshold: The largest acceptable drop as a share of the baseline; None without such a limit.
+        baseline_score: The baseline's mean reward on the paired problems.
+        candidate_score: The candidate's mean reward on the paired problems.
+        delta: Candidate minus baseline.
+        relative_drop_pct: ``delta`` in percent of the baseline; negative for a drop.
+        delta_ci_lower: The lower bound of ``delta``.
+        delta_ci_upper: The upper bound of ``delta``.
+        ci_method: How the bounds were computed.
+        delta_worst_case: ``delta`` with every failed row counted against the candidate; None when none failed.
+        delta_best_case: ``delta`` with every failed row counted in the candidate's favour; None when none failed.
+        in_points: Whether all rewards are in [0, 1], so that a hundredth is a percentage point.
+        n_paired: Number of paired problems.
+        p_pass: The p-value of "some limit is not kept".
+        p_breach: The p-value of "no limit is exceeded".
+        p_breach_adjusted: ``p_breach`` after the correction for several benchmarks.
+        absolute_breached: Whether ``max_drop_threshold`` is proved to be exceeded.
+        relative_breached: Whether ``max_relative_drop_threshold`` is proved to be exceeded.
+        reasons: The reasons of the status.
+        remedy: What would settle an open benchmark.
+        regression: The full comparison, if requested.
+    """
 
     benchmark: str
     tier: str
@@ -59,10 +94,8 @@ class BenchmarkGate:
     delta_ci_lower: float | None = None
     delta_ci_upper: float | None = None
     ci_method: str | None = None
-    # The difference with every failed row counted against the candidate, and in its favour; None when none failed.
     delta_worst_case: float | None = None
     delta_best_case: float | None = None
-    # Whether all rewards are in [0, 1], so that a hundredth is a percentage point.
     in_points: bool = True
     n_paired: int = 0
     p_pass: float | None = None
@@ -86,20 +119,33 @@ class BenchmarkGate:
 
     def to_dict(self) -> JsonDict:
         """The JSON of the entry."""
-        out: JsonDict = {}
+        document: JsonDict = {}
         for name in self.__slots__:
             if name not in ("regression", "remedy"):
-                out[name] = getattr(self, name)
+                document[name] = getattr(self, name)
         regression = self.regression
-        out["status"] = str(self.status)
-        out["remedy"] = None if self.remedy is None else asdict(self.remedy)
-        out["regression_report"] = None if regression is None else regression.to_dict()
-        return out
+        document["status"] = str(self.status)
+        document["remedy"] = None if self.remedy is None else asdict(self.remedy)
+        document["regression_report"] = None if regression is None else regression.to_dict()
+        return document
 
 
 @dataclass(slots=True)
 class GateReport(ReportMapping):
-    """The decision and its evidence."""
+    """The decision and the evidence behind it.
+
+    Attributes:
+        verdict: The decision.
+        reasons: Its reasons.
+        benchmarks: The entry of each benchmark.
+        missing: Benchmarks that the policy requires and a side does not have.
+        warnings: Warnings, each with the name of its benchmark where it is about one.
+        baseline: The baseline's path.
+        candidate: The candidate's path.
+        confidence: Confidence level of the intervals.
+        correction: The correction for several benchmarks.
+        sequential: Whether the intervals allow for repeated looks.
+    """
 
     verdict: GateVerdict
     reasons: list[str]

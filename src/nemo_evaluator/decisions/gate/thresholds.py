@@ -125,13 +125,18 @@ class _WeakerReading:
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """The union of both intervals."""
-        first = self.first.interval(confidence)
-        other = shifted(self.other.interval(confidence), -self.shift)
-        if first.lower is None or first.upper is None or other.lower is None or other.upper is None:
-            return replace(first, lower=None, upper=None)
-        lower = min(first.lower, other.lower)
-        upper = max(first.upper, other.upper)
-        return replace(first, lower=lower, upper=upper)
+        first_interval = self.first.interval(confidence)
+        other_interval = shifted(self.other.interval(confidence), -self.shift)
+        if (
+            first_interval.lower is None
+            or first_interval.upper is None
+            or other_interval.lower is None
+            or other_interval.upper is None
+        ):
+            return replace(first_interval, lower=None, upper=None)
+        lower = min(first_interval.lower, other_interval.lower)
+        upper = max(first_interval.upper, other_interval.upper)
+        return replace(first_interval, lower=lower, upper=upper)
 
     def p_above(self, bound: float) -> float:
         """The larger of the two p-values."""
@@ -153,12 +158,12 @@ def measure(
         confidence: Confidence level.
         spending: How the error is divided between looks and the planned end.
     """
-    before = pairing.baseline.rewards
-    after = pairing.candidate.rewards
+    baseline_rewards = pairing.baseline.rewards
+    candidate_rewards = pairing.candidate.rewards
     better = 1.0 if limits.direction == "higher_is_better" else -1.0
     absolute = Ruler(
         name="max_drop",
-        gain=better * (after - before),
+        gain=better * (candidate_rewards - baseline_rewards),
         allowed=limits.max_drop,
         pairing=pairing,
         confidence=confidence,
@@ -170,7 +175,7 @@ def measure(
         notes.append("rewards beyond [0, 1]: no interval holds under repeated looking")
     relative = limits.max_relative_drop
     guard = limits.relative_guard_below
-    baseline = float(before.mean())
+    baseline = float(baseline_rewards.mean())
     relative_applies = relative is not None and (guard is None or baseline < guard)
     if relative is not None and relative_applies:
         if baseline == 0.0 and better > 0:
@@ -178,7 +183,7 @@ def measure(
                 "max_relative_drop does not apply to a baseline score of 0; only max_drop decides"
             )
         else:
-            allowed_losses = relative * np.copysign(1.0, baseline) * before
+            allowed_losses = relative * np.copysign(1.0, baseline) * baseline_rewards
             limit = _relative_ruler(absolute, allowed_losses, relative).limit()
             margins.append(replace(limit, relative=relative))
     delta = pairing.reading(pairing.differences, spending).interval(confidence)
@@ -274,7 +279,11 @@ class Measurement:
         """The p-value of "``limit`` is not exceeded", however the missing rows would have scored."""
         p_values = [limit.p_breach]
         if self.best is not None:
-            p_values += [other.p_breach for other in self.best.limits if other.name == limit.name]
+            p_values += [
+                best_limit.p_breach
+                for best_limit in self.best.limits
+                if best_limit.name == limit.name
+            ]
         return max(p_values)
 
     @property
