@@ -74,7 +74,16 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Two sides on the problems that they share, in one order."""
+    """Two sides on the problems that they share, in the same order.
+
+    Attributes:
+        by: "content" or "index".
+        baseline: The baseline's paired problems.
+        candidate: The candidate's paired problems.
+        only_baseline: Problems for which the candidate has no row.
+        only_candidate: Problems for which the baseline has no row.
+        warnings: Warnings about the pairing.
+    """
 
     by: PairedBy
     baseline: Side
@@ -133,7 +142,12 @@ class Pairing:
         return mean_difference(values, bounded=self.bounded, scale=scale)
 
     def reading(self, values: Floats, spending: Spending) -> Reading:
-        """The evidence about the mean of ``values``, with the error divided as ``spending`` says."""
+        """The evidence about the mean of ``values``.
+
+        Args:
+            values: A value per problem.
+            spending: How the error is divided between looks and the planned end.
+        """
         reach = self.scale if self.bounded else math.inf
         return spending.reading(values, self.mean_difference(values), reach=reach)
 
@@ -145,7 +159,7 @@ class Pairing:
 
     @property
     def scarce(self) -> list[str]:
-        """The doubt that too few problems pair; empty when enough pair, or none."""
+        """The warning that too few problems paired; empty when enough did, or none."""
         if not len(self) or self.share >= _LEAST_SHARE:
             return []
         return [
@@ -175,17 +189,17 @@ def pair(baseline: RowTable, candidate: RowTable, by: PairBy = "auto") -> Pairin
     paired_by: PairedBy = "index"
     if by == "content" or (by == "auto" and all_hashed):
         paired_by = "content"
-    left = _side(baseline, paired_by)
-    right = _side(candidate, paired_by)
-    _, left_positions, right_positions = np.intersect1d(
-        left.keys, right.keys, assume_unique=True, return_indices=True
+    baseline_side = _side(baseline, paired_by)
+    candidate_side = _side(candidate, paired_by)
+    _, baseline_positions, candidate_positions = np.intersect1d(
+        baseline_side.keys, candidate_side.keys, assume_unique=True, return_indices=True
     )
     pairing = Pairing(
         paired_by,
-        left.take(left_positions),
-        right.take(right_positions),
-        only_baseline=_absent(left.keys, keys_of(candidate, paired_by)),
-        only_candidate=_absent(right.keys, keys_of(baseline, paired_by)),
+        baseline_side.take(baseline_positions),
+        candidate_side.take(candidate_positions),
+        only_baseline=_absent(baseline_side.keys, keys_of(candidate, paired_by)),
+        only_candidate=_absent(candidate_side.keys, keys_of(baseline, paired_by)),
         warnings=(),
     )
     warnings = _pairing_warnings(
@@ -211,6 +225,7 @@ def _pairing_warnings(
     hashed: tuple[bool, bool],
     hashes_missing: bool,
 ) -> Iterator[str]:
+    """Warnings about problems paired by index, different contents, and problems that occur more than once."""
     if not len(baseline) or not len(candidate):
         return
     if hashes_missing:
@@ -222,9 +237,9 @@ def _pairing_warnings(
             sides = "the baseline has"
         yield f"problems are paired by index: {sides} rows without problem_hash"
     elif pairing.by == "index" and all(hashed) and len(pairing):
-        left_content = baseline.content[pairing.baseline.first]
-        right_content = candidate.content[pairing.candidate.first]
-        different = int(np.count_nonzero(left_content != right_content))
+        baseline_content = baseline.content[pairing.baseline.first]
+        candidate_content = candidate.content[pairing.candidate.first]
+        different = int(np.count_nonzero(baseline_content != candidate_content))
         if different:
             yield f"of {counted(len(pairing), 'problem')} paired by index, {different:,} with different content"
     elif pairing.by == "content" and not len(pairing):
@@ -288,14 +303,29 @@ def missing_range(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) 
 
     Empty when no row failed, or when rewards beyond [0, 1] set no bounds.
     """
-    left = _bounds(runs[0], rows[0])
-    right = _bounds(runs[1], rows[1])
-    if left is None or right is None or not (left.missing or right.missing):
+    baseline_bounds = _bounds(runs[0], rows[0])
+    candidate_bounds = _bounds(runs[1], rows[1])
+    if (
+        baseline_bounds is None
+        or candidate_bounds is None
+        or not (baseline_bounds.missing or candidate_bounds.missing)
+    ):
         return {}
     return {
-        "baseline": {"lower": left.lower, "upper": left.upper, "missing": left.missing},
-        "candidate": {"lower": right.lower, "upper": right.upper, "missing": right.missing},
-        "difference": {"lower": right.lower - left.upper, "upper": right.upper - left.lower},
+        "baseline": {
+            "lower": baseline_bounds.lower,
+            "upper": baseline_bounds.upper,
+            "missing": baseline_bounds.missing,
+        },
+        "candidate": {
+            "lower": candidate_bounds.lower,
+            "upper": candidate_bounds.upper,
+            "missing": candidate_bounds.missing,
+        },
+        "difference": {
+            "lower": candidate_bounds.lower - baseline_bounds.upper,
+            "upper": candidate_bounds.upper - baseline_bounds.lower,
+        },
     }
 
 
@@ -322,9 +352,9 @@ def hidden_loss(missing: JsonDict, max_drop: float, better: float) -> list[str]:
 
 def missing_rows(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> tuple[int, int]:
     """How many planned rows of each side have no score."""
-    left = planned_rows(runs[0], rows[0]) - int(rows[0].scored.sum())
-    right = planned_rows(runs[1], rows[1]) - int(rows[1].scored.sum())
-    return left, right
+    baseline_missing = planned_rows(runs[0], rows[0]) - int(rows[0].scored.sum())
+    candidate_missing = planned_rows(runs[1], rows[1]) - int(rows[1].scored.sum())
+    return baseline_missing, candidate_missing
 
 
 def imagined(

@@ -1,4 +1,4 @@
-"""From ``stop_when`` to the rule that the engine asks, with the baseline it is to be decided against."""
+"""Build the stop rule that the engine applies from ``stop_when``, with the baseline it compares against."""
 
 from __future__ import annotations
 
@@ -17,21 +17,42 @@ if TYPE_CHECKING:
 
 
 def check_baselines(config: EvalConfig, shard: Shard | None) -> None:
-    """Raise UsageError for a rule that cannot work, before any service is started for it."""
+    """Check the stop rules of a configuration before any service is started.
+
+    Args:
+        config: The configuration.
+        shard: The shard that is run; None for a whole run.
+
+    Raises:
+        UsageError: A stop rule is combined with shards, or its baseline has no finished run.
+    """
     for bench in config.benchmarks:
         if bench.stop_when is None:
             continue
         if shard is not None:
-            why = "stop_when is not for shards: each sees a part of the problems and decides on that alone"
+            explanation = "stop_when is not for shards: each sees a part of the problems and decides on that alone"
             raise UsageError(
-                f"{bench.key}: {why}", hint="run the benchmark in one piece, or remove stop_when"
+                f"{bench.key}: {explanation}",
+                hint="run the benchmark in one piece, or remove stop_when",
             )
         if bench.stop_when.decided_against is not None:
             _runs(bench.key, bench.stop_when.decided_against)
 
 
 def build_stop_rule(bench: BenchmarkConfig, name: str, task_dir: Path) -> StopRule | None:
-    """The rule of a benchmark, or None. Raises UsageError when its baseline is none."""
+    """Build the stop rule of a benchmark.
+
+    Args:
+        bench: The benchmark's configuration.
+        name: The benchmark's name in bundles.
+        task_dir: The folder of this run, which cannot be its own baseline.
+
+    Returns:
+        The rule; None without ``stop_when``.
+
+    Raises:
+        UsageError: The baseline cannot be used.
+    """
     when = bench.stop_when
     if when is None:
         return None
@@ -51,6 +72,11 @@ def build_stop_rule(bench: BenchmarkConfig, name: str, task_dir: Path) -> StopRu
 
 
 def _baseline(bench: BenchmarkConfig, name: str, task_dir: Path) -> Baseline:
+    """The baseline of a stop rule: the mean reward of each problem.
+
+    Raises:
+        UsageError: The baseline has no such benchmark, is this run itself, is INVALID, or has no rewards to compare.
+    """
     assert bench.stop_when is not None
     folder = str(bench.stop_when.decided_against)
     runs = _runs(bench.key, folder)
@@ -64,20 +90,25 @@ def _baseline(bench: BenchmarkConfig, name: str, task_dir: Path) -> Baseline:
             f"{bench.key}: the baseline {folder} is the folder of this run itself", hint=hint
         )
     if run.invalid:
-        why = f"is INVALID, so nothing can be decided against it: {run.invalid[0]}"
+        explanation = f"is INVALID, so nothing can be decided against it: {run.invalid[0]}"
         hint = "complete it with `nel eval run --resume`, or take another baseline"
-        raise UsageError(f"{bench.key}: the baseline {folder} {why}", hint=hint)
+        raise UsageError(f"{bench.key}: the baseline {folder} {explanation}", hint=hint)
     rewards = _rewards(run)
     if not rewards:
-        why = "has no scored row with a problem_hash to compare with"
+        explanation = "has no scored row with a problem_hash to compare with"
         hint = f"run it again with this version of nel; its rows are in {run.results}"
-        raise UsageError(f"{bench.key}: the baseline {folder} {why}", hint=hint)
+        raise UsageError(f"{bench.key}: the baseline {folder} {explanation}", hint=hint)
     from nemo_evaluator.statistics.stop_rule import Baseline  # noqa: PLC0415
 
     return Baseline(rewards, bench.stop_when.max_drop, folder)
 
 
 def _runs(key: str, folder: str) -> dict[str, Bundle]:
+    """The runs of a baseline's folder by benchmark name.
+
+    Raises:
+        UsageError: The folder cannot be used or has no finished run.
+    """
     hint = "stop_when.decided_against is the folder of a finished run"
     try:
         runs = discover_bundles(folder)

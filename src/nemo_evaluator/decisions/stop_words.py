@@ -49,6 +49,7 @@ def _outcome(summary: JsonDict) -> str:
 
 
 def _notes(summary: JsonDict) -> str:
+    """The rule's note, and the planned ends that it had before."""
     notes = ""
     if summary.get("note"):
         notes += f"; {summary['note']}"

@@ -155,8 +155,8 @@ def calibrate(
     check_draw(rows, used_labels, draw, convenience=convenience)
     data = rows.labelled(used_labels, used_draw)
     if data.labels < LEAST:
-        few = f"{run.name}: {counted(data.labels, 'label')} on scored rows, at least {LEAST} are needed"
-        raise UsageError(few, hint="continue labelling: nel judge label RUN")
+        message = f"{run.name}: {counted(data.labels, 'label')} on scored rows, at least {LEAST} are needed"
+        raise UsageError(message, hint="continue labelling: nel judge label RUN")
     judges: list[JudgeReport] = []
     for name in _distinct_judges(rows):
         judged = rows.labelled(used_labels, used_draw, name)
@@ -256,8 +256,8 @@ def check_draw(
         if answers[key] != drawn_answers[key]:
             changed.append(key)
     if changed:
-        stale = f"the calibration is stale: {counted(len(changed), 'answer')} changed since the rows were drawn"
-        raise UsageError(stale, hint="draw and label again: nel judge sample RUN --replace")
+        message = f"the calibration is stale: {counted(len(changed), 'answer')} changed since the rows were drawn"
+        raise UsageError(message, hint="draw and label again: nel judge sample RUN --replace")
 
 
 def carry(run: Bundle, source: Bundle) -> CalibrationReport:
@@ -280,8 +280,8 @@ def carry(run: Bundle, source: Bundle) -> CalibrationReport:
     own_scorer = as_dict(run.config.get("fingerprints")).get("scorer")
     source_scorer = as_dict(source.config.get("fingerprints")).get("scorer")
     if own_scorer != source_scorer or calibration.document.get("carried_from"):
-        other = "a calibration holds for the judge, prompt, rubric and extraction that it measured, and these differ"
-        raise UsageError(other, hint="label rows of this run: nel judge sample RUN")
+        message = "a calibration holds for the judge, prompt, rubric and extraction that it measured, and these differ"
+        raise UsageError(message, hint="label rows of this run: nel judge sample RUN")
     headline_judge = as_dict(calibration.document["judges"][0])
     agreement_json = as_dict(headline_judge.get("agreement"))
     sensitivity_json = as_dict(agreement_json.get("sensitivity"))
@@ -322,11 +322,11 @@ def _length_bias(data: Labelled, length: Floats) -> Interval | None:
     labelled = data.known > 0
     error = (data.judge - data.human)[labelled]
     labelled_length = length[labelled]
-    long = labelled_length > np.median(labelled_length)
-    enough_of_both = 2 <= long.sum() <= len(long) - 2
+    is_long = labelled_length > np.median(labelled_length)
+    enough_of_both = 2 <= is_long.sum() <= len(is_long) - 2
     if not enough_of_both:
         return None
-    return unpaired_difference(error[~long], error[long])
+    return unpaired_difference(error[~is_long], error[is_long])
 
 
 @dataclass(frozen=True, slots=True)

@@ -466,11 +466,11 @@ def _damaged_records(run: Bundle) -> Iterator[Finding]:
     damaged = damage(run.files.journal)
     if damaged:
         if len(damaged) > _MOST_NAMED:
-            more = f" and {len(damaged) - _MOST_NAMED} more"
+            rest_words = f" and {len(damaged) - _MOST_NAMED} more"
         else:
-            more = ""
+            rest_words = ""
         listed = "; ".join(map(str, damaged[:_MOST_NAMED]))
-        message = f"{listed}{more}: `nel eval resume` does these steps again"
+        message = f"{listed}{rest_words}: `nel eval resume` does these steps again"
         yield Finding("journal", Level.DEGRADED, message, failure_class=FailureClass.ACCOUNTING)
 
 

@@ -340,13 +340,15 @@ def score_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
         right_score = right_scores.get(left_score.name)
         if right_score is None:
             continue
-        before = float(left_score.value)
-        after = float(right_score.value)
+        baseline_value = float(left_score.value)
+        candidate_value = float(right_score.value)
         deltas[left_score.name] = {
-            "baseline": before,
-            "candidate": after,
-            "delta": round(after - before, 4),
-            "relative_pct": round(100 * (after - before) / before, 2) if before else 0.0,
+            "baseline": baseline_value,
+            "candidate": candidate_value,
+            "delta": round(candidate_value - baseline_value, 4),
+            "relative_pct": round(100 * (candidate_value - baseline_value) / baseline_value, 2)
+            if baseline_value
+            else 0.0,
             "ci_overlap": _overlap(left_score, right_score),
         }
     return deltas
@@ -364,12 +366,12 @@ def runtime_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
     """The change of tokens and speed, as far as both bundles have them."""
     deltas: dict[str, JsonDict] = {}
     for name in _RUNTIME:
-        before = getattr(left.runtime, name)
-        after = getattr(right.runtime, name)
-        if before is not None and after is not None:
+        baseline_value = getattr(left.runtime, name)
+        candidate_value = getattr(right.runtime, name)
+        if baseline_value is not None and candidate_value is not None:
             deltas[name] = {
-                "baseline": before,
-                "candidate": after,
-                "delta": round(after - before, 4),
+                "baseline": baseline_value,
+                "candidate": candidate_value,
+                "delta": round(candidate_value - baseline_value, 4),
             }
     return deltas

@@ -168,6 +168,7 @@ def _sizes(left: JsonDict, right: JsonDict) -> Iterator[SettingDifference]:
 
 
 def _shard_words(config: JsonDict) -> str | None:
+    """The shard of a configuration, such as "2 of 8"; None without shards."""
     shard = as_dict(config.get("shard"))
     if not shard:
         return None

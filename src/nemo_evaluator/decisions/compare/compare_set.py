@@ -65,7 +65,7 @@ class ComparisonSet:
         reports_by_candidate: dict[str, Any] = {}
         for name in candidate_names:
             reports_by_candidate[name] = self._benchmarks(
-                [e for e in self.entries if e.candidate == name]
+                [entry for entry in self.entries if entry.candidate == name]
             )
         return reports_by_candidate
 
