@@ -1,4 +1,4 @@
-"""The templates of pages and documents: every text escaped for its format, no name that a template does not know."""
+"""The templates of pages and documents: every text is escaped for its format, and unknown names are errors."""
 
 import textwrap
 from collections.abc import Callable
@@ -13,12 +13,18 @@ from nemo_evaluator.reports import _words as words
 
 
 def style_sheet() -> str:
+    """The style sheet shared by all HTML pages."""
     return (Path(__file__).parent / "templates" / "report.css").read_text()
 
 
 @cache
 def template(name: str, escape: Callable[[object], str] | None = None) -> Template:
-    """One of the files under ``templates``: HTML, or another format that ``escape`` makes every value safe for."""
+    """Load a template from ``templates``.
+
+    Args:
+        name: The name of the file.
+        escape: Makes a value safe for the file's format; None for HTML, which Jinja escapes.
+    """
 
     def safe(value: Any) -> Any:
         return value if escape is None or isinstance(value, Markup) else Markup(escape(value))  # noqa: S704 - escaped
@@ -36,17 +42,26 @@ def template(name: str, escape: Callable[[object], str] | None = None) -> Templa
 
 
 def plain_text(name: str, width: int | None = None, **values: Any) -> str:
-    """A template for the terminal; lines that are longer than ``width`` are broken, what follows stands further in."""
+    """Render a template for the terminal.
+
+    Args:
+        name: The name of the file.
+        width: Wrap lines that are longer, with their continuation indented; None keeps them.
+        **values: The values that the template uses.
+    """
     lines = (
         words.printable(template(name, str).render({"w": words, "width": width, **values}))
         .rstrip()
         .split("\n")
     )
     if width is not None:
-        lines = [part for line in lines for part in _broken(line, max(width, 40))]
+        lines = [wrapped_line for line in lines for wrapped_line in _broken(line, max(width, 40))]
     return "\n".join(lines) + "\n"
 
 
 def _broken(line: str, width: int) -> list[str]:
-    further = " " * (len(line) - len(line.lstrip()) + 2)
-    return textwrap.wrap(line, width, subsequent_indent=further, break_on_hyphens=False) or [""]
+    """The line wrapped to ``width``, its continuation indented by two more spaces."""
+    continuation_indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line, width, subsequent_indent=continuation_indent, break_on_hyphens=False
+    ) or [""]

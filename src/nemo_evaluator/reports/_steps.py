@@ -1,4 +1,6 @@
-"""The steps of an agent: what trajectories lack of them, and what the wire adds (``trajectories_enriched.jsonl``)."""
+"""The steps of an agent: the fields that trajectories lack, and those that recorded traffic adds to them
+(``trajectories_enriched.jsonl``).
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,7 +16,7 @@ from nemo_evaluator.runs.row_file import read_trajectories
 from nemo_evaluator.store.layout import TaskPaths
 
 ENRICHED: Final = "trajectories_enriched.jsonl"
-# What a step lacks, by where it belongs, and the name that the wire has for it.
+# The fields that a call can add to a step, by the part of the step they belong to, with their names in the call.
 _SAID: Final = {"message": "message_content", "reasoning_content": "reasoning_content"}
 _STEP: Final = {"timestamp": "timestamp", "model_name": "model", **_SAID}
 _STEP_EXTRA: Final = {"status_code": "status_code"}
@@ -23,12 +25,12 @@ _USAGE: Final = {name: name for name in ("prompt_tokens", "completion_tokens")}
 _USAGE_EXTRA: Final = {name: name for name in ("total_tokens", "cached_tokens", "reasoning_tokens")}
 _CALL_EXTRA: Final = {name: name for name in ("latency_ms", "finish_reason")}
 _FILLED: Final = (*_STEP, *_STEP_EXTRA, *_USAGE, *_COST, *_USAGE_EXTRA, *_CALL_EXTRA, "tool_calls")
-# Categories that say nothing of the cause, or nothing at all.
+# Categories that do not state a cause.
 _VAGUE: Final = frozenset({"", "model_error", "empty_response"})
 
 
 def agent_steps(row: JsonDict) -> list[JsonDict]:
-    """What the model said, turn by turn."""
+    """The model's turns in the first trajectory of a row."""
     documents = row.get("trajectory") or []
     if documents:
         return [step for step in documents[0].get("steps") or [] if step.get("source") == "agent"]
@@ -37,7 +39,14 @@ def agent_steps(row: JsonDict) -> list[JsonDict]:
 
 @dataclass(slots=True)
 class Presence:
-    """How often each field of a set is present, and how often it is present but empty."""
+    """How often each field of a set is present, and how often it is present but empty.
+
+    Attributes:
+        fields: The names of the fields.
+        total: How many mappings were counted.
+        absent: How often each field was absent.
+        empty: How often each field was present but empty.
+    """
 
     fields: list[str]
     total: int = 0
@@ -45,6 +54,12 @@ class Presence:
     empty: Counter[str] = field(default_factory=Counter)
 
     def add(self, values: Mapping[str, Any], *, may_be_empty: str = "") -> None:
+        """Count the fields of one mapping.
+
+        Args:
+            values: The mapping.
+            may_be_empty: A field that is not counted when it is empty.
+        """
         self.total += 1
         for name in self.fields:
             value = values.get(name)
@@ -54,18 +69,19 @@ class Presence:
                 self.empty[name] += 1
 
     def missing(self) -> list[JsonDict]:
-        results: list[dict[str, Any]] = []
+        """One entry for each field that was ever absent or empty."""
+        entries: list[dict[str, Any]] = []
         for name in self.fields:
             if self.absent[name] or self.empty[name]:
-                results.append(
+                entries.append(
                     {"field": name, "presence": f"{self.total - self.absent[name]}/{self.total}"}
                     | ({"empty": self.empty[name]} if self.empty[name] else {})
                 )
-        return results
+        return entries
 
 
 class StepQuality(WireCounts):
-    """Tokens and fields of all turns."""
+    """Token counts and missing fields of all turns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,74 +89,100 @@ class StepQuality(WireCounts):
         self.turns = Presence(FIELDS["step"])
 
     def add(self, row: JsonDict) -> int:
-        """Count a row; returns the tokens of its turns."""
+        """Count a row.
+
+        Returns:
+            The tokens of its turns.
+        """
         self.trials.add(row)
         steps = agent_steps(row)
-        total = 0
-        before = 0
+        tokens = 0
+        previous_prompt = 0
         self.note(row, all=True, speaking=steps)
         for step in steps:
             metrics = step.get("metrics") or {}
-            # A turn that calls tools need not say anything.
+            # A turn that calls tools may have no message.
             if step.get("tool_calls"):
-                silent = "message"
+                optional_field = "message"
             else:
-                silent = ""
-            self.turns.add({**(metrics.get("extra") or {}), **metrics, **step}, may_be_empty=silent)
+                optional_field = ""
+            self.turns.add(
+                {**(metrics.get("extra") or {}), **metrics, **step}, may_be_empty=optional_field
+            )
             prompt = metrics.get("prompt_tokens")
             completion = metrics.get("completion_tokens")
-            missed = prompt is None or completion is None
-            # Nothing was said, and the conversation did not grow.
-            zero = not missed and completion == 0 and prompt in (before, 0)
-            self.note(row, missed=missed, zero=zero, counting=not missed and not zero)
-            self.sums.update(missed=missed, zero=zero)
-            before = prompt or 0
-            total += before + (completion or 0)
-        self.sums["tokens"] += total
-        return total
+            unmeasured = prompt is None or completion is None
+            # Nothing was generated, and the prompt did not grow.
+            zero_tokens = not unmeasured and completion == 0 and prompt in (previous_prompt, 0)
+            self.note(
+                row,
+                missed=unmeasured,
+                zero=zero_tokens,
+                counting=not unmeasured and not zero_tokens,
+            )
+            self.sums.update(missed=unmeasured, zero=zero_tokens)
+            previous_prompt = prompt or 0
+            tokens += previous_prompt + (completion or 0)
+        self.sums["tokens"] += tokens
+        return tokens
 
     def quality(self) -> JsonDict:
-        seen = self.problems
-        zero = self.problems["zero"]
-        missed = self.problems["missed"]
+        """How many problems have turns without token counts, or with counts of zero."""
+        problems_by_mark = self.problems
+        zero_token_problems = self.problems["zero"]
+        unmeasured_problems = self.problems["missed"]
         return {
-            "clean_problems": len(seen["all"] - zero - missed),
-            "dirty_problems": len(zero | missed),
-            # Without a turn that counts: zero from one end to the other.
-            "fully_zero_problems": len((zero & seen["speaking"]) - seen["counting"] - missed),
-            "problems_with_zero_token_turns": len(zero),
-            "problems_with_missed_metrics": len(missed),
+            "clean_problems": len(
+                problems_by_mark["all"] - zero_token_problems - unmeasured_problems
+            ),
+            "dirty_problems": len(zero_token_problems | unmeasured_problems),
+            # Problems that have turns, all of them without tokens.
+            "fully_zero_problems": len(
+                (zero_token_problems & problems_by_mark["speaking"])
+                - problems_by_mark["counting"]
+                - unmeasured_problems
+            ),
+            "problems_with_zero_token_turns": len(zero_token_problems),
+            "problems_with_missed_metrics": len(unmeasured_problems),
             "total_zero_token_turns": self.sums["zero"],
             "total_missed_metrics": self.sums["missed"],
         }
 
 
 def enrich_task(task: Path, wire: WireCalls) -> JsonDict:
-    """Write the enriched file of a task folder, row by row; returns the ``enrichment`` of a trajectories report."""
-    done = Counter[str]()
+    """Write the enriched trajectories of a task folder, row by row.
+
+    Args:
+        task: The task folder.
+        wire: Its recorded model calls.
+
+    Returns:
+        The ``enrichment`` part of a trajectories report.
+    """
+    outcomes = Counter[str]()
     filled = Counter[str]()
-    after = StepQuality()
-    with replacing(task / ENRICHED) as out:
+    quality_after = StepQuality()
+    with replacing(task / ENRICHED) as enriched_file:
         for row in read_trajectories(TaskPaths(task).trajectories):
             calls = wire.of((row.get("problem_idx", -1), row.get("repeat") or 0)).own
-            done["reclassified"] += _reclassify(row, calls)
-            done[_enrich(row, [call for call in calls if succeeded(call)], filled)] += 1
-            after.add(row)
-            out.write(dumps(row) + b"\n")
+            outcomes["reclassified"] += _reclassify(row, calls)
+            outcomes[_enrich(row, [call for call in calls if succeeded(call)], filled)] += 1
+            quality_after.add(row)
+            enriched_file.write(dumps(row) + b"\n")
     return {
-        "trials_spliced_1_to_1": done["spliced"],
-        "trials_with_unmatched_calls_stashed": done["stashed"],
-        "trials_with_no_wire_data": done["no_wire"],
+        "trials_spliced_1_to_1": outcomes["spliced"],
+        "trials_with_unmatched_calls_stashed": outcomes["stashed"],
+        "trials_with_no_wire_data": outcomes["no_wire"],
         "steps_backfilled": {name: filled[name] for name in _FILLED},
-        "rows_reclassified_from_wire_failure": done["reclassified"],
-        "quality": after.quality(),
-        "per_step_sum_after_enrichment": after.sums["tokens"],
-        "step_field_coverage_after_enrichment_missing": after.turns.missing(),
+        "rows_reclassified_from_wire_failure": outcomes["reclassified"],
+        "quality": quality_after.quality(),
+        "per_step_sum_after_enrichment": quality_after.sums["tokens"],
+        "step_field_coverage_after_enrichment_missing": quality_after.turns.missing(),
     }
 
 
 def _reclassify(row: JsonDict, calls: list[JsonDict]) -> bool:
-    """Where a row without a reward does not say why, the last call may."""
+    """Take the cause of a row without a reward from its last call, if the row states none. Returns whether it did."""
     reward = row.get("reward")
     if (isinstance(reward, int | float) and reward > 0) or (
         row.get("failure_category") or ""
@@ -160,49 +202,66 @@ def _enrich(row: JsonDict, calls: list[JsonDict], filled: Counter[str]) -> str:
     if not calls:
         return "no_wire"
     documents = row.get("trajectory") or []
-    agents = agent_steps(row)
-    if len(agents) != len(calls):
+    turns = agent_steps(row)
+    if len(turns) != len(calls):
         if documents:
-            place: Any | JsonDict = documents[0].setdefault("extra", {})
+            container: Any | JsonDict = documents[0].setdefault("extra", {})
         else:
-            place = row
-        place["captured_model_calls"] = calls
+            container = row
+        container["captured_model_calls"] = calls
         return "stashed"
-    known = {call["tool_call_id"] for step in agents for call in step.get("tool_calls") or []}
-    for step, call in zip(agents, calls, strict=True):
-        filled.update(_fill(step, call, known))
+    known_call_ids = {
+        call["tool_call_id"] for step in turns for call in step.get("tool_calls") or []
+    }
+    for step, call in zip(turns, calls, strict=True):
+        filled.update(_fill(step, call, known_call_ids))
     return "spliced"
 
 
 def _fill(step: JsonDict, call: JsonDict, known: set[str]) -> Iterator[str]:
-    """Put what is missing in a step; the names of what was put."""
+    """Add the fields that a step lacks from its call.
+
+    Args:
+        step: The step, which is changed.
+        call: Its call.
+        known: The ids of tool calls that some step has already; new ones are added.
+
+    Yields:
+        The names of the fields that were added.
+    """
     usage = call.get("usage") or {}
     metrics = step.setdefault("metrics", {})
     extra = metrics.setdefault("extra", {})
-    places = [
+    transfers = [
         (step, call, _STEP),
         (step.setdefault("extra", {}), call, _STEP_EXTRA),
         (metrics, call, _COST),
     ]
-    places += [(metrics, usage, _USAGE), (extra, usage, _USAGE_EXTRA), (extra, call, _CALL_EXTRA)]
-    for into, source, names in places:
-        for name, key in names.items():
-            if source.get(key) is not None and into.get(name) in (None, ""):
-                into[name] = source[key]
+    transfers += [
+        (metrics, usage, _USAGE),
+        (extra, usage, _USAGE_EXTRA),
+        (extra, call, _CALL_EXTRA),
+    ]
+    for target, source, key_of_name in transfers:
+        for name, key in key_of_name.items():
+            if source.get(key) is not None and target.get(name) in (None, ""):
+                target[name] = source[key]
                 yield name
-    wanted: list[Any] = []
-    for made in call.get("tool_calls_full") or []:
-        if made.get("id") and made["id"] not in known:
-            wanted.append(made)
-    if wanted and not step.get("tool_calls"):
-        given = [(made, made.get("arguments")) for made in wanted]
+    new_tool_calls: list[Any] = []
+    for tool_call in call.get("tool_calls_full") or []:
+        if tool_call.get("id") and tool_call["id"] not in known:
+            new_tool_calls.append(tool_call)
+    if new_tool_calls and not step.get("tool_calls"):
+        calls_with_arguments = [
+            (tool_call, tool_call.get("arguments")) for tool_call in new_tool_calls
+        ]
         step["tool_calls"] = [
             {
-                "tool_call_id": made["id"],
-                "function_name": str(made.get("name") or ""),
+                "tool_call_id": tool_call["id"],
+                "function_name": str(tool_call.get("name") or ""),
                 "arguments": arguments if isinstance(arguments, dict) else {"raw": arguments},
             }
-            for made, arguments in given
+            for tool_call, arguments in calls_with_arguments
         ]
-        known.update(made["id"] for made in wanted)
+        known.update(tool_call["id"] for tool_call in new_tool_calls)
         yield "tool_calls"

@@ -1,4 +1,4 @@
-"""Model calls on the wire by step, and what is counted of them."""
+"""The recorded model calls of each step (its "wire calls"), and the counts that reports take from them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from nemo_evaluator.reports._words import FIELDS
 Key: TypeAlias = tuple[int, int]
 _EXAMPLES: Final = 5
 _ERROR_CHARS: Final = 500
-# Selections of the calls of a step, and how the report names what is counted of them.
+# The properties of StepCalls that are counted, by the suffix of their counts in the report.
 _SELECTED: Final = {
     "": "last",
     "_for_trajectory_comparison": "own",
@@ -26,69 +26,92 @@ _SELECTED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StepCalls:
-    """The calls of one step, in the order they were made; ``service`` is the one that answers, empty if not known."""
+    """The calls of one step.
+
+    Attributes:
+        every: All calls, in the order in which they were made.
+        service: The service that answers problems; empty if unknown.
+    """
 
     every: list[JsonDict]
     service: str = ""
 
     @property
     def last(self) -> list[JsonDict]:
-        """The calls of the attempt that the row stands on: a step that was tried again has earlier sessions."""
-        results: list[dict[str, Any]] = []
+        """The calls of the last session, from which the row results; a retried step has earlier sessions."""
+        calls: list[dict[str, Any]] = []
         for call in self.every:
             if call.get("session_id") == self.every[-1].get("session_id"):
-                results.append(call)
-        return results
+                calls.append(call)
+        return calls
 
     @property
     def earlier(self) -> list[JsonDict]:
-        results: list[dict[str, Any]] = []
+        """The calls of sessions before the last one."""
+        calls: list[dict[str, Any]] = []
         for call in self.every:
             if call.get("session_id") != self.every[-1].get("session_id"):
-                results.append(call)
-        return results
+                calls.append(call)
+        return calls
 
     @property
     def own(self) -> list[JsonDict]:
-        """Those of the last attempt that a trajectory shows: not the ones of a judge."""
-        results: list[dict[str, Any]] = []
+        """The calls of the last session that a trajectory shows, without those of a judge."""
+        calls: list[dict[str, Any]] = []
         for call in self.last:
             if not self.service or call.get("service", self.service) == self.service:
-                results.append(call)
-        return results
+                calls.append(call)
+        return calls
 
     @property
     def sessions(self) -> int:
+        """In how many sessions the step was tried."""
         return len({call.get("session_id") for call in self.every})
 
 
 class WireCalls:
-    """The calls of each step; empty when no traffic was kept. ``unreadable`` lines were torn by a kill."""
+    """The recorded calls of each step of a task; empty when no traffic was recorded.
+
+    Attributes:
+        unreadable: Number of lines that are not valid JSON, such as the last line of a killed run.
+    """
 
     def __init__(self, path: Path, service: str = "") -> None:
+        """Index the file of traffic by step.
+
+        Args:
+            path: The file; it may be missing.
+            service: The service that answers problems; empty if unknown.
+        """
         self._path = path
         self._service = service
         self._places: dict[Key, list[int]] = {}
         self.unreadable = 0
         if path.is_file():
-            for key, place in self._scan():
-                self._places.setdefault(key, []).append(place)
+            for key, offset in self._scan():
+                self._places.setdefault(key, []).append(offset)
 
     def __bool__(self) -> bool:
         return bool(self._places)
 
     def of(self, key: Key) -> StepCalls:
+        """Read the calls of one step.
+
+        Args:
+            key: The problem and repeat of the step.
+        """
         calls: list[JsonDict] = []
         if key in self._places:
             with self._path.open("rb") as file:
-                for place in self._places[key]:
-                    file.seek(place)
+                for offset in self._places[key]:
+                    file.seek(offset)
                     calls.append(orjson.loads(file.readline()))
         return StepCalls(calls, self._service)
 
     def _scan(self) -> Iterator[tuple[Key, int]]:
+        """The step and the file offset of each call."""
         with self._path.open("rb") as file:
-            place = 0
+            offset = 0
             for line in file:
                 try:
                     if line.strip():
@@ -99,17 +122,18 @@ class WireCalls:
                     self.unreadable += 1
                     record = {}
                 if isinstance(record, dict) and isinstance(record.get("problem_idx"), int):
-                    yield (record["problem_idx"], record.get("repeat") or 0), place
-                place += len(line)
+                    yield (record["problem_idx"], record.get("repeat") or 0), offset
+                offset += len(line)
 
 
 def succeeded(call: JsonDict) -> bool:
+    """Whether the call got a response without an error status."""
     status = call.get("status_code")
     return isinstance(status, int) and 200 <= status < 400
 
 
 def tokens_of(calls: list[JsonDict]) -> int:
-    """Prompt and completion tokens of the calls that were answered."""
+    """Prompt and completion tokens of the calls that succeeded."""
     usages = [call.get("usage") or {} for call in calls if succeeded(call)]
     return sum(
         (usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0)
@@ -118,18 +142,28 @@ def tokens_of(calls: list[JsonDict]) -> int:
 
 
 def cause_of(call: JsonDict) -> Cause | None:
-    """The boundary that a call broke, by its status; None for one that was answered."""
+    """The cause of failure that the status of a call implies; None for a call that succeeded."""
     if succeeded(call):
         return None
     status = call.get("status_code")
-    known = {401: Cause.AUTH, 403: Cause.AUTH, 404: Cause.NOT_FOUND, 429: Cause.RATE_LIMIT}
+    cause_of_status = {
+        401: Cause.AUTH,
+        403: Cause.AUTH,
+        404: Cause.NOT_FOUND,
+        429: Cause.RATE_LIMIT,
+    }
     if not isinstance(status, int) or status >= 500:
         return Cause.TRANSPORT
-    return known.get(status, Cause.REQUEST_REJECTED)
+    return cause_of_status.get(status, Cause.REQUEST_REJECTED)
 
 
 class WireCounts:
-    """Sums, problems (not their repeats) and a few examples, by the names that the report has for them."""
+    """Sums, sets of problems and a few examples, by their names in the report.
+
+    Attributes:
+        sums: The sums.
+        problems: For each name, the problems that it applies to; repeats are not counted separately.
+    """
 
     def __init__(self) -> None:
         self.sums: Counter[str] = Counter()
@@ -138,35 +172,48 @@ class WireCounts:
         self._omitted: Counter[tuple[str, str]] = Counter()
 
     def note(self, row: JsonDict, **found: object) -> None:
-        """Count the problem of a row under every name that holds."""
+        """Count the problem of a row.
+
+        Args:
+            row: The row.
+            **found: Whether each name applies to the row.
+        """
         for name, holds in found.items():
             if holds:
                 self.problems[name].add(row.get("problem_idx", -1))
 
     def example(self, name: str, row: JsonDict, kind: str = "", **facts: Any) -> None:
-        """Keep a row as an example, among the first few of its kind."""
-        kept = self._examples[name].setdefault(kind, [])
-        if len(kept) < _EXAMPLES:
-            kept.append(
+        """Keep a row as an example, if few of its kind have been kept; otherwise count it as omitted.
+
+        Args:
+            name: The name of the examples in the report.
+            row: The row.
+            kind: Examples are limited per kind.
+            **facts: Further fields of the example.
+        """
+        examples = self._examples[name].setdefault(kind, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(
                 {"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0} | facts
             )
         else:
             self._omitted[name, kind] += 1
 
     def examples(self, name: str) -> list[JsonDict]:
+        """The examples that were kept without a kind."""
         return self._examples[name].get("", [])
 
     def examples_by_kind(self, name: str) -> JsonDict:
-        """The examples of each kind, and how many more there were."""
-        found = self._examples[name].items()
-        mapping: dict[str, Any] = {}
-        for kind, kept in found:
-            mapping[kind] = {"examples": kept, "omitted_examples": self._omitted[name, kind]}
-        return mapping
+        """The examples of each kind, and how many were omitted."""
+        examples_of_kind = self._examples[name].items()
+        entries: dict[str, Any] = {}
+        for kind, examples in examples_of_kind:
+            entries[kind] = {"examples": examples, "omitted_examples": self._omitted[name, kind]}
+        return entries
 
 
 class CallAccount(WireCounts):
-    """Counts over the calls of one benchmark."""
+    """Counts over the recorded calls of one benchmark."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +221,13 @@ class CallAccount(WireCounts):
         self._statuses: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, row: JsonDict, calls: StepCalls, steps: int) -> None:
-        """Count the calls of a row whose trajectory has so many turns."""
+        """Count the calls of one row.
+
+        Args:
+            row: The row.
+            calls: Its recorded calls.
+            steps: How many turns its trajectory has.
+        """
         answered = [call for call in calls.own if succeeded(call)]
         hashes = [str(call["request_hash"]) for call in answered if call.get("request_hash")]
         self._unique.update(hashes)
@@ -193,12 +246,12 @@ class CallAccount(WireCounts):
         for suffix, selection in _SELECTED.items():
             chosen: list[JsonDict] = getattr(calls, selection)
             failed = [_status(call) for call in chosen if not succeeded(call)]
-            found = {
+            counts = {
                 "total": len(chosen),
                 "successful": len(chosen) - len(failed),
                 "non_200": len(failed),
             }
-            self.sums.update({f"{name}{suffix}": count for name, count in found.items()})
+            self.sums.update({f"{name}{suffix}": count for name, count in counts.items()})
             self.sums[f"tokens{suffix}"] += tokens_of(chosen)
             self._statuses[suffix].update(failed)
         if calls.sessions > 1:
@@ -206,12 +259,12 @@ class CallAccount(WireCounts):
             self.example("retry_examples", row, sessions=calls.sessions, calls=len(calls.every))
         for call in calls.last:
             if not succeeded(call):
-                said = str(call.get("error_message") or "")[:_ERROR_CHARS]
+                error_message = str(call.get("error_message") or "")[:_ERROR_CHARS]
                 status = _status(call)
                 facts = {
                     "service": call.get("service"),
                     "status": call.get("status_code"),
-                    "error": said,
+                    "error": error_message,
                 }
                 self.example("non_200_examples", row, status, **facts)
                 self.example(
@@ -226,20 +279,20 @@ class CallAccount(WireCounts):
                     )
 
     def to_dict(self) -> JsonDict:
-        """The ``wire_calls`` of an entry."""
-        found: JsonDict = {"selected_session_policy": "last_wire_session"}
+        """The ``wire_calls`` part of a trajectories report."""
+        document: JsonDict = {"selected_session_policy": "last_wire_session"}
         for suffix in ("", "_for_trajectory_comparison", "_all_sessions"):
             for name in ("total", "successful", "non_200"):
-                found[name + suffix] = self.sums[name + suffix]
-            found[f"non_200_by_status{suffix}"] = dict(self._statuses[suffix])
+                document[name + suffix] = self.sums[name + suffix]
+            document[f"non_200_by_status{suffix}"] = dict(self._statuses[suffix])
         by_status = self.examples_by_kind("non_200_examples").values()
-        return found | {
+        return document | {
             "unique": len(self._unique),
             **{name: len(self.problems[name]) for name in FIELDS["call_counters"]},
             **{name: self.sums[name] for name in ("steps_with_retry_sessions", "retry_sessions")},
             "earlier_sessions": self.sums["total_earlier"],
             "retry_examples": self.examples("retry_examples"),
-            "non_200_examples": [one["examples"][0] for one in by_status],
+            "non_200_examples": [entry["examples"][0] for entry in by_status],
             **{
                 name: self.examples_by_kind(name)
                 for name in ("non_success_examples", "last_non_success_examples")
@@ -248,4 +301,5 @@ class CallAccount(WireCounts):
 
 
 def _status(call: JsonDict) -> str:
+    """The status of a call as text; the type of its error if it got no response."""
     return str(call.get("status_code") or call.get("error_type") or "none")
