@@ -1,4 +1,4 @@
-"""Reports: bundles on disk → one typed model → markdown, html, csv, json, latex."""
+"""Reports: bundles become one typed model, which is rendered as markdown, HTML, CSV, JSON or LaTeX."""
 
 from typing import TYPE_CHECKING
 

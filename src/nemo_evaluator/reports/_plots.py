@@ -281,7 +281,8 @@ def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
     rough_step = (high - low) / wanted
     power = 10.0 ** math.floor(math.log10(rough_step))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough_step)
-    first = math.ceil(low / step - 1e-9)
+    first_multiple = math.ceil(low / step - 1e-9)
     return [
-        round(multiple * step, 10) for multiple in range(first, math.floor(high / step + 1e-9) + 1)
+        round(multiple * step, 10)
+        for multiple in range(first_multiple, math.floor(high / step + 1e-9) + 1)
     ]

@@ -204,8 +204,8 @@ def columns(
         rows: The cells of each row.
         indent: The text in front of each line.
         width: The largest width of a line; None for any.
-        spare: Columns to drop one by one if lines are too wide, by their position in ``rows``; a repeated position drops
-            the column after it. If that is not enough, names are shortened.
+        spare: Columns to drop one by one if lines are too wide, by their position in ``rows``; a repeated position
+            drops the column after it. If that is not enough, names are shortened.
 
     Returns:
         The lines.

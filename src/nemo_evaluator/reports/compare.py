@@ -1,4 +1,4 @@
-"""What all formats of a comparison share: its sentences and its tables."""
+"""The sentences and tables that all formats of a comparison share."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ _SIDES: Final = ("candidate", "baseline")
 
 
 def sides(report: RegressionReport) -> list[str]:
+    """A line for each side: its score, model and run."""
     rows: list[list[str]] = []
     for name, side in (("baseline", report.baseline), ("candidate", report.candidate)):
         rows.append([name, words.with_bounds(side.score), _model(side), side.run_id])
@@ -31,7 +32,7 @@ def losses(report: RegressionReport) -> list[tuple[str, float]]:
 
 
 def titled(found: ComparisonSet) -> str:
-    """Who is compared with whom: the models, or the folders of the runs where the models say nothing or the same."""
+    """The title of a set of comparisons: the models, or the folders if the models are unknown or the same."""
     sides = [
         [entry.report.candidate for entry in found.entries],
         [entry.report.baseline for entry in found.entries],
@@ -40,10 +41,12 @@ def titled(found: ComparisonSet) -> str:
         names = [list(dict.fromkeys(map(naming, side))) for side in sides]
         if all(map(all, names)) and names[0] != names[1]:
             break
-    said: list[Any | str] = []
-    for one, word in zip(names, _SIDES, strict=True):
-        said.append(one[0] if len(one) == 1 else f"{len(one)} {word}s")
-    return f"{said[0]} against {said[1]}"
+    side_titles: list[Any | str] = []
+    for distinct_names, side_word in zip(names, _SIDES, strict=True):
+        side_titles.append(
+            distinct_names[0] if len(distinct_names) == 1 else f"{len(distinct_names)} {side_word}s"
+        )
+    return f"{side_titles[0]} against {side_titles[1]}"
 
 
 def _model(side: RunSide) -> str:
@@ -51,14 +54,14 @@ def _model(side: RunSide) -> str:
 
 
 def name_of(found: ComparisonSet, entry: Entry) -> str:
-    """What a comparison is called beside the others."""
+    """The name of a comparison among others."""
     if found.several_candidates:
         return f"{entry.candidate}: {entry.benchmark}"
     return entry.benchmark
 
 
 def paired(report: RegressionReport) -> list[str]:
-    """What paired, what moved, and what that could have shown."""
+    """Lines on how many problems paired and moved, and which drop could have been detected."""
     pairing = report.pairing
     line = f"{words.counted(pairing.paired, 'problem')} paired by {pairing.by}"
     if report.graded and pairing.paired:
@@ -75,13 +78,15 @@ def paired(report: RegressionReport) -> list[str]:
         f"{report.test.method} test that the candidate is worse: {words.p_value(report.test.p_value)}",
     ]
     if report.detectable is not None:
-        loss = "drop" if report.better > 0 else "rise"
-        lines.append(f"a {loss} of {report.detectable:.4f} would have been found with 80% chance")
+        loss_word = "drop" if report.better > 0 else "rise"
+        lines.append(
+            f"a {loss_word} of {report.detectable:.4f} would have been found with 80% chance"
+        )
     return lines
 
 
 def statistics(report: RegressionReport) -> list[str]:
-    """How the interval and the test were made."""
+    """Lines on how the interval and the test were computed."""
     interval = report.difference
     moved = words.counted(report.test.n_discordant, "problem")
     lines = [
@@ -103,20 +108,24 @@ def statistics(report: RegressionReport) -> list[str]:
 
 
 def state_of(entry: JsonDict, report: RegressionReport) -> str:
-    """The verdict on a category, by the rule of the whole."""
-    found = Interval(
+    """The verdict on a category, by the same rule as the verdict on the benchmark."""
+    interval = Interval(
         entry["delta"], entry["ci_lower"], entry["ci_upper"], method="", n=entry.get("n", 1)
     )
     return str(
-        VERDICTS[relation_of(found if report.better > 0 else mirrored(found), report.threshold)]
+        VERDICTS[
+            relation_of(interval if report.better > 0 else mirrored(interval), report.threshold)
+        ]
     )
 
 
 def worst_first(report: RegressionReport) -> list[tuple[str, JsonDict]]:
+    """The categories with their entries, the largest loss first."""
     return sorted(report.category_deltas.items(), key=lambda item: report.better * item[1]["delta"])
 
 
 def categories(report: RegressionReport, width: int | None) -> list[str]:
+    """The table of categories, the largest loss first, in lines of ``width``."""
     rows = [["category", "baseline", "candidate", "difference", "n", ""]]
     for name, entry in worst_first(report):
         rows.append([name, *category_cells(entry), str(entry["n"]), state_of(entry, report)])
@@ -124,6 +133,7 @@ def categories(report: RegressionReport, width: int | None) -> list[str]:
 
 
 def category_cells(entry: JsonDict) -> list[str]:
+    """The cells with the two scores of a category and their difference."""
     bounds = ""
     if entry["ci_lower"] is not None:
         bounds = f" [{words.signed(entry['ci_lower'])}, {words.signed(entry['ci_upper'])}]"
@@ -135,24 +145,38 @@ def category_cells(entry: JsonDict) -> list[str]:
 
 
 def shifts(report: RegressionReport, width: int | None) -> list[str]:
+    """The table of quantities other than the score, in lines of ``width``."""
     rows = []
     for shift in report.shifts:
         if shift.baseline or shift.candidate:
-            before, after = (
+            baseline_text, candidate_text = (
                 words.quantity(value, shift.unit) for value in (shift.baseline, shift.candidate)
             )
-            rows.append([shift.name.replace("_", " "), before, "→", after, words.change(shift)])
+            rows.append(
+                [
+                    shift.name.replace("_", " "),
+                    baseline_text,
+                    "→",
+                    candidate_text,
+                    words.change(shift),
+                ]
+            )
     return words.columns(rows, width=width)
 
 
 def flip_lines(flip: Flip, width: int | None) -> list[str]:
-    """A problem that changed sides: what was expected, and what each side said."""
-    where = f"#{flip.problem_idx}" + (f" ({flip.category})" if flip.category else "")
-    before = "baseline ", flip.baseline_reward, flip.baseline_answer or flip.baseline_response
-    after = "candidate", flip.candidate_reward, flip.candidate_answer or flip.candidate_response
-    lines = [f"    {where}: expected {one_line(flip.expected_answer)}"]
-    for side, reward, said in (before, after):
-        lines.append(f"      {side} {reward:g}: {one_line(said)}")
+    """A problem that flipped: the expected answer, and the answer of each side.
+
+    Args:
+        flip: The problem.
+        width: Shorten lines to this width; None keeps them.
+    """
+    problem = f"#{flip.problem_idx}" + (f" ({flip.category})" if flip.category else "")
+    baseline = "baseline ", flip.baseline_reward, flip.baseline_answer or flip.baseline_response
+    candidate = "candidate", flip.candidate_reward, flip.candidate_answer or flip.candidate_response
+    lines = [f"    {problem}: expected {one_line(flip.expected_answer)}"]
+    for side, reward, answer in (baseline, candidate):
+        lines.append(f"      {side} {reward:g}: {one_line(answer)}")
     if width is None:
         return lines
     return [fitted(line, width) for line in lines]

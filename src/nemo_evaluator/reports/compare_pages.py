@@ -1,5 +1,7 @@
-"""Comparisons as text for the terminal, as markdown for a pull request, and as one self-contained page without script.
-Every text is escaped."""
+"""Comparisons as text for the terminal, markdown for a pull request, and a self-contained HTML page without scripts.
+
+Every text is escaped.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +20,13 @@ from nemo_evaluator.reports.compare import LISTED, name_of, state_of, titled, wo
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How much of a comparison is shown."""
+    """How much of a comparison is shown.
+
+    Attributes:
+        show_flips: List the problems that flipped.
+        compact: Show only the verdict, its reasons, the sides, the categories that lost too much, and warnings.
+        verbose: Show the statistics as well.
+    """
 
     show_flips: bool = False
     compact: bool = False
@@ -26,8 +34,13 @@ class Shown:
 
 
 def set_text(found: ComparisonSet, *, width: int | None = None, **shown: bool) -> str:
-    """All comparisons of a call as plain text, in lines of ``width`` where one is given, with a closing table when
-    there are several; ``shown`` are fields of ``Shown``."""
+    """All comparisons of a call as plain text; several get a closing table.
+
+    Args:
+        found: The comparisons.
+        width: The largest width of a line; None for any.
+        **shown: Fields of ``Shown``.
+    """
     rows: list[list[str]] = []
     for entry in found.entries:
         rows.append(
@@ -47,17 +60,19 @@ def set_text(found: ComparisonSet, *, width: int | None = None, **shown: bool) -
 
 
 def compare_markdown(report: RegressionReport) -> str:
+    """One comparison as markdown."""
     return _render([report], several=False)
 
 
 def set_markdown(found: ComparisonSet) -> str:
-    """All comparisons of a call; several have a table of all at their head."""
+    """All comparisons of a call as markdown; several get a table at the top."""
     several = len(found.entries) > 1 or bool(found.warnings)
-    about = {"found": found, "entries": found.entries, "title": titled(found)}
-    return _render([entry.report for entry in found.entries], several=several, **about)
+    table_values = {"found": found, "entries": found.entries, "title": titled(found)}
+    return _render([entry.report for entry in found.entries], several=several, **table_values)
 
 
 def _render(reports: Sequence[RegressionReport], **about: Any) -> str:
+    """The markdown of several reports, without characters that a terminal would interpret."""
     shared = {
         "w": words,
         "c": compare,
@@ -72,39 +87,41 @@ def _render(reports: Sequence[RegressionReport], **about: Any) -> str:
 def set_html(found: ComparisonSet) -> str:
     """All comparisons of a call as one self-contained page."""
     title = "Candidate minus baseline, mean score on the problems both answered, with its interval"
-    first = found.entries[0].report
+    first_report = found.entries[0].report
     marks = []
     for entry in found.entries:
-        seen = entry.report.difference
+        difference = entry.report.difference
         verdict = str(entry.report.verdict)
-        text = words.with_bounds(seen, sign=True)
+        text = words.with_bounds(difference, sign=True)
         marks.append(
             PlotMark(
                 name_of(found, entry),
-                seen.value,
-                seen.lower,
-                upper=seen.upper,
+                difference.value,
+                difference.lower,
+                upper=difference.upper,
                 text=text,
                 style=verdict,
             )
         )
     page = template("compare.html.j2").render(
-        {"found": found, "first": first, "w": words, "settling": settling, "listed": LISTED},
+        {"found": found, "first": first_report, "w": words, "settling": settling, "listed": LISTED},
         title=titled(found),
-        sections=[_section(f"c{at}", entry) for at, entry in enumerate(found.entries)],
-        differences=rows_figure(title, marks, limit=-first.better * first.threshold),
+        sections=[_section(f"c{position}", entry) for position, entry in enumerate(found.entries)],
+        differences=rows_figure(title, marks, limit=-first_report.better * first_report.threshold),
         meanings=explained(VERDICTS),
     )
-    # Without characters that turn the reading direction round or hide what stands beside them.
+    # Removes characters that reverse the reading direction or hide the text next to them.
     return words.printable(page)
 
 
 def section_figures(entry: Entry) -> list[Figure]:
+    """The plots of one comparison."""
     section = _section("", entry)
     return [figure for figure in (section["outcomes"], section["categories"]) if figure is not None]
 
 
 def _section(anchor: str, entry: Entry) -> dict[str, Any]:
+    """The values and plots of one comparison for the template."""
     report = entry.report
     marks = []
     for name, group in worst_first(report):
@@ -124,6 +141,7 @@ def _section(anchor: str, entry: Entry) -> dict[str, Any]:
 
 
 def _outcomes(report: RegressionReport) -> Figure | None:
+    """The plot of problems that got worse, got better or stayed; None when nothing paired."""
     if report.flips is None:
         return None
     if report.graded:

@@ -1,4 +1,4 @@
-"""The report as a document: markdown, or a LaTeX table (booktabs), every name escaped."""
+"""The report as a document: markdown, or a LaTeX table (booktabs) with every name escaped."""
 
 import re
 from collections.abc import Callable
@@ -28,30 +28,31 @@ _ESCAPES: Final = str.maketrans(
 
 
 def escape(text: object) -> str:
-    """Text that LaTeX prints as it is."""
+    """A text with the characters escaped that LaTeX would interpret."""
     return re.sub(r"\s+", " ", str(text)).translate(_ESCAPES)
 
 
 def _name(text: str) -> Markup:
-    """The first cell of a row: a bracket or a star there would belong to the end of the row before."""
+    """A name as the first cell of a row, where a bracket or a star would be read as part of the row before."""
     return Markup(("{}" if text.lstrip().startswith(("[", "*")) else "") + escape(text))  # noqa: S704 - escaped
 
 
 def render_markdown(report: EvalReport) -> str:
-    """One table of headlines, then the details of each."""
+    """A table of headlines, then the details of each benchmark."""
     return _render(report, "report.md.j2", words.cell, meanings=explained(STATUSES))
 
 
 def render_latex(report: EvalReport) -> str:
-    """The whole report: needs ``\\usepackage{booktabs}``."""
+    """The whole report as LaTeX; it needs ``\\usepackage{booktabs}``."""
     return _render(report, "report.tex.j2", escape, name=_name)
 
 
 def _render(report: EvalReport, file: str, escaping: Callable[[object], str], **more: Any) -> str:
+    """Fill a template with the report."""
     names = words.labels(report.benchmarks)
     unfinished = words.unfinished_names(report)
-    many = len(report.models) > 1
-    document = template(file, escaping)
-    return document.render(
-        report=report, names=names, unfinished=unfinished, many=many, w=words, **more
+    several_models = len(report.models) > 1
+    page = template(file, escaping)
+    return page.render(
+        report=report, names=names, unfinished=unfinished, many=several_models, w=words, **more
     )

@@ -1,4 +1,4 @@
-"""One report, five formats."""
+"""The formats of a report, and the function that writes them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,14 +18,22 @@ RENDERERS.add("html", f"{_ROOM}.html:render_html")
 RENDERERS.add("csv", f"{_ROOM}.data_formats:render_csv")
 RENDERERS.add("json", f"{_ROOM}.data_formats:render_json")
 RENDERERS.add("latex", f"{_ROOM}.documents:render_latex")
-# Formats that also show rows, so that results.jsonl is read for them.
+# Formats that show rows, which requires reading results.jsonl.
 WANTS_ROWS: Final = frozenset({"html"})
 
 
 def render(report: EvalReport, fmt: str) -> str:
-    """The report in one format: markdown, html, csv, json or latex."""
+    """Render the report in one format.
+
+    Args:
+        report: The report.
+        fmt: markdown, html, csv, json or latex.
+
+    Raises:
+        UsageError: The format is unknown.
+    """
     text = RENDERERS.get(fmt)(report)
-    # JSON escapes by itself, and keeps what it was given.
+    # JSON escapes control characters itself.
     if fmt == "json":
         return text
     return harmless(text)
@@ -37,15 +45,27 @@ def write_reports(
     *,
     paths: Sequence[Path | str] | None = None,
 ) -> list[Path]:
-    """Write ``report.<suffix>`` into ``output_dir`` for each format, from the bundles under ``paths`` (or under it)."""
+    """Write ``report.<suffix>`` for each format.
+
+    Args:
+        output_dir: The folder to write into.
+        formats: The formats.
+        paths: Where to look for bundles; None for ``output_dir``.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        UsageError: There is nothing to report on, a bundle cannot be read, or a format is unknown.
+    """
     folder = Path(output_dir)
-    wanted = list(dict.fromkeys(formats))
-    if not wanted:
+    distinct_formats = list(dict.fromkeys(formats))
+    if not distinct_formats:
         return []
-    report = load_report(paths or [folder], rows=bool(WANTS_ROWS & set(wanted)))
-    texts = {fmt: render(report, fmt) for fmt in wanted}
+    report = load_report(paths or [folder], rows=bool(WANTS_ROWS & set(distinct_formats)))
+    text_of_format = {fmt: render(report, fmt) for fmt in distinct_formats}
     written = []
-    for fmt, text in texts.items():
+    for fmt, text in text_of_format.items():
         path = folder / f"report.{SUFFIXES[fmt]}"
         write_atomic(path, text)
         written.append(path)

@@ -1,4 +1,4 @@
-"""Gate decisions: text for the terminal, markdown for a pull request, JUnit XML for CI, a page for everybody else."""
+"""Gate decisions as text for the terminal, markdown for a pull request, JUnit XML for CI, and an HTML page."""
 
 from typing import Any, Final
 
@@ -17,19 +17,26 @@ _JUNIT: Final = {str(Status.PASS): "", str(GateVerdict.GO): "", **dict.fromkeys(
 def gate_text(
     report: GateReport, *, verbose: bool = False, explain: bool = False, width: int | None = None
 ) -> str:
-    """The decision as plain text, in lines of ``width`` where one is given."""
+    """The decision as plain text.
+
+    Args:
+        report: The decision.
+        verbose: Show all warnings, the method and the meanings of verdicts as well.
+        explain: Say what would settle open benchmarks.
+        width: The largest width of a line; None for any.
+    """
     rows = [["benchmark", "tier", "verdict", "metric", "difference (pp)", "limit", "n"]]
-    for one in report.benchmarks:
-        metric = one.metric or words.NONE
+    for entry in report.benchmarks:
+        metric = entry.metric or words.NONE
         rows.append(
             [
-                one.benchmark,
-                one.tier,
-                one.word,
+                entry.benchmark,
+                entry.tier,
+                entry.word,
                 metric,
-                points(one),
-                limits(one),
-                f"{one.n_paired:,}",
+                points(entry),
+                limits(entry),
+                f"{entry.n_paired:,}",
             ]
         )
     shown = {"table": words.columns(rows, width=width, spare=(3, 1, 6)), "verbose": verbose}
@@ -38,81 +45,88 @@ def gate_text(
 
 
 def _gathered(report: GateReport) -> list[str]:
-    """The warnings, those that many benchmarks share said once."""
-    known = {entry.benchmark for entry in report.benchmarks}
+    """The warnings, at most ten; those that several benchmarks share are merged into one line."""
+    benchmark_names = {entry.benchmark for entry in report.benchmarks}
     shared: dict[str, list[str]] = {}
     for warning in report.warnings:
         name, _, note = warning.partition(": ")
-        if name in known:
+        if name in benchmark_names:
             shared.setdefault(note, []).append(name)
         else:
             shared[warning] = []
     lines = []
     for note, names in shared.items():
         if len(names) <= 3:
-            listed = names
+            named = names
         else:
-            listed = [", ".join(names[:2]) + f" and {len(names) - 2} more"]
-        lines.append(f"{', '.join(listed)}: {note}" if names else note)
+            named = [", ".join(names[:2]) + f" and {len(names) - 2} more"]
+        lines.append(f"{', '.join(named)}: {note}" if names else note)
     if len(lines) <= _MOST_WARNINGS:
         return lines
     return [*lines[:_MOST_WARNINGS], f"{len(lines) - _MOST_WARNINGS:,} more: --verbose shows them"]
 
 
 def limits(entry: BenchmarkGate) -> str:
-    """What may be lost: points or score units, and a share of the baseline."""
+    """The largest acceptable change of a benchmark: in points or score units, and as a share of the baseline."""
     sign = "-" if entry.direction == "higher_is_better" else "+"
-    found = f"{sign}{_units(entry) * entry.max_drop_threshold:g}"
+    limit_words = f"{sign}{_units(entry) * entry.max_drop_threshold:g}"
     if entry.max_relative_drop_threshold is not None:
-        found += f", {sign}{100 * entry.max_relative_drop_threshold:g}%"
-    return found
+        limit_words += f", {sign}{100 * entry.max_relative_drop_threshold:g}%"
+    return limit_words
 
 
 def points(entry: BenchmarkGate) -> str:
-    """The difference with its bounds: in percentage points, or in score units where rewards lie beyond [0, 1]."""
+    """The difference with its bounds, in percentage points, or in score units for rewards beyond [0, 1]."""
     if entry.delta is None:
         return words.NONE
     units = _units(entry)
-    tail = "" if entry.in_points else " score"
+    unit = "" if entry.in_points else " score"
     if entry.delta_ci_lower is None or entry.delta_ci_upper is None:
-        return f"{units * entry.delta:+.2f}{tail}"
+        return f"{units * entry.delta:+.2f}{unit}"
     bounds = f"[{units * entry.delta_ci_lower:+.2f}, {units * entry.delta_ci_upper:+.2f}]"
-    return f"{units * entry.delta:+.2f} {bounds}{tail}"
+    return f"{units * entry.delta:+.2f} {bounds}{unit}"
 
 
 def _units(entry: BenchmarkGate) -> int:
+    """The factor from score units to those that are shown."""
     return 100 if entry.in_points else 1
 
 
 def _unsettled(report: GateReport, explain: bool) -> list[tuple[str, str]]:
-    """Of each benchmark that is no PASS, why, and what would settle it."""
-    results: list[tuple[str, str]] = []
+    """Each reason of each benchmark that did not pass and, if requested, what would settle it."""
+    unsettled: list[tuple[str, str]] = []
     for entry in report.benchmarks:
         if entry.status is not Status.PASS:
-            for said in [
+            for reason in [
                 *entry.reasons,
                 *([entry.remedy.words] if explain and entry.remedy is not None else []),
             ]:
-                results.append((entry.benchmark, said))
-    return results
+                unsettled.append((entry.benchmark, reason))
+    return unsettled
 
 
 def gate_markdown(report: GateReport, *, explain: bool = False) -> str:
+    """The decision as markdown.
+
+    Args:
+        report: The decision.
+        explain: Say what would settle open benchmarks.
+    """
     return words.printable(
         template("gate.md.j2", words.cell).render(icons=ICONS, **_facts(report, explain))
     )
 
 
 def gate_html(report: GateReport) -> str:
-    """The decision as one self-contained page: no script, nothing loaded from elsewhere, every text escaped."""
+    """The decision as one self-contained page: no script, no external resources, every text escaped."""
     marks = []
     for entry in report.benchmarks:
         if entry.delta is not None:
             units = _units(entry)
             sign = -1 if entry.direction == "higher_is_better" else 1
             lower, upper = (
-                None if v is None else units * v
-                for v in (entry.delta_ci_lower, entry.delta_ci_upper)
+                None if bound is None else units * bound
+                for bound in (entry.delta_ci_lower, entry.delta_ci_upper)
             )
             limit = sign * units * entry.max_drop_threshold
             value = units * entry.delta
@@ -136,8 +150,10 @@ def gate_html(report: GateReport) -> str:
 
 
 def gate_junit(report: GateReport) -> str:
-    """The decision as JUnit XML, a test case per benchmark: what was proved bad is a failure; what could not be proved,
-    as far as the verdict hangs on it, is an error."""
+    """The decision as JUnit XML, with a test case for each benchmark and one for the decision itself.
+
+    A breach, a missing benchmark and a NO-GO are failures; everything else that did not pass is an error.
+    """
     kinds = [_JUNIT.get(entry.status, "error") for entry in report.benchmarks] + [
         _JUNIT.get(report.verdict, "error")
     ]
@@ -145,8 +161,15 @@ def gate_junit(report: GateReport) -> str:
 
 
 def _facts(report: GateReport, explain: bool) -> dict[str, Any]:
+    """The values that all templates of a decision share."""
     kind = "anytime-valid intervals" if report.sequential else "intervals"
     terms = f"{kind} at {report.confidence:.0%} confidence; correction for several benchmarks: {report.correction}"
     meanings = f"Benchmarks: {explained(VERDICTS)} The whole: {explained(DECISIONS)}"
-    shown = {"points": points, "limits": limits, "meanings": meanings, "terms": terms, "w": words}
+    shown = {
+        "points": points,
+        "limits": limits,
+        "meanings": meanings,
+        "terms": terms,
+        "w": words,
+    }
     return {"report": report, "unsettled": _unsettled(report, explain), **shown}

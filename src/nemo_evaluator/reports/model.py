@@ -1,4 +1,4 @@
-"""What a report says: bundles, with what only their rows can tell, drawn by every renderer."""
+"""The contents of a report, which every renderer draws: bundles, and what only their rows show."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,30 +15,40 @@ from nemo_evaluator.runs.unfinished import Unfinished, find_unfinished
 
 @dataclass(frozen=True)
 class BenchmarkReport(Bundle):
-    """One benchmark of one model; ``details`` where its rows were read."""
+    """One benchmark of one model.
+
+    Attributes:
+        details: What only the rows show; None when they were not read.
+    """
 
     details: RowDetails | None = None
 
     @property
     def stop_rule(self) -> str:
-        """What its stop rule did, in words; empty without one."""
+        """The stop rule and its outcome as a sentence; empty without one."""
         return rule_words(self.stopped)
 
 
 @dataclass(frozen=True, slots=True)
 class EvalReport:
-    """All benchmarks that were found, in the order of their names and models, and those that did not finish."""
+    """A report on several benchmarks.
+
+    Attributes:
+        benchmarks: The finished benchmarks, ordered by name and model.
+        unfinished: The benchmarks that did not finish.
+    """
 
     benchmarks: tuple[BenchmarkReport, ...]
     unfinished: tuple[Unfinished, ...] = ()
 
     @property
     def models(self) -> tuple[str, ...]:
+        """The models, each once."""
         return tuple(dict.fromkeys(bench.model for bench in self.benchmarks))
 
     @property
     def title(self) -> str:
-        """The heading: names the model when there is only one."""
+        """The heading, with the model if there is only one."""
         models = [model for model in self.models if model]
         if len(models) == 1:
             return f"Evaluation Report: {models[0]}"
@@ -46,31 +56,49 @@ class EvalReport:
 
 
 def load_report(paths: Path | str | Iterable[Path | str], *, rows: bool = False) -> EvalReport:
-    """The report on everything under ``paths``; ``rows`` also reads results.jsonl for distributions and examples.
-    Raises UsageError when there is nothing to report on, or a bundle cannot be read."""
+    """Load the report on everything under ``paths``.
+
+    Args:
+        paths: Folders or bundles.
+        rows: Also read results.jsonl, for distributions and examples.
+
+    Raises:
+        UsageError: There is nothing to report on, or a bundle cannot be read.
+    """
     if isinstance(paths, str | Path):
-        given = [Path(paths)]
+        search_paths = [Path(paths)]
     else:
-        given = [Path(path) for path in paths]
+        search_paths = [Path(path) for path in paths]
     unfinished: dict[Path, Unfinished] = {}
-    for path in given:
-        for one in find_unfinished(path):
-            unfinished[one.folder] = one
+    for path in search_paths:
+        for unfinished_run in find_unfinished(path):
+            unfinished[unfinished_run.folder] = unfinished_run
     try:
-        found = find_bundles(given)
+        bundle_files = find_bundles(search_paths)
     except UsageError as error:
         if not unfinished:
             raise
-        reasons = "; ".join(f"{one.name}: {one.reason}" for one in unfinished.values())
+        reasons = "; ".join(
+            f"{unfinished_run.name}: {unfinished_run.reason}"
+            for unfinished_run in unfinished.values()
+        )
         raise UsageError(
             f"no benchmark has finished: {reasons}", hint="`nel eval status` says more"
         ) from error
-    benchmarks = [load_bundle(path, rows=rows) for path in found]
+    benchmarks = [load_bundle(path, rows=rows) for path in bundle_files]
     in_order = sorted(benchmarks, key=lambda bench: (bench.name, bench.model, str(bench.path)))
     return EvalReport(tuple(in_order), tuple(unfinished.values()))
 
 
 def load_bundle(path: Path, *, rows: bool = False) -> BenchmarkReport:
-    """One bundle file as a benchmark report. Raises UsageError when the file is not a bundle."""
+    """Load one bundle file as a benchmark report.
+
+    Args:
+        path: The bundle.
+        rows: Also read results.jsonl, for distributions and examples.
+
+    Raises:
+        UsageError: The file is not a bundle.
+    """
     bundle = read_bundle(path)
     return BenchmarkReport(path, bundle.document, read_details(bundle.results) if rows else None)

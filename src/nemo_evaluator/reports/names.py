@@ -1,4 +1,4 @@
-"""What the files of reports are called."""
+"""The suffixes of report files."""
 
 from typing import Final
 

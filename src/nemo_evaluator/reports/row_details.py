@@ -1,4 +1,4 @@
-"""What only results.jsonl can tell: how latency and length are spread, and a few rows worth a look."""
+"""What only results.jsonl shows: the distributions of latency and length, and a few example rows."""
 
 from array import array
 from collections import Counter
@@ -27,7 +27,12 @@ _REASONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Counts between edges; one more edge than counts."""
+    """The counts of values between edges.
+
+    Attributes:
+        edges: The edges; one more than counts.
+        counts: The counts.
+    """
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
@@ -35,7 +40,20 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One row worth a look."""
+    """One row that a report shows.
+
+    Attributes:
+        kind: "failed", "unparsed", "truncated", "wrong" or "right".
+        problem_idx: The number of its problem.
+        repeat: The number of its repeat.
+        prompt: Its prompt; this and all other texts are shortened.
+        response: The model's response.
+        expected: The expected answer.
+        extracted: The answer that was extracted; None if there is none.
+        note: The cause and error of a failed row, otherwise the row's label.
+        calls: Tool calls with their results.
+        judges: Names of judges and the reasons that they gave.
+    """
 
     kind: str
     problem_idx: int
@@ -45,30 +63,44 @@ class Example:
     expected: str
     extracted: str | None
     note: str
-    # Calls of tools with what came back, and what judges said, by their names.
     calls: tuple[str, ...] = ()
     judges: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RowDetails:
-    """What only the rows can tell: shapes of distributions, and a few rows to look at."""
+    """What only the rows of a run show.
+
+    Attributes:
+        rows: Number of rows.
+        latency_ms: The distribution of latency; None when unknown.
+        completion_tokens: The distribution of answer lengths; None when unknown.
+        examples: A few rows of each kind.
+        unreadable: Malformed lines of results.jsonl.
+        outcomes: Rows by outcome; together all rows.
+        causes: Failed rows by cause.
+        binary: Whether every reward is 0 or 1, so that rows are right or wrong.
+    """
 
     rows: int = 0
     latency_ms: Histogram | None = None
     completion_tokens: Histogram | None = None
     examples: tuple[Example, ...] = ()
-    # Lines of results.jsonl that hold no row.
     unreadable: int = 0
-    # Rows by what became of them, failed ones by their cause; together all rows.
     outcomes: dict[str, int] = field(default_factory=dict)
     causes: dict[str, int] = field(default_factory=dict)
-    # Whether every reward is 0 or 1, so that rows are right or wrong.
     binary: bool = True
 
 
 def read_details(results: Path) -> RowDetails | None:
-    """Read the rows once, keeping two numbers of each; None without a file. Malformed lines are counted."""
+    """Read the rows once, keeping only two numbers of each and a few examples.
+
+    Args:
+        results: The file of rows. Malformed lines are counted.
+
+    Returns:
+        The details; None when the file does not exist.
+    """
     if not results.is_file():
         return None
     latency = array("d")
@@ -84,11 +116,11 @@ def read_details(results: Path) -> RowDetails | None:
     causes: Counter[str] = Counter()
     binary = True
     rows = unreadable = 0
-    for _, line in scan_rows(results):
-        if not isinstance(line, dict):
+    for _, document in scan_rows(results):
+        if not isinstance(document, dict):
             unreadable += 1
             continue
-        row = Row(line)
+        row = Row(document)
         rows += 1
         latency.append(row.latency_ms or 0.0)
         tokens.append((row.tokens if row.completion_tokens is None else row.completion_tokens) or 0)
@@ -99,23 +131,31 @@ def read_details(results: Path) -> RowDetails | None:
         binary = binary and row.reward in (None, 0, 1)
         if kind and len(examples[kind]) < EXAMPLES_OF_A_KIND:
             examples[kind].append(_example(kind, row))
-    shown = [example for kind in examples.values() for example in kind]
-    # The tools that they called, where these are in ``trajectories.jsonl``.
-    wanted = {(one.problem_idx, one.repeat) for one in shown if not one.calls}
-    found = {
-        row.key: _calls(row)
-        for row in trajectories_of(TaskPaths(results.parent).trajectories, wanted)
+    examples_shown = [example for kind in examples.values() for example in kind]
+    # Some rows have their tool calls only in ``trajectories.jsonl``.
+    keys_without_calls = {
+        (example.problem_idx, example.repeat) for example in examples_shown if not example.calls
     }
-    whole = tuple(
-        replace(one, calls=one.calls or found.get((one.problem_idx, one.repeat), ()))
-        for one in shown
+    calls_of_row = {
+        row.key: _calls(row)
+        for row in trajectories_of(TaskPaths(results.parent).trajectories, keys_without_calls)
+    }
+    completed = tuple(
+        replace(
+            example,
+            calls=example.calls or calls_of_row.get((example.problem_idx, example.repeat), ()),
+        )
+        for example in examples_shown
     )
-    known = dict(outcomes), dict(causes.most_common()), binary
-    times, lengths = (histogram(np.asarray(values)) for values in (latency, tokens))
-    return RowDetails(rows, times, lengths, whole, unreadable, *known)
+    summary = dict(outcomes), dict(causes.most_common()), binary
+    latency_histogram, token_histogram = (
+        histogram(np.asarray(values)) for values in (latency, tokens)
+    )
+    return RowDetails(rows, latency_histogram, token_histogram, completed, unreadable, *summary)
 
 
 def _kind(row: Row) -> str | None:
+    """The outcome of a row; None when it has neither failed nor a reward."""
     if row.failed:
         return "failed"
     if row.reward is None:
@@ -130,6 +170,7 @@ def _kind(row: Row) -> str | None:
 
 
 def _example(kind: str, row: Row) -> Example:
+    """The texts of a row that a report shows, shortened."""
     return Example(
         kind=kind,
         problem_idx=row.problem_idx,
@@ -145,41 +186,44 @@ def _example(kind: str, row: Row) -> Example:
 
 
 def _calls(row: Row) -> tuple[str, ...]:
-    said = []
+    """The tool calls of a row with their results, at most twenty."""
+    call_texts = []
     for step in row.steps:
-        results: dict[Any, Any] = {}
-        for one in as_list(as_dict(step.get("observation")).get("results")):
-            results[one.get("source_call_id")] = one
+        result_of_call: dict[Any, Any] = {}
+        for result in as_list(as_dict(step.get("observation")).get("results")):
+            result_of_call[result.get("source_call_id")] = result
         for call in as_list(step.get("tool_calls")):
-            given = as_dict(call).get("arguments")
-            if isinstance(given, str):
-                text = given
+            arguments = as_dict(call).get("arguments")
+            if isinstance(arguments, str):
+                text = arguments
             else:
-                text = dumps(given).decode()
-            came = as_dict(results.get(call.get("tool_call_id"))).get("content")
-            said.append(
+                text = dumps(arguments).decode()
+            output = as_dict(result_of_call.get(call.get("tool_call_id"))).get("content")
+            call_texts.append(
                 _cut(
-                    f"{call.get('function_name')}({text})" + ("" if came is None else f"\n→ {came}")
+                    f"{call.get('function_name')}({text})"
+                    + ("" if output is None else f"\n→ {output}")
                 )
             )
-    return tuple(said[:_MOST_CALLS])
+    return tuple(call_texts[:_MOST_CALLS])
 
 
 def _judges(details: JsonDict, name: str = "judge") -> Iterator[tuple[str, str]]:
-    """The reasons that judges gave, at any depth of the details."""
+    """The names of judges with the reasons that they gave, at any depth of the scoring details."""
     for key, value in details.items():
         if key in _REASONS and isinstance(value, str) and value:
             yield name, _cut(value)
-        for at, part in enumerate(value if isinstance(value, list) else [value], 1):
-            if isinstance(part, dict):
+        for number, detail in enumerate(value if isinstance(value, list) else [value], 1):
+            if isinstance(detail, dict):
                 if isinstance(value, list):
-                    number = f" {at}"
+                    suffix = f" {number}"
                 else:
-                    number = ""
-                yield from _judges(part, key.removeprefix("scorer:") + number)
+                    suffix = ""
+                yield from _judges(detail, key.removeprefix("scorer:") + suffix)
 
 
 def _cut(value: Any) -> str:
+    """The value as text; a long text loses its middle."""
     if value is None:
         text = ""
     else:
@@ -191,17 +235,22 @@ def _cut(value: Any) -> str:
 
 
 def histogram(values: np.ndarray) -> Histogram | None:
-    """How the values above 0 are spread; the last percent has one bin, so that an outlier does not flatten the rest."""
-    numbers = values[values > 0]
-    if not len(numbers):
+    """The distribution of the values above 0; None if there are none.
+
+    The largest percent of the values has one bin, so that an outlier does not flatten the rest.
+    """
+    positive = values[values > 0]
+    if not len(positive):
         return None
-    low = float(numbers.min())
-    high = float(np.percentile(numbers, 99))
-    top = float(numbers.max())
-    if high <= low:
-        return Histogram((low, top if top > low else low + 1.0), (len(numbers),))
-    edges = np.linspace(low, high, _BINS + 1)
-    if top > high:
-        edges = np.append(edges, top)
-    counts, edges = np.histogram(numbers, bins=edges)
+    minimum = float(positive.min())
+    percentile_99 = float(np.percentile(positive, 99))
+    maximum = float(positive.max())
+    if percentile_99 <= minimum:
+        return Histogram(
+            (minimum, maximum if maximum > minimum else minimum + 1.0), (len(positive),)
+        )
+    edges = np.linspace(minimum, percentile_99, _BINS + 1)
+    if maximum > percentile_99:
+        edges = np.append(edges, maximum)
+    counts, edges = np.histogram(positive, bins=edges)
     return Histogram(tuple(float(edge) for edge in edges), tuple(int(count) for count in counts))

@@ -1,4 +1,4 @@
-"""``trajectories_report.json``: do rows, conversations and the wire tell the same story?"""
+"""``trajectories_report.json``: whether rows, trajectories and recorded model calls agree."""
 
 from collections import Counter
 from pathlib import Path
@@ -18,21 +18,29 @@ FILE: Final = "trajectories_report.json"
 
 
 def write_trajectories_report(output_dir: Path | str, *, enrich: bool = True) -> list[Path]:
-    """Write the report for every benchmark under a folder, and the enriched trajectories where traffic was kept."""
+    """Write the report on every benchmark under a folder that has trajectories.
+
+    Args:
+        output_dir: The folder.
+        enrich: Also write enriched trajectories for benchmarks with recorded traffic.
+
+    Returns:
+        The paths of the written files; empty when no benchmark has trajectories.
+    """
     root = Path(output_dir)
     entries = []
     written = []
     for path in find_bundles(root):
         bundle = load_bundle(path)
-        task = path.parent
+        task_folder = path.parent
         service = bundle.config.get("service")
         if not bundle.files.trajectories.is_file():
             continue
         wire = WireCalls(bundle.files.traffic, service if isinstance(service, str) else "")
         entry = _Account(wire).over(bundle)
         if enrich and wire:
-            entry["enrichment"] = enrich_task(task, wire)
-            written.append(task / ENRICHED)
+            entry["enrichment"] = enrich_task(task_folder, wire)
+            written.append(task_folder / ENRICHED)
         entries.append(entry)
     if entries:
         write_json(root / FILE, {"schema_version": VERSION, "benchmarks": entries})
@@ -41,7 +49,7 @@ def write_trajectories_report(output_dir: Path | str, *, enrich: bool = True) ->
 
 
 class _Account(WireCounts):
-    """Counts over the rows of one benchmark."""
+    """Counts over the rows of one benchmark, its turns and its recorded calls."""
 
     def __init__(self, wire: WireCalls) -> None:
         super().__init__()
@@ -53,6 +61,7 @@ class _Account(WireCounts):
         self._rewards = 0.0
 
     def over(self, bundle: Bundle) -> JsonDict:
+        """The entry of a benchmark in the report."""
         for row in read_trajectories(bundle.files.trajectories):
             self._row(row)
         summary = as_dict(as_dict(bundle.benchmark.get("scores")).get("summary"))
@@ -64,12 +73,19 @@ class _Account(WireCounts):
         }
 
     def _trajectories(self, reported: float | None) -> JsonDict:
-        uneven = Counter(self._repeats.values())
+        """The counts of rows, rewards, failures and missing fields.
+
+        Args:
+            reported: The mean reward in the bundle.
+        """
+        problems_by_repeats = Counter(self._repeats.values())
         return {
             "problems": len(self._repeats),
-            "repeats": next(iter(uneven))
-            if len(uneven) == 1
-            else {str(k): v for k, v in sorted(uneven.items())},
+            "repeats": next(iter(problems_by_repeats))
+            if len(problems_by_repeats) == 1
+            else {
+                str(repeats): problems for repeats, problems in sorted(problems_by_repeats.items())
+            },
             "mean_reward": round(self._rewards / self.sums["rewards"], 4)
             if self.sums["rewards"]
             else None,
@@ -88,26 +104,30 @@ class _Account(WireCounts):
         }
 
     def _tokens(self) -> JsonDict:
-        calls = self._calls.sums
-        steps = self._steps.sums["tokens"]
-        final = self.sums["final"]
-        same = steps == final == calls["tokens_for_trajectory_comparison"]
-        same = same and not self.problems["steps_differ"] and not self.problems["wire_differs"]
+        """The tokens by turns, by trajectories and by recorded calls, and whether they agree."""
+        call_sums = self._calls.sums
+        step_tokens = self._steps.sums["tokens"]
+        final_tokens = self.sums["final"]
+        all_match = step_tokens == final_tokens == call_sums["tokens_for_trajectory_comparison"]
+        all_match = (
+            all_match and not self.problems["steps_differ"] and not self.problems["wire_differs"]
+        )
         return {
-            "per_step_sum": steps,
-            "final_metrics_total": final,
-            "wire_total": calls["tokens"],
-            "wire_total_for_trajectory_comparison": calls["tokens_for_trajectory_comparison"],
-            "wire_total_all_sessions": calls["tokens_all_sessions"],
-            "wire_total_earlier_retry_sessions": calls["tokens_earlier"],
+            "per_step_sum": step_tokens,
+            "final_metrics_total": final_tokens,
+            "wire_total": call_sums["tokens"],
+            "wire_total_for_trajectory_comparison": call_sums["tokens_for_trajectory_comparison"],
+            "wire_total_all_sessions": call_sums["tokens_all_sessions"],
+            "wire_total_earlier_retry_sessions": call_sums["tokens_earlier"],
             "problems_with_missing_final_metrics_tokens": len(self.problems["without_final"]),
             "problems_with_per_step_vs_final_metrics_mismatch": len(self.problems["steps_differ"]),
             "problems_with_wire_vs_final_metrics_mismatch": len(self.problems["wire_differs"]),
             # Not known when no traffic was kept to compare with.
-            "all_sources_match": same if self._wire else None,
+            "all_sources_match": all_match if self._wire else None,
         }
 
     def _row(self, row: JsonDict) -> None:
+        """Count one row."""
         problem = row.get("problem_idx", -1)
         self._repeats[problem] += 1
         if isinstance(row.get("reward"), int | float):
@@ -120,16 +140,16 @@ class _Account(WireCounts):
             self.example("failure", row, category=category, error=error)
             if "timeout" in error:
                 self.example("timeout", row, error=error)
-        agents = agent_steps(row)
-        if not agents:
+        turns = agent_steps(row)
+        if not turns:
             self.example("no_agent_step", row)
-        self.note(row, empty=agents and not agents[-1].get("message"))
+        self.note(row, empty=turns and not turns[-1].get("message"))
         calls = self._wire.of((problem, row.get("repeat") or 0))
-        self._calls.add(row, calls, len(agents))
-        steps = self._steps.add(row)
-        documents = row.get("trajectory")
-        if documents:
-            final = documents[0].get("final_metrics") or {}
+        self._calls.add(row, calls, len(turns))
+        step_tokens = self._steps.add(row)
+        trajectories = row.get("trajectory")
+        if trajectories:
+            final = trajectories[0].get("final_metrics") or {}
             prompt = final.get("total_prompt_tokens")
             completion = final.get("total_completion_tokens")
             if prompt is None or completion is None:
@@ -139,6 +159,6 @@ class _Account(WireCounts):
             self.sums["final"] += total
             self.note(
                 row,
-                steps_differ=steps != total,
+                steps_differ=step_tokens != total,
                 wire_differs=calls.every and tokens_of(calls.own) != total,
             )

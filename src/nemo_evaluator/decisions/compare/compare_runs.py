@@ -348,6 +348,7 @@ class Comparison:
             return problems_needed(distance_to_limit, sd, alpha=options.alpha)
 
         def settled_by(problems: int) -> bool:
+            """Whether so many problems with the same difference settle the comparison."""
             equal_differences = np.full(problems, interval.value)
             reading = self.pairing.reading(equal_differences, self.spending)
             verdict = self._verdict_on(reading.interval(options.confidence))

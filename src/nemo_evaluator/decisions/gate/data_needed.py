@@ -115,6 +115,7 @@ def _problems_needed(limit: Limit, alpha: float) -> int | None:
         common_gain = float(ruler.gain[0])
 
         def settled_by(problems: int) -> bool:
+            """Whether so many problems with the same gain settle the limit."""
             equal_gains = np.full(problems, common_gain)
             outcome = replace(ruler, gain=equal_gains, contrast=None).limit()
             return min(outcome.p_pass, outcome.p_breach) <= alpha

@@ -264,6 +264,7 @@ class _Gate:
             self._warn(entry, label_notes)
 
         def measured_on(pairs: Pairing) -> Measured:
+            """The margins on these pairs, corrected by labels if both sides have them."""
             measured = measure(pairs, limits, confidence=confidence, spending=spending)
             if labelled is None:
                 return measured

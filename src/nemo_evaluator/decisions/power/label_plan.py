@@ -114,6 +114,7 @@ def plan_labels(
     score = min(max(plan.score, 0.02), 0.98)
 
     def splits() -> Iterator[LabelSplit]:
+        """The splits in ``_SPLITS``, each adjusted to the problems that there are, if it buys at least ten labels."""
         for share in _SPLITS:
             labels = int(share * budget / label)
             problems = int((budget - labels * label) / answer)

@@ -394,6 +394,7 @@ def _line(
     answers = None if problems_in_suite is None else problems_in_suite * repeats
 
     def total(one: float | None) -> float | None:
+        """The total of a quantity, given its amount for one answer."""
         return None if one is None or answers is None else one * answers
 
     seconds = total(price.seconds)
