@@ -80,8 +80,8 @@ class Pairing:
         by: "content" or "index".
         baseline: The baseline's paired problems.
         candidate: The candidate's paired problems.
-        only_baseline: Problems for which the candidate has no row.
-        only_candidate: Problems for which the baseline has no row.
+        only_baseline: Scored problems of the baseline for which the candidate has no row.
+        only_candidate: Scored problems of the candidate for which the baseline has no row.
         warnings: Warnings about the pairing.
     """
 

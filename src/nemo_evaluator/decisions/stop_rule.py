@@ -53,20 +53,20 @@ def build_stop_rule(bench: BenchmarkConfig, name: str, task_dir: Path) -> StopRu
     Raises:
         UsageError: The baseline cannot be used.
     """
-    when = bench.stop_when
-    if when is None:
+    settings = bench.stop_when
+    if settings is None:
         return None
-    if when.decided_against is None:
+    if settings.decided_against is None:
         baseline: Baseline | None = None
     else:
         baseline = _baseline(bench, name, task_dir)
     from nemo_evaluator.statistics.stop_rule import StopRule  # noqa: PLC0415 - the statistics, where a rule needs them
 
     return StopRule(
-        interval_width=when.interval_width,
+        interval_width=settings.interval_width,
         baseline=baseline,
-        confidence=when.confidence,
-        min_problems=when.min_problems,
+        confidence=settings.confidence,
+        min_problems=settings.min_problems,
         min_coverage=bench.min_coverage,
     )
 

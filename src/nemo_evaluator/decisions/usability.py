@@ -35,15 +35,15 @@ def tampered(rows: RowTable) -> Flags:
 
 def tampering_of(rows: RowTable) -> Tampering | None:
     """Count the tampered rows and compute the score with them as 0; None when no row tampered."""
-    forged = tampered(rows)
-    if not forged.any():
+    is_tampered = tampered(rows)
+    if not is_tampered.any():
         return None
-    judged = rows.scored | forged
-    rewards = np.where(forged, 0.0, rows.reward)[judged]
-    problems = by_problem(rows.problem[judged], rewards)
+    is_judged = rows.scored | is_tampered
+    rewards = np.where(is_tampered, 0.0, rows.reward)[is_judged]
+    problems = by_problem(rows.problem[is_judged], rewards)
     return Tampering(
-        tampered=int(forged.sum()),
-        judged=int(judged.sum()),
+        tampered=int(is_tampered.sum()),
+        judged=int(is_judged.sum()),
         score=float(problems.means.mean()),
     )
 

@@ -31,9 +31,11 @@ _VAGUE: Final = frozenset({"", "model_error", "empty_response"})
 
 def agent_steps(row: JsonDict) -> list[JsonDict]:
     """The model's turns in the first trajectory of a row."""
-    documents = row.get("trajectory") or []
-    if documents:
-        return [step for step in documents[0].get("steps") or [] if step.get("source") == "agent"]
+    trajectories = row.get("trajectory") or []
+    if trajectories:
+        return [
+            step for step in trajectories[0].get("steps") or [] if step.get("source") == "agent"
+        ]
     return []
 
 
@@ -182,7 +184,11 @@ def enrich_task(task: Path, wire: WireCalls) -> JsonDict:
 
 
 def _reclassify(row: JsonDict, calls: list[JsonDict]) -> bool:
-    """Take the cause of a row without a reward from its last call, if the row states none. Returns whether it did."""
+    """Take the cause of a row without a positive reward from its last call, if the row states none.
+
+    Returns:
+        Whether the row's cause was changed.
+    """
     reward = row.get("reward")
     if (isinstance(reward, int | float) and reward > 0) or (
         row.get("failure_category") or ""
@@ -201,11 +207,11 @@ def _enrich(row: JsonDict, calls: list[JsonDict], filled: Counter[str]) -> str:
     """Attach the calls of a row to its steps; returns the outcome."""
     if not calls:
         return "no_wire"
-    documents = row.get("trajectory") or []
+    trajectories = row.get("trajectory") or []
     turns = agent_steps(row)
     if len(turns) != len(calls):
-        if documents:
-            container: Any | JsonDict = documents[0].setdefault("extra", {})
+        if trajectories:
+            container: Any | JsonDict = trajectories[0].setdefault("extra", {})
         else:
             container = row
         container["captured_model_calls"] = calls

@@ -88,17 +88,17 @@ def paired(report: RegressionReport) -> list[str]:
 def statistics(report: RegressionReport) -> list[str]:
     """Lines on how the interval and the test were computed."""
     interval = report.difference
-    moved = words.counted(report.test.n_discordant, "problem")
+    moved_words = words.counted(report.test.n_discordant, "problem")
     lines = [
         f"interval: {interval.method}, {report.confidence:.1%} confidence, limit {report.threshold:g}",
-        f"test: {report.test.method} ({report.test_reason}), {moved} moved",
+        f"test: {report.test.method} ({report.test_reason}), {moved_words} moved",
     ]
     if report.sd is not None:
         lines.append(f"standard deviation of a problem's difference: {report.sd:.4f}")
     if report.missing:
-        bounds = report.missing["difference"]
+        limits = report.missing["difference"]
         lines.append(
-            f"if every failed row had been right or wrong: {bounds['lower']:+.4f} to {bounds['upper']:+.4f}"
+            f"if every failed row had been right or wrong: {limits['lower']:+.4f} to {limits['upper']:+.4f}"
         )
     for name, entry in report.score_deltas.items():
         lines.append(

@@ -106,10 +106,14 @@ def figures_of(bench: BenchmarkReport) -> list[Figure]:
     for field, groups in bench.breakdowns.items():
         figures.append(_groups(f"By {field}", groups, bench.repeats))
     details = bench.details
-    run = bench.runtime
+    runtime = bench.runtime
     if details is not None and details.latency_ms is not None:
-        lines = [("P50", run.p50_ms), ("P90", run.p90_ms), ("P99", run.p99_ms)]
-        percentiles = [(name, value) for name, value in lines if value is not None]
+        percentile_values = [
+            ("P50", runtime.p50_ms),
+            ("P90", runtime.p90_ms),
+            ("P99", runtime.p99_ms),
+        ]
+        percentiles = [(name, value) for name, value in percentile_values if value is not None]
         figures.append(Figure("Latency of a step", [Bins(details.latency_ms, "ms", percentiles)]))
     if details is not None and details.completion_tokens is not None:
         figures.append(Figure("Length of an answer", [Bins(details.completion_tokens, "tokens")]))

@@ -149,16 +149,16 @@ class _Account(WireCounts):
         step_tokens = self._steps.add(row)
         trajectories = row.get("trajectory")
         if trajectories:
-            final = trajectories[0].get("final_metrics") or {}
-            prompt = final.get("total_prompt_tokens")
-            completion = final.get("total_completion_tokens")
-            if prompt is None or completion is None:
+            final_metrics = trajectories[0].get("final_metrics") or {}
+            prompt_tokens = final_metrics.get("total_prompt_tokens")
+            completion_tokens = final_metrics.get("total_completion_tokens")
+            if prompt_tokens is None or completion_tokens is None:
                 self.note(row, without_final=True)
                 return
-            total = prompt + completion
-            self.sums["final"] += total
+            final_tokens = prompt_tokens + completion_tokens
+            self.sums["final"] += final_tokens
             self.note(
                 row,
-                steps_differ=step_tokens != total,
-                wire_differs=calls.every and tokens_of(calls.own) != total,
+                steps_differ=step_tokens != final_tokens,
+                wire_differs=calls.every and tokens_of(calls.own) != final_tokens,
             )

@@ -480,9 +480,9 @@ def _server_trouble(subject: _Subject) -> Iterator[Finding]:
         with log.open("rb") as file:
             line = next((line for line in file if _TROUBLE.search(line)), None)
         if line is not None:
-            shown = " ".join(line.decode("utf-8", "replace").split())[:_LINE_CHARS]
+            shown_line = " ".join(line.decode("utf-8", "replace").split())[:_LINE_CHARS]
             yield Finding(
-                "server", Level.NOTE, f"{log.name}: {shown}", failure_class=FailureClass.INFRA
+                "server", Level.NOTE, f"{log.name}: {shown_line}", failure_class=FailureClass.INFRA
             )
 
 

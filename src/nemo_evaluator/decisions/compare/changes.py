@@ -334,22 +334,22 @@ def _mean(values: np.ndarray) -> float | None:
 
 def score_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
     """The change of every score that both bundles have; whether intervals overlap is None without all four bounds."""
-    right_scores = {score.name: score for score in right.scores}
+    candidate_scores = {score.name: score for score in right.scores}
     deltas: dict[str, JsonDict] = {}
-    for left_score in left.scores:
-        right_score = right_scores.get(left_score.name)
-        if right_score is None:
+    for baseline_score in left.scores:
+        candidate_score = candidate_scores.get(baseline_score.name)
+        if candidate_score is None:
             continue
-        baseline_value = float(left_score.value)
-        candidate_value = float(right_score.value)
-        deltas[left_score.name] = {
+        baseline_value = float(baseline_score.value)
+        candidate_value = float(candidate_score.value)
+        deltas[baseline_score.name] = {
             "baseline": baseline_value,
             "candidate": candidate_value,
             "delta": round(candidate_value - baseline_value, 4),
             "relative_pct": round(100 * (candidate_value - baseline_value) / baseline_value, 2)
             if baseline_value
             else 0.0,
-            "ci_overlap": _overlap(left_score, right_score),
+            "ci_overlap": _overlap(baseline_score, candidate_score),
         }
     return deltas
 

@@ -105,10 +105,12 @@ def differences(baseline: Bundle, candidate: Bundle) -> list[SettingDifference]:
         )
     differing += _sizes(baseline_config, candidate_config)
     differing += _fingerprints(baseline_config, candidate_config, differing)
-    left_version = baseline.sdk_version
-    right_version = candidate.sdk_version
-    if left_version and right_version and left_version != right_version:
-        differing.append(SettingDifference("version", "nel", left_version, candidate=right_version))
+    baseline_version = baseline.sdk_version
+    candidate_version = candidate.sdk_version
+    if baseline_version and candidate_version and baseline_version != candidate_version:
+        differing.append(
+            SettingDifference("version", "nel", baseline_version, candidate=candidate_version)
+        )
     return differing
 
 
@@ -157,14 +159,16 @@ def _is_empty(value: Any) -> bool:
 
 def _sizes(left: JsonDict, right: JsonDict) -> Iterator[SettingDifference]:
     """Differences of the shard and of the dataset's size."""
-    left_shard = _shard_words(left)
-    right_shard = _shard_words(right)
-    if left_shard != right_shard:
-        yield SettingDifference("size", "shard", left_shard, candidate=right_shard)
-    left_size = (left.get("shuffle") or {}).get("ds_full_size")
-    right_size = (right.get("shuffle") or {}).get("ds_full_size")
-    if left_size and right_size and left_size != right_size:
-        yield SettingDifference("dataset", "number of problems", left_size, candidate=right_size)
+    baseline_shard = _shard_words(left)
+    candidate_shard = _shard_words(right)
+    if baseline_shard != candidate_shard:
+        yield SettingDifference("size", "shard", baseline_shard, candidate=candidate_shard)
+    baseline_size = (left.get("shuffle") or {}).get("ds_full_size")
+    candidate_size = (right.get("shuffle") or {}).get("ds_full_size")
+    if baseline_size and candidate_size and baseline_size != candidate_size:
+        yield SettingDifference(
+            "dataset", "number of problems", baseline_size, candidate=candidate_size
+        )
 
 
 def _shard_words(config: JsonDict) -> str | None:
@@ -179,19 +183,22 @@ def _fingerprints(
     left: JsonDict, right: JsonDict, named: list[SettingDifference]
 ) -> Iterator[SettingDifference]:
     """Fingerprints that differ without a setting in ``named`` that explains it."""
-    left_fingerprints = left.get("fingerprints") or {}
-    right_fingerprints = right.get("fingerprints") or {}
+    baseline_fingerprints = left.get("fingerprints") or {}
+    candidate_fingerprints = right.get("fingerprints") or {}
     for key, kind in _FINGERPRINTS.items():
         already_named = any(
             difference.kind == kind or difference.what.startswith(f"{key}.") for difference in named
         )
         if already_named:
             continue
-        left_hash = left_fingerprints.get(key)
-        right_hash = right_fingerprints.get(key)
-        if left_hash and right_hash and left_hash != right_hash:
+        baseline_hash = baseline_fingerprints.get(key)
+        candidate_hash = candidate_fingerprints.get(key)
+        if baseline_hash and candidate_hash and baseline_hash != candidate_hash:
             yield SettingDifference(
-                kind, f"{key} fingerprint", str(left_hash)[:8], candidate=str(right_hash)[:8]
+                kind,
+                f"{key} fingerprint",
+                str(baseline_hash)[:8],
+                candidate=str(candidate_hash)[:8],
             )
 
 

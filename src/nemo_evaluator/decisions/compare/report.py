@@ -52,8 +52,8 @@ class Paired:
     Attributes:
         by: "content" or "index".
         paired: Paired problems.
-        only_baseline: Problems for which the candidate has no row.
-        only_candidate: Problems for which the baseline has no row.
+        only_baseline: Scored problems of the baseline for which the candidate has no row.
+        only_candidate: Scored problems of the candidate for which the baseline has no row.
         unscored_baseline: Problems of the baseline without a scored answer.
         unscored_candidate: Problems of the candidate without a scored answer.
         share: Paired problems as a share of the smaller side.

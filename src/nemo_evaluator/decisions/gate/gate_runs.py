@@ -167,15 +167,15 @@ class _Gate:
         """The entry of a benchmark that the policy requires and a side does not have."""
         entry = self._entry(name)
         entry.status = Status.MISSING
-        sides = ("baseline", self._baseline), ("candidate", self._candidate)
-        missing_in = [side_name for side_name, runs in sides if name not in runs]
+        named_sides = ("baseline", self._baseline), ("candidate", self._candidate)
+        missing_in = [side_name for side_name, runs in named_sides if name not in runs]
         entry.reasons.append(
             f"required by the policy, but not in the {' nor in the '.join(missing_in)}"
         )
         other_names = {*self._baseline, *self._candidate} - {*self._policy.benchmarks}
-        close = nearest(name, sorted(other_names))
-        if close:
-            entry.reasons.append(f"did the policy mean {close!r}?")
+        similar_name = nearest(name, sorted(other_names))
+        if similar_name:
+            entry.reasons.append(f"did the policy mean {similar_name!r}?")
         return entry
 
     def _entry(self, name: str) -> BenchmarkGate:
@@ -211,16 +211,16 @@ class _Gate:
         )
         # Any other metric is the name of an additional scorer.
         scorer = None if limits.metric in (None, *GATED_METRICS) else limits.metric
-        left_rows = rows_of_run(left, scorer=scorer, better=options.better)
-        right_rows = rows_of_run(right, scorer=scorer, better=options.better)
+        baseline_rows = rows_of_run(left, scorer=scorer, better=options.better)
+        candidate_rows = rows_of_run(right, scorer=scorer, better=options.better)
         if limits.metric == "pass@1":
-            for side in (left_rows, right_rows):
-                side.reward = np.where(side.scored, side.reward > 0, np.nan)
-        any_scored = left_rows.scored.any() or right_rows.scored.any()
+            for rows in (baseline_rows, candidate_rows):
+                rows.reward = np.where(rows.scored, rows.reward > 0, np.nan)
+        any_scored = baseline_rows.scored.any() or candidate_rows.scored.any()
         if scorer is not None and not any_scored:
             entry.reasons.append(f"no row has a reward of {scorer!r}")
             return None
-        compared = Comparison(left, right, left_rows, right=right_rows, options=options)
+        compared = Comparison(left, right, baseline_rows, right=candidate_rows, options=options)
         pairing = compared.pairing
         warnings = caveats(compared.runs, compared.rows, pairing, differences=compared.differences)
         self._warn(entry, warnings)
@@ -230,17 +230,17 @@ class _Gate:
         default_metric = "pass@1" if pairing.lattice else "mean_reward"
         entry.metric = limits.metric or default_metric
         entry.n_paired = len(pairing)
-        invalid = _invalid_reasons(compared, limits)
-        if invalid:
+        invalid_reasons = _invalid_reasons(compared, limits)
+        if invalid_reasons:
             entry.status = Status.INVALID
-            entry.reasons = invalid
+            entry.reasons = invalid_reasons
         if len(pairing) < limits.min_paired:
             _note_too_few(entry, limits)
             return None
         measurement = self._evidence(
             entry, compared, limits, better=options.better, by_rows=scorer is None
         )
-        return None if invalid else measurement
+        return None if invalid_reasons else measurement
 
     def _evidence(
         self,
@@ -268,8 +268,8 @@ class _Gate:
             measured = measure(pairs, limits, confidence=confidence, spending=spending)
             if labelled is None:
                 return measured
-            moved = float(pairs.differences.mean() - pairing.differences.mean())
-            return corrected(measured, labelled, better, confidence=confidence, moved=moved)
+            shift = float(pairs.differences.mean() - pairing.differences.mean())
+            return corrected(measured, labelled, better, confidence=confidence, moved=shift)
 
         measurement = Measurement(
             entry,
@@ -285,15 +285,15 @@ class _Gate:
         if not by_rows or not any(missing_counts):
             return measurement
         if not pairing.bounded:
-            unbounded = "rewards beyond [0, 1] set no bound to what they hide"
+            explanation = "rewards beyond [0, 1] set no bound to what they hide"
             measurement.doubts.append(
-                f"{counted(sum(missing_counts), 'row')} failed, and {unbounded}"
+                f"{counted(sum(missing_counts), 'row')} failed, and {explanation}"
             )
             return measurement
-        against = imagined(compared.runs, compared.rows, pairing, better=better)
-        in_favour = imagined(compared.runs, compared.rows, pairing, better=-better)
-        measurement.worst = measured_on(against)
-        measurement.best = measured_on(in_favour)
+        filled_against = imagined(compared.runs, compared.rows, pairing, better=better)
+        filled_in_favour = imagined(compared.runs, compared.rows, pairing, better=-better)
+        measurement.worst = measured_on(filled_against)
+        measurement.best = measured_on(filled_in_favour)
         measurement.note_missing(missing_counts, self._alpha)
         return measurement
 
@@ -340,9 +340,9 @@ def aggregate(entries: list[BenchmarkGate]) -> tuple[GateVerdict, list[str]]:
         The decision and its reasons.
     """
     required = [entry for entry in entries if entry.tier != "advisory"]
-    stopping = [entry for entry in required if entry.status in (Status.BREACH, Status.MISSING)]
-    if stopping:
-        return GateVerdict.NO_GO, [_reason(entry) for entry in stopping]
+    blocking = [entry for entry in required if entry.status in (Status.BREACH, Status.MISSING)]
+    if blocking:
+        return GateVerdict.NO_GO, [_reason(entry) for entry in blocking]
     unproved = [entry for entry in required if entry.status is not Status.PASS]
     if unproved:
         return GateVerdict.INCONCLUSIVE, [_reason(entry) for entry in unproved]
@@ -364,13 +364,15 @@ def _reason(entry: BenchmarkGate) -> str:
 def _fill_scores(entry: BenchmarkGate, measured: Measured, pairing: Pairing) -> None:
     """Write the scores and their difference into the entry."""
     delta = measured.delta
-    baseline = float(pairing.baseline.rewards.mean())
-    candidate = float(pairing.candidate.rewards.mean())
+    baseline_score = float(pairing.baseline.rewards.mean())
+    candidate_score = float(pairing.candidate.rewards.mean())
     entry.in_points = pairing.bounded
-    entry.baseline_score = round(baseline, 6)
-    entry.candidate_score = round(candidate, 6)
+    entry.baseline_score = round(baseline_score, 6)
+    entry.candidate_score = round(candidate_score, 6)
     entry.delta = round(delta.value, 6)
-    entry.relative_drop_pct = round(100 * delta.value / baseline, 4) if baseline else None
+    entry.relative_drop_pct = (
+        round(100 * delta.value / baseline_score, 4) if baseline_score else None
+    )
     entry.delta_ci_lower = delta.lower
     entry.delta_ci_upper = delta.upper
     entry.ci_method = delta.method

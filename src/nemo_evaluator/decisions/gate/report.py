@@ -71,8 +71,8 @@ class BenchmarkGate:
         in_points: Whether all rewards are in [0, 1], so that a hundredth is a percentage point.
         n_paired: Number of paired problems.
         p_pass: The p-value of "some limit is not kept".
-        p_breach: The p-value of "no limit is exceeded".
-        p_breach_adjusted: ``p_breach`` after the correction for several benchmarks.
+        p_breach: The smallest of its limits' p-values of "the limit is not exceeded".
+        p_breach_adjusted: ``p_breach`` after the correction for several limits and benchmarks.
         absolute_breached: Whether ``max_drop_threshold`` is proved to be exceeded.
         relative_breached: Whether ``max_relative_drop_threshold`` is proved to be exceeded.
         reasons: The reasons of the status.

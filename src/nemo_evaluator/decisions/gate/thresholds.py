@@ -174,16 +174,18 @@ def measure(
     if spending.looking and not pairing.bounded:
         notes.append("rewards beyond [0, 1]: no interval holds under repeated looking")
     relative = limits.max_relative_drop
-    guard = limits.relative_guard_below
-    baseline = float(baseline_rewards.mean())
-    relative_applies = relative is not None and (guard is None or baseline < guard)
+    guard_below = limits.relative_guard_below
+    baseline_score = float(baseline_rewards.mean())
+    relative_applies = relative is not None and (
+        guard_below is None or baseline_score < guard_below
+    )
     if relative is not None and relative_applies:
-        if baseline == 0.0 and better > 0:
+        if baseline_score == 0.0 and better > 0:
             notes.append(
                 "max_relative_drop does not apply to a baseline score of 0; only max_drop decides"
             )
         else:
-            allowed_losses = relative * np.copysign(1.0, baseline) * baseline_rewards
+            allowed_losses = relative * np.copysign(1.0, baseline_score) * baseline_rewards
             limit = _relative_ruler(absolute, allowed_losses, relative).limit()
             margins.append(replace(limit, relative=relative))
     delta = pairing.reading(pairing.differences, spending).interval(confidence)
@@ -222,9 +224,9 @@ def corrected(
     """
     limits: list[Limit] = []
     for limit in measured.limits:
-        baseline = float(limit.ruler.pairing.baseline.rewards.mean())
+        baseline_score = float(limit.ruler.pairing.baseline.rewards.mean())
         if limit.name == "max_relative_drop":
-            share = 1 - better * limit.relative * math.copysign(1.0, baseline)
+            share = 1 - better * limit.relative * math.copysign(1.0, baseline_score)
             allowed = 0.0
         else:
             share = 1.0
@@ -310,19 +312,21 @@ class Measurement:
         failed_rows = (
             f"rows that failed ({lost[0]:,} in the baseline, {lost[1]:,} in the candidate)"
         )
-        score = "score them: `nel eval run --resume`"
+        rescore_hint = "score them: `nel eval run --resume`"
         kept_without_failed = not self.unproved(alpha)
         exceeded_only_without_failed = any(
             limit.p_breach <= alpha < self.p_breach(limit) for limit in self.measured.limits
         )
         if kept_without_failed and self.p_pass > alpha:
-            worst = f"counted against the candidate, the difference is {worst_delta:+.4f}"
-            doubt = f"{failed_rows} could hide more than the limit: {worst}; {score}"
+            worst_words = f"counted against the candidate, the difference is {worst_delta:+.4f}"
+            doubt = f"{failed_rows} could hide more than the limit: {worst_words}; {rescore_hint}"
             self.doubts.insert(0, doubt)
-            self.entry.remedy = Remedy(None, None, f"no failed rows: {score}")
+            self.entry.remedy = Remedy(None, None, f"no failed rows: {rescore_hint}")
         elif exceeded_only_without_failed:
-            best = f"counted in the candidate's favour, the difference is {best_delta:+.4f}"
-            self.doubts.insert(0, f"{failed_rows} could make up for the drop: {best}; {score}")
+            best_words = f"counted in the candidate's favour, the difference is {best_delta:+.4f}"
+            self.doubts.insert(
+                0, f"{failed_rows} could make up for the drop: {best_words}; {rescore_hint}"
+            )
 
 
 def settle(measurements: Sequence[Measurement], *, correction: Correction, alpha: float) -> None:
