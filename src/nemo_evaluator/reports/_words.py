@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from nemo_evaluator.statistics import Interval
 
 NONE = "–"
-# Bundles keep four decimals.
+# Bundles store four decimals.
 _ROUNDING = 1e-3
 _LEAST_NAME = 12
 _WORDS: Final[dict[str, dict[str, str]]] = orjson.loads(
     Path(__file__).with_name("verdicts.json").read_bytes()
 )
-# Columns of the CSV, keys of the JSON, what a trajectory should hold.
+# The columns of the CSV, the keys of the JSON, and the fields that a trajectory should have.
 FIELDS: Final[dict[str, list[str]]] = orjson.loads(
     Path(__file__).with_name("fields.json").read_bytes()
 )
@@ -46,7 +46,7 @@ def _shown(form: str) -> Callable[[float | None], str]:
 signed: Final = _shown("{:+.4f}")
 plain: Final = _shown("{:.4f}")
 percent: Final = _shown("{:.1%}")
-# A whole number with thousands apart.
+# A whole number with thousands separators.
 count: Final = _shown("{:,.0f}")
 
 

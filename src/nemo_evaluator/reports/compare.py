@@ -50,6 +50,7 @@ def titled(found: ComparisonSet) -> str:
 
 
 def _model(side: RunSide) -> str:
+    """The model of a side; empty when unknown."""
     return str(side.config.get("model") or "")
 
 
@@ -96,9 +97,9 @@ def statistics(report: RegressionReport) -> list[str]:
     if report.sd is not None:
         lines.append(f"standard deviation of a problem's difference: {report.sd:.4f}")
     if report.missing:
-        limits = report.missing["difference"]
+        extremes = report.missing["difference"]
         lines.append(
-            f"if every failed row had been right or wrong: {limits['lower']:+.4f} to {limits['upper']:+.4f}"
+            f"if every failed row had been right or wrong: {extremes['lower']:+.4f} to {extremes['upper']:+.4f}"
         )
     for name, entry in report.score_deltas.items():
         lines.append(

@@ -142,7 +142,7 @@ def gate_html(report: GateReport) -> str:
                 )
             )
     title = "Candidate minus baseline with its interval, and the limit of each benchmark"
-    # A limit of 0 adds nothing to the axis: each mark brings its own.
+    # Each mark has its own limit; the common one of 0 only makes the axis one of differences.
     figure = rows_figure(title, marks, limit=0.0) if marks else None
     return words.printable(
         template("gate.html.j2").render(differences=figure, **_facts(report, explain=True))

@@ -122,7 +122,7 @@ class _Account(WireCounts):
             "problems_with_missing_final_metrics_tokens": len(self.problems["without_final"]),
             "problems_with_per_step_vs_final_metrics_mismatch": len(self.problems["steps_differ"]),
             "problems_with_wire_vs_final_metrics_mismatch": len(self.problems["wire_differs"]),
-            # Not known when no traffic was kept to compare with.
+            # Unknown when no traffic was recorded.
             "all_sources_match": all_match if self._wire else None,
         }
 

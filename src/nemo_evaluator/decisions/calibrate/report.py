@@ -410,11 +410,12 @@ class _LabelledSide(NamedTuple):
     data: Labelled
     # The problem of each row, by content or index.
     problems: list[str]
-    # Labels of rows that were not drawn.
+    # Number of labels on rows that were not drawn.
     stray: int
 
 
 def _labels_of(run: Bundle) -> dict[tuple[int, int], Label]:
+    """The labels of a run by row; empty for a run without a bundle."""
     if not run.path.is_file():
         return {}
     return read_labels(run.path.parent)
@@ -423,6 +424,11 @@ def _labels_of(run: Bundle) -> dict[tuple[int, int], Label]:
 def _labelled_side(
     run: Bundle, labels: dict[tuple[int, int], Label], *, by_index: bool
 ) -> _LabelledSide:
+    """Read one run with those of its labels that count.
+
+    Raises:
+        UsageError: The labels are not about drawn rows or the present answers.
+    """
     rows = read_judged(run)
     draw = read_draw(run.path.parent)
     used_labels = drawn_only(labels, draw)
@@ -442,4 +448,5 @@ def _restricted(side: _LabelledSide, codes: dict[str, int]) -> Labelled:
 
 
 def _labelled_problems(data: Labelled) -> set[int]:
+    """The problems with at least one label."""
     return set(data.problems[data.known > 0].tolist())

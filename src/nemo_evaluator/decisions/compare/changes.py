@@ -23,7 +23,25 @@ _RUNTIME: Final = ("total_tokens", "steps_per_second", "tokens_per_second")
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """One problem that is right in one run and wrong in the other."""
+    """One problem that is right in one run and wrong in the other.
+
+    Attributes:
+        problem_idx: The number of the problem in the baseline.
+        repeat: The repeat whose texts are shown.
+        expected_answer: The expected answer.
+        baseline_reward: The problem's mean reward in the baseline.
+        candidate_reward: The problem's mean reward in the candidate.
+        category: The problem's category.
+        baseline_response: The baseline's response; this and all other texts are shortened.
+        candidate_response: The candidate's response.
+        baseline_answer: The answer extracted from the baseline's response.
+        candidate_answer: The answer extracted from the candidate's response.
+        prompt: The baseline's prompt.
+        scoring_details: The scoring details in the baseline.
+        candidate_scoring_details: The scoring details in the candidate.
+        candidate_problem_idx: The number of the problem in the candidate, which may differ.
+        candidate_repeat: The candidate's repeat whose texts are shown.
+    """
 
     problem_idx: int
     repeat: int
@@ -38,14 +56,20 @@ class Flip:
     prompt: str
     scoring_details: JsonDict
     candidate_scoring_details: JsonDict
-    # The key of the candidate's answer: the same problem may have another number there.
     candidate_problem_idx: int = 0
     candidate_repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class FlipReport(ReportMapping):
-    """The contingency table, the flips, and their count by category."""
+    """The problems that flipped.
+
+    Attributes:
+        contingency: How many problems are right on both sides, on one, or on none.
+        regressions: Problems that are right only in the baseline.
+        improvements: Problems that are right only in the candidate.
+        summary: The counts, in all and by category.
+    """
 
     contingency: dict[str, int]
     regressions: list[Flip]
@@ -322,6 +346,7 @@ def _quantities(rows: RowTable, *, whole_exchange: bool) -> dict[str, _Quantity]
 
 
 def _share(flags: np.ndarray, total: int) -> float | None:
+    """The share of flags that are set; None without rows."""
     return float(flags.sum()) / total if total else None
 
 
@@ -355,6 +380,7 @@ def score_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
 
 
 def _overlap(left: Score, right: Score) -> bool | None:
+    """Whether the intervals of two scores overlap; None without all four bounds."""
     if left.ci_lower is None or left.ci_upper is None:
         return None
     if right.ci_lower is None or right.ci_upper is None:

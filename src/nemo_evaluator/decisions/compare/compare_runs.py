@@ -482,7 +482,7 @@ class Comparison:
         warnings += shift_warnings(moved)
         warnings += hidden_loss(self.missing, options.max_drop, options.better)
         gain = difference if options.better > 0 else mirrored(difference)
-        # A gain that no small change brings is more often a fault of the set-up.
+        # Such a large gain is more often caused by a mistake in the setup.
         if gain.lower is not None and gain.lower > _SUSPICIOUS_GAIN * self.pairing.scale:
             warnings.append(
                 "the candidate is better by an unusual amount: make sure that both runs are what they seem"
