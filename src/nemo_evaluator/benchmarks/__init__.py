@@ -6,7 +6,7 @@ from pkgutil import iter_modules
 
 @cache
 def builtin_names() -> frozenset[str]:
-    """The names of the built-in benchmarks: the file names of this folder. Nothing is imported or read."""
+    """Return the names of the built-in benchmarks: the module names of this package, which are not imported."""
     return frozenset(
         module.name for module in iter_modules(__path__) if not module.name.startswith("_")
     )

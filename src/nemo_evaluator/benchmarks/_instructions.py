@@ -12,14 +12,23 @@ Check = Callable[[str, JsonDict], bool]
 
 
 def named(family: str, *checks: Check) -> dict[str, Check]:
-    """Checkers by the name of their instruction: the family's name, a colon and the name of the function."""
+    """Name each checker by its family and function: ``family:function``.
+
+    Args:
+        family: The family of instructions, such as ``format``.
+        checks: Functions that are named like their instructions.
+
+    Returns:
+        The checkers by the name of their instruction.
+    """
     return {f"{family}:{check.__name__}": check for check in checks}
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """The instructions of a row with the arguments that are set: the hub pads every entry with nulls.
+    """Keep a row's prompt and instructions, with only the arguments that are set.
 
-    The category is the family of the first instruction.
+    The dataset pads each instruction's arguments with nulls; they are dropped. The category is the family of the first
+    instruction.
     """
     arguments: list[JsonDict] = []
     for padded in row["kwargs"]:
@@ -35,9 +44,10 @@ def _without_nulls(padded: JsonDict) -> JsonDict:
 
 
 def check_all(sample: ScorerInput, checks: Mapping[str, Check]) -> Score:
-    """Correct when every instruction is followed to the letter.
+    """Score a response against all instructions of its row, strictly and loosely.
 
-    The loose verdict forgives an introduction, a closing line and markdown emphasis, for each instruction by itself.
+    The answer is correct if every instruction is followed strictly. The loose verdict also accepts an instruction that
+    is followed once the introduction, the closing line or markdown emphasis is removed.
 
     Args:
         sample: The answer with its instructions and their arguments.
@@ -53,13 +63,15 @@ def check_all(sample: ScorerInput, checks: Mapping[str, Check]) -> Score:
             raise UsageError(f"no checker for the instruction {name!r}")
     response = strip_reasoning(sample.response)
     text = response.strip()
-    forms = _loose_forms(response)
+    loose_forms = _loose_forms(response)
     strict_verdicts: list[bool] = []
     loose_verdicts: list[bool] = []
     for name, instruction_arguments in zip(names, arguments, strict=True):
         check = checks[name]
         strict = bool(text) and check(response, instruction_arguments)
-        loose = strict or any(check(form, instruction_arguments) for form in forms)
+        loose = strict or any(
+            check(loose_form, instruction_arguments) for loose_form in loose_forms
+        )
         strict_verdicts.append(strict)
         loose_verdicts.append(loose)
     score: Score = {
@@ -74,32 +86,36 @@ def check_all(sample: ScorerInput, checks: Mapping[str, Check]) -> Score:
 
 
 def _loose_forms(response: str) -> list[str]:
-    """The response whole, without its first line, its last line and both; each with and without asterisks."""
+    """List the variants of a response that the loose verdict accepts.
+
+    They are the whole response, and the response without its first line, its last line and both; each with and without
+    asterisks. Empty variants are left out.
+    """
     lines = response.split("\n")
-    forms: list[str] = []
-    for part in (lines, lines[1:], lines[:-1], lines[1:-1]):
-        text = "\n".join(part).strip()
-        if text:
-            forms.append(text)
-            forms.append(text.replace("*", ""))
-    return forms
+    variants: list[str] = []
+    for kept_lines in (lines, lines[1:], lines[:-1], lines[1:-1]):
+        variant = "\n".join(kept_lines).strip()
+        if variant:
+            variants.append(variant)
+            variants.append(variant.replace("*", ""))
+    return variants
 
 
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
-    """Accuracy by prompt and by instruction, strict and loose; empty when no row was checked."""
+    """Compute strict and loose accuracy, by prompt and by instruction; empty if no row was checked."""
     rows = [detail for detail in details if "followed" in detail]
-    strict: list[bool] = []
-    loose: list[bool] = []
+    strict_verdicts: list[bool] = []
+    loose_verdicts: list[bool] = []
     for row in rows:
-        strict.extend(row["followed"])
-        loose.extend(row["followed_loose"])
-    if not strict:
+        strict_verdicts.extend(row["followed"])
+        loose_verdicts.extend(row["followed_loose"])
+    if not strict_verdicts:
         return {}
     strict_prompts = sum(all(row["followed"]) for row in rows)
     loose_prompts = sum(all(row["followed_loose"]) for row in rows)
     return {
         "prompt_strict": strict_prompts / len(rows),
         "prompt_loose": loose_prompts / len(rows),
-        "instruction_strict": sum(strict) / len(strict),
-        "instruction_loose": sum(loose) / len(loose),
+        "instruction_strict": sum(strict_verdicts) / len(strict_verdicts),
+        "instruction_loose": sum(loose_verdicts) / len(loose_verdicts),
     }

@@ -24,7 +24,17 @@ def grade_hooks(
     canary: Canary,
     details: Callable[[str], JsonDict] | None = None,
 ) -> tuple[JudgePrompt, ParseJudge]:
-    """The two hooks of a benchmark whose judge gives one of a few grades; ``text`` gets the answer in its fence."""
+    """Make the two hooks of a benchmark whose judge gives one of a few grades.
+
+    Args:
+        text: Writes the judge's prompt from the problem and the fenced answer.
+        grades: The reward of each grade.
+        canary: The right and the wrong answer that the judge is tested with.
+        details: Computes further columns of the row from the grade.
+
+    Returns:
+        The hook that writes the judge's prompt, and the hook that parses the judge's reply.
+    """
 
     def judge_prompt(seed: SeedResult, response: str) -> list[Message]:
         return [{"role": "user", "content": text(seed, answer_to_grade(response))}]
@@ -41,18 +51,30 @@ def grade_hooks(
 
 
 def answer_to_grade(response: str) -> str:
-    """An answer as a judge sees it: without its reasoning, in a fence."""
+    """Return an answer as the judge sees it: fenced, and without its reasoning."""
     return fenced("answer", strip_reasoning(response).strip() or "(empty)")
 
 
 def equipped(judge_prompt: JudgePrompt, canary: Canary, fields: dict[str, Any]) -> JudgePrompt:
-    """A hook with the canary that its judge is checked with, and the schema of the reply."""
+    """Attach the judge's canary and reply schema to a prompt hook.
+
+    Args:
+        judge_prompt: The hook that writes the judge's prompt; it is changed in place and returned.
+        canary: The right and the wrong answer that the judge is tested with.
+        fields: The JSON schema of each property of the reply.
+    """
     judge_prompt.canary, judge_prompt.schema = canary, object_schema(fields)  # type: ignore[attr-defined]
     return judge_prompt
 
 
 def fallback(score: Score, sample: ScorerInput, how: str) -> Score:
-    """A score that a judge replaces; without a judge it stands, and says how it came about."""
+    """Mark a score as provisional: a judge replaces it, and without a judge it stands with a warning.
+
+    Args:
+        score: The score that counts without a judge.
+        sample: The answer; its beginning is the extracted answer unless the score has one.
+        how: How the score was computed, for the warning.
+    """
     return {
         "extracted": strip_reasoning(sample.response).strip()[:500] or None,
         **score,

@@ -32,7 +32,13 @@ _SECTIONS: Final = {
 
 
 def load(dataset: str | None = None, source_url: str = SOURCE, source_ref: str = REF) -> Rows:
-    """The tasks: of a checkout or a file of rows, else of the archive, which a mirror may hold."""
+    """Load the tasks from a checkout, a file of rows or, by default, the repository's archive.
+
+    Args:
+        dataset: A checkout of the repository or a file of its tasks as rows; None downloads the archive.
+        source_url: The repository, or a mirror of it.
+        source_ref: The commit, tag or branch.
+    """
     if dataset is None:
         return open_url(f"{source_url}/archive/{source_ref}.zip", _of_archive)
     folder = Path(dataset).expanduser()
@@ -47,8 +53,19 @@ def load(dataset: str | None = None, source_url: str = SOURCE, source_ref: str =
 
 
 def files_of(row: Mapping[str, Any], beside: Path | None) -> dict[str, str]:
-    """The files that a task begins with, on this machine, and where each belongs in the workspace."""
-    placed = {}
+    """Store the files that a task starts with in the cache.
+
+    Args:
+        row: The task.
+        beside: The folder of the dataset file; its ``assets`` may hold files that the row does not contain.
+
+    Returns:
+        The path of each file on this machine, with its name in the workspace.
+
+    Raises:
+        SeedError: A file is neither in the row nor in ``assets``.
+    """
+    workspace_names = {}
     for file in row.get("workspace_files") or ():
         name = str(file.get("dest") or file.get("path"))
         if "bytes_base64" in file:
@@ -61,32 +78,44 @@ def files_of(row: Mapping[str, Any], beside: Path | None) -> dict[str, str]:
             raise SeedError(
                 f"the tasks were copied without the file {file['source']!r}, which {row['id']} begins with"
             )
-        kept = cache_dir() / "pinchbench" / digest_parts(content.hex()) / Path(name).name
-        if not kept.is_file():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_bytes(content)
-        placed[str(kept)] = name
-    return placed
+        cached_file = cache_dir() / "pinchbench" / digest_parts(content.hex()) / Path(name).name
+        if not cached_file.is_file():
+            cached_file.parent.mkdir(parents=True, exist_ok=True)
+            cached_file.write_bytes(content)
+        workspace_names[str(cached_file)] = name
+    return workspace_names
 
 
 def tasks_of(files: Mapping[str, bytes], source: str) -> Iterator[JsonDict]:
-    """The tasks among the files of a checkout, in the order of its manifest."""
-    names = sorted(name for name in files if re.fullmatch(r"tasks/task_[^/]*\.md", name))
-    if not names:
+    """Parse the task files of a checkout, in the order of its manifest.
+
+    Tasks that the manifest does not list come last, by name.
+
+    Args:
+        files: The content of the files in the checkout, by path.
+        source: The name of the checkout for error messages.
+
+    Raises:
+        UsageError: There are no task files.
+    """
+    task_files = sorted(name for name in files if re.fullmatch(r"tasks/task_[^/]*\.md", name))
+    if not task_files:
         raise UsageError(
             f"{source} has no tasks/task_*.md", hint="name a checkout of PinchBench's repository"
         )
-    listed = list(_words(load_yaml(files.get("tasks/manifest.yaml", b""))))
-    order = {
-        word.removesuffix(".md").rpartition("/")[2]: at
-        for at, word in reversed(list(enumerate(listed)))
+    manifest_texts = list(_words(load_yaml(files.get("tasks/manifest.yaml", b""))))
+    manifest_order = {
+        manifest_text.removesuffix(".md").rpartition("/")[2]: position
+        for position, manifest_text in reversed(list(enumerate(manifest_texts)))
     }
-    for name in sorted(names, key=lambda name: order.get(Path(name).stem, len(order))):
+    for name in sorted(
+        task_files, key=lambda name: manifest_order.get(Path(name).stem, len(manifest_order))
+    ):
         yield _task(Path(name).name, files[name].decode(), files)
 
 
 def _of_archive(url: str) -> Rows:
-    """The archive that GitHub makes of a commit, as rows that need nothing else."""
+    """Download the archive of a commit and convert its tasks to rows that contain all their files."""
     path = download(url)
 
     def write(target: IO[bytes]) -> None:
@@ -107,31 +136,37 @@ def _of_archive(url: str) -> Rows:
 
 
 def _task(name: str, text: str, files: Mapping[str, bytes]) -> JsonDict:
-    """One task file as a row: what its head says, its sections, and the files that it begins with."""
+    """Convert a task file to a row: its front matter, its sections and the content of its workspace files."""
     _, head, body = text.split("---\n", 2)
-    about: JsonDict = load_yaml(head)
-    parts = _SECTION.split(body)
-    sections = dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
-    code = _FENCE.search(sections.get("Automated Checks", ""))
+    front_matter: JsonDict = load_yaml(head)
+    titles_and_texts = _SECTION.split(body)
+    sections = dict(
+        zip(
+            titles_and_texts[1::2],
+            (section_text.strip() for section_text in titles_and_texts[2::2]),
+            strict=True,
+        )
+    )
+    code_block = _FENCE.search(sections.get("Automated Checks", ""))
     row: JsonDict = {
         "id": Path(name).stem,
         "category": "general",
         "grading_type": "automated",
         "timeout_seconds": 120,
     }
-    row |= about | {"file": name, "grading_code": code[1] if code else None}
-    held: list[tuple[Any, bytes | None]] = []
-    for file in about.get("workspace_files") or ():
-        held.append((file, files.get(f"assets/{file.get('source')}")))
+    row |= front_matter | {"file": name, "grading_code": code_block[1] if code_block else None}
+    files_and_contents: list[tuple[Any, bytes | None]] = []
+    for file in front_matter.get("workspace_files") or ():
+        files_and_contents.append((file, files.get(f"assets/{file.get('source')}")))
     row["workspace_files"] = [
         file if content is None else file | {"bytes_base64": base64.b64encode(content).decode()}
-        for file, content in held
+        for file, content in files_and_contents
     ]
     return row | {column: sections.get(title, "") for column, title in _SECTIONS.items()}
 
 
 def _words(value: Any) -> Iterator[str]:
-    """Every text in a manifest, whatever its form, in order."""
+    """Yield every string in a manifest in order, however it is nested."""
     if isinstance(value, str):
         yield value
     for item in (

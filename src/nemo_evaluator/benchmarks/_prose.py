@@ -1,4 +1,4 @@
-"""Prose as pieces: sentences, words, paragraphs, syllables; what the instruction checkers count."""
+"""Split prose into what the instruction checkers count: sentences, words and syllables."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -12,16 +12,16 @@ WORD: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _ABBREVIATIONS: Final = re.compile(
     r"\b(?:(?i:Mr|Mrs|Ms|Dr|Prof|Sr|Jr|St|vs|etc|e\.g|i\.e|cf|al|Inc|Ltd|Co|No|Fig|approx)|[A-Z])\.$"
 )
-# A run of signs is looked at from its beginning only, once: a long one costs no more than its length.
+# The possessive quantifiers and the lookbehind match a run of signs only from its beginning: time stays linear.
 _END: Final = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*+(?=\s|$)|[。！？]+")
-# No abbreviation is longer.
+# At least the length of the longest abbreviation.
 _BEFORE_END: Final = 24
 _MARKS: Final = re.compile(r"^[ \t]*(?:[*+-]|#+|\d+[.)])[ \t]+")
 _VOWELS: Final = re.compile(r"[aeiouy]+")
 
 
 def word_list(name: str) -> frozenset[str]:
-    """A list of words in the folder ``data``."""
+    """Load a list of words from the folder ``data``."""
     return frozenset(
         (Path(__file__).parent / "data" / f"{name}.txt").read_text(encoding="utf-8").split()
     )
@@ -32,79 +32,90 @@ PRONOUNS: Final = word_list("pronouns")
 
 
 def every(items: Iterable[T], holds: Callable[[T], object]) -> bool:
-    """Whether there is an item, and each of them holds."""
-    kept = list(items)
-    return bool(kept) and all(map(holds, kept))
+    """Whether there is at least one item and all items meet the condition."""
+    item_list = list(items)
+    return bool(item_list) and all(map(holds, item_list))
 
 
 def in_turn(items: Iterable[T], holds: Callable[[T, T], object]) -> bool:
-    """Whether there are two items at least, and any two neighbours hold."""
+    """Whether there are at least two items and all pairs of neighbours meet the condition."""
     return every(pairwise(items), lambda pair: holds(*pair))
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, apostrophes and hyphens inside them kept."""
+    """Return the words of a text; apostrophes and hyphens inside a word are part of it."""
     return WORD.findall(text)
 
 
 def lower_words(text: str) -> list[str]:
-    """The words in small letters."""
+    """Return the words of a text in lower case."""
     return [word.casefold() for word in words(text)]
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text. A blank line and the start of a list item or heading end a sentence too."""
-    parts: list[str] = []
-    for block in re.split(r"\n\s*\n", text.strip()):
-        lines: list[str] = []
-        for line in block.strip().split("\n"):
+    """Split a text into sentences.
+
+    A sentence also ends at a blank line and before a list item or heading.
+    """
+    found_sentences: list[str] = []
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        open_lines: list[str] = []
+        for line in paragraph.strip().split("\n"):
             if _MARKS.match(line):
-                parts += _split(" ".join(lines))
-                lines = [_MARKS.sub("", line)]
-            elif lines or line.strip():
-                lines.append(line.strip())
-        parts += _split(" ".join(lines))
-    return parts
+                found_sentences += _split(" ".join(open_lines))
+                open_lines = [_MARKS.sub("", line)]
+            elif open_lines or line.strip():
+                open_lines.append(line.strip())
+        found_sentences += _split(" ".join(open_lines))
+    return found_sentences
 
 
 def _split(text: str) -> list[str]:
-    pieces = []
+    """Split a paragraph after sentence ends that do not belong to an abbreviation; wordless pieces are dropped."""
+    candidates = []
     start = 0
-    for end in _END.finditer(text):
-        before = text[max(start, end.start() - _BEFORE_END) : end.start()]
-        upto = before + end[0].rstrip("\"'”’)]*_")
-        if end[0] == "." and _ABBREVIATIONS.search(upto) and end.end() < len(text):
+    for end_mark in _END.finditer(text):
+        text_before = text[max(start, end_mark.start() - _BEFORE_END) : end_mark.start()]
+        text_through_end = text_before + end_mark[0].rstrip("\"'”’)]*_")
+        if (
+            end_mark[0] == "."
+            and _ABBREVIATIONS.search(text_through_end)
+            and end_mark.end() < len(text)
+        ):
             continue
-        pieces.append(text[start : end.end()].strip())
-        start = end.end()
-    pieces.append(text[start:].strip())
-    return [piece for piece in pieces if WORD.search(piece)]
+        candidates.append(text[start : end_mark.end()].strip())
+        start = end_mark.end()
+    candidates.append(text[start:].strip())
+    return [candidate for candidate in candidates if WORD.search(candidate)]
 
 
 def kind_of(sentence: str) -> str:
-    """declarative, interrogative or exclamatory, by the sign at the end."""
-    bare = sentence.rstrip("\"'”’)]*_ ")
-    if bare.endswith("?"):
+    """Classify a sentence by its last sign as ``declarative``, ``interrogative`` or ``exclamatory``."""
+    unquoted = sentence.rstrip("\"'”’)]*_ ")
+    if unquoted.endswith("?"):
         return "interrogative"
-    if bare.endswith("!"):
+    if unquoted.endswith("!"):
         return "exclamatory"
     return "declarative"
 
 
 def syllables(word: str) -> int:
-    """How many syllables an English word has, by its vowel groups: right for most words, a guess for the rest."""
-    plain = re.sub(r"[^a-z]", "", word.lower())
-    count = len(_VOWELS.findall(plain))
+    """Estimate the number of syllables of an English word from its vowel groups.
+
+    The estimate is right for most words; a word has at least one syllable.
+    """
+    letters = re.sub(r"[^a-z]", "", word.lower())
+    count = len(_VOWELS.findall(letters))
     if (
-        plain.endswith("e")
-        and not plain.endswith(("le", "ee", "ye", "ie", "oe", "ue"))
+        letters.endswith("e")
+        and not letters.endswith(("le", "ee", "ye", "ie", "oe", "ue"))
         and count > 1
     ):
         count -= 1
-    if plain.endswith("le") and len(plain) > 2 and plain[-3] in "aeiouy" and count > 1:
+    if letters.endswith("le") and len(letters) > 2 and letters[-3] in "aeiouy" and count > 1:
         count -= 1
-    if re.search(r"[^aeiouydt]ed$", plain) and count > 1:
+    if re.search(r"[^aeiouydt]ed$", letters) and count > 1:
         count -= 1
-    if re.search(r"[^aeiouysxzgc]es$", plain) and count > 1:
+    if re.search(r"[^aeiouysxzgc]es$", letters) and count > 1:
         count -= 1
     return max(count, 1)

@@ -1,4 +1,4 @@
-"""Rows of benchmarks: parts (languages, tasks, subjects) as asked for, chained; columns kept; options lettered."""
+"""Helpers for the rows of benchmarks: chain parts such as languages or tasks, select columns, letter options."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
@@ -11,12 +11,20 @@ LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def option_lines(options: Sequence[str]) -> str:
-    """``A) ...`` one a line."""
+    """Write the options one per line, each after its letter: ``A) ...``."""
     return "\n".join(f"{label}) {option}" for label, option in zip(LETTERS, options, strict=False))
 
 
 def lettered(options: Sequence[str], right: int) -> JsonDict:
-    """The columns of a row with options: their texts, their lines, and the letter of the right one."""
+    """Make the columns of a multiple-choice row.
+
+    Args:
+        options: The texts of the options.
+        right: The index of the right option.
+
+    Returns:
+        The texts (``choices``), the lettered lines (``lines``) and the letter of the right option (``target``).
+    """
     return {"choices": options, "lines": option_lines(options), "target": LETTERS[right]}
 
 
@@ -26,16 +34,25 @@ def chained(
     what: str = "",
     known: Collection[str] = (),
 ) -> Rows:
-    """The rows of one part or of several, one after another; ``what`` names benchmark and kind of part in the error
-    for a part that is not ``known``."""
+    """Chain the rows of one or several parts of a benchmark.
+
+    Args:
+        asked: The name of a part, or several names.
+        part: Loads the rows of a part.
+        what: The start of the error message for an unknown part: "BENCHMARK has no KIND".
+        known: The names of all parts; empty if they are not checked.
+
+    Raises:
+        UsageError: A name is not among the known ones.
+    """
     if isinstance(asked, str):
-        chosen = [asked]
+        part_names = [asked]
     else:
-        chosen = list(asked)
-    unknown = [name for name in chosen if known and name not in known]
-    if unknown:
-        raise UsageError(f"{what} {unknown[0]!r}", hint=f"it has: {', '.join(known)}")
-    return ChainedRows(part(name) for name in chosen)
+        part_names = list(asked)
+    unknown_names = [name for name in part_names if known and name not in known]
+    if unknown_names:
+        raise UsageError(f"{what} {unknown_names[0]!r}", hint=f"it has: {', '.join(known)}")
+    return ChainedRows(part(name) for name in part_names)
 
 
 def configs(
@@ -46,7 +63,19 @@ def configs(
     what: str = "",
     known: Collection[str] = (),
 ) -> Rows:
-    """The rows of some configs of a hub dataset, one after another; ``column`` says which config a row is of."""
+    """Chain the rows of one or several configurations of a dataset on the Hugging Face hub.
+
+    Args:
+        repo: The dataset.
+        column: The column that receives the name of the row's configuration.
+        asked: The name of a configuration, or several names.
+        split: The split.
+        what: The start of the error message for an unknown name.
+        known: The names of all configurations; empty if they are not checked.
+
+    Raises:
+        UsageError: A name is not among the known ones.
+    """
 
     def part(name: str) -> Rows:
         return MappedRows(
@@ -58,5 +87,5 @@ def configs(
 
 
 def kept(row: JsonDict, *columns: str) -> JsonDict:
-    """These columns of a row, as they are."""
+    """Select columns of a row."""
     return {column: row[column] for column in columns}

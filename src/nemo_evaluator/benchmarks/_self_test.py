@@ -34,11 +34,11 @@ class SelfTest:
 
 
 def self_test(name: str) -> SelfTest:
-    """What a built-in benchmark states for its tests.
+    """Load what a built-in benchmark declares for its tests.
 
     Args:
         name: The name of the benchmark, which is also the name of its module.
     """
-    stated = load_object(f"nemo_evaluator.benchmarks.{name}:SELF_TEST")
-    assert isinstance(stated, SelfTest)
-    return stated
+    declaration = load_object(f"nemo_evaluator.benchmarks.{name}:SELF_TEST")
+    assert isinstance(declaration, SelfTest)
+    return declaration

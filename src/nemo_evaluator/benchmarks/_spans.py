@@ -1,6 +1,8 @@
-"""Answers that are spans of text: the words a response commits to, and exact match and F1 as the papers define them.
+"""Answers that are spans of text: the span that a response commits to, and its exact match and F1.
+
 The metrics are those of DROP's ``drop_eval.py``, SQuAD 2.0's ``evaluate-v2.0.py`` and TriviaQA's
-``triviaqa_evaluation.py``; they see only the span that was committed to, never the text around it."""
+``triviaqa_evaluation.py``; they see only the span that the response commits to, not the text around it.
+"""
 
 import re
 import string
@@ -33,7 +35,7 @@ _UNSURE: Final = re.compile(
     re.IGNORECASE,
 )
 _RIVAL: Final = re.compile(r"[(\[]\s*(?:or|possibly|maybe|perhaps|alternatively)\b", re.IGNORECASE)
-# What follows replaces the answer before it.
+# A correction: the text after it replaces the answer before it.
 _CORRECTED: Final = re.compile(
     r"(?:\.{3}|…|[.,;—–-])\s*(?:wait|hmm|hold on|oh|sorry|actually|correction|scratch that|on second thought|no)\b"
     r"[,.:]?(?:\s(?:no|actually|looking again|i mean)\b[,.:]?)*"
@@ -58,43 +60,53 @@ _QUOTES: Final = "".join(chr(code) for code in (0x2018, 0x2019, 0xB4, 0x60))
 
 
 def committed(response: str, question: str = "") -> str | None:
-    """The span that a response gives as its answer: what it announces, else a short last line; None when it commits
-    to nothing. An explanation behind the span is left out and a correction counts; a denial or a choice of two is no
-    answer."""
-    whole = readable(response, question)
-    text = next(tasks(whole))
-    said = next(claimed_texts(whole), None)
-    if said is None:
-        last = text.rstrip().rpartition("\n")[2]
-        if len(last) <= _LONGEST and len(last.split()) <= _BARE:
-            said = _MARKS.sub("", last)
+    """Find the span that a response gives as its answer.
+
+    It is the announced answer, else a short last line. If that is the first item of a list that ends the response, the
+    whole list counts. An explanation after the span is left out, and a correction replaces the span. A denial, a hedge
+    or a choice of two is not an answer.
+
+    Args:
+        response: The response.
+        question: The question; where the response repeats it, that is not an answer.
+
+    Returns:
+        The span, or None if the response does not commit to one. The items of a list are on lines of their own.
+    """
+    response_text = readable(response, question)
+    answer_text = next(tasks(response_text))
+    span = next(claimed_texts(response_text), None)
+    if span is None:
+        last_line = answer_text.rstrip().rpartition("\n")[2]
+        if len(last_line) <= _LONGEST and len(last_line.split()) <= _BARE:
+            span = _MARKS.sub("", last_line)
         else:
-            said = None
+            span = None
         # "World War I" and "four times" end like a sentence that was cut off.
-        if declines(last) or (len(last.split()) > _SHORT and cut_off(last)):
+        if declines(last_line) or (len(last_line.split()) > _SHORT and cut_off(last_line)):
             return None
-    if not said or len(said) > _LONGEST:
+    if not span or len(span) > _LONGEST:
         return None
-    said = " ".join(said.split())
-    listed = _bullets(text)
-    if listed and _MARKS.sub("", listed[0]).strip(" .") == said.strip(" ."):
-        return "\n".join(_MARKS.sub("", item).strip(" .") for item in listed)
-    *_, corrected = _CORRECTED.split(said)
-    if corrected != said:
-        said = _INSTEAD.sub("", corrected)
-    if said.count("?") > 1 or _RIVAL.search(said):
+    span = " ".join(span.split())
+    list_items = _bullets(answer_text)
+    if list_items and _MARKS.sub("", list_items[0]).strip(" .") == span.strip(" ."):
+        return "\n".join(_MARKS.sub("", item).strip(" .") for item in list_items)
+    *_, correction = _CORRECTED.split(span)
+    if correction != span:
+        span = _INSTEAD.sub("", correction)
+    if span.count("?") > 1 or _RIVAL.search(span):
         return None
-    rest = _REST.search(said)
-    if rest is not None and rest.start():
-        said = said[: rest.start()]
-    said = said.strip().strip("\"'“”‘’`").rstrip(".").strip()
-    if not said or _UNSURE.search(said):
+    explanation = _REST.search(span)
+    if explanation is not None and explanation.start():
+        span = span[: explanation.start()]
+    span = span.strip().strip("\"'“”‘’`").rstrip(".").strip()
+    if not span or _UNSURE.search(span):
         return None
-    return said
+    return span
 
 
 def _bullets(text: str) -> list[str]:
-    """The items of a list that ends the text, two at least."""
+    """Return the items of the list that ends the text; empty if there are fewer than two."""
     items: list[str] = []
     for line in reversed(text[-_LONGEST:].rstrip().splitlines()[-_MOST_SPANS:]):
         bullet = _BULLET.match(line)
@@ -107,7 +119,7 @@ def _bullets(text: str) -> list[str]:
 
 
 def span_list(text: str) -> list[str]:
-    """The spans of an answer that lists several, in whatever way they are separated."""
+    """Split an answer that lists several spans at separators such as commas, "and" and line breaks."""
     return [part for part in (part.strip(" .\"'") for part in _SEPARATOR.split(text)) if part]
 
 
@@ -115,26 +127,38 @@ def span_list(text: str) -> list[str]:
 
 
 def squad_normal(text: str) -> str:
-    """Lower case, punctuation and articles gone, spaces single."""
-    bare = "".join(sign for sign in text.lower() if sign not in _PUNCTUATION)
-    return " ".join(_ARTICLES.sub(" ", bare).split())
+    """Normalise a text as in SQuAD: lower case, no punctuation, no articles, single spaces."""
+    unpunctuated = "".join(character for character in text.lower() if character not in _PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", unpunctuated).split())
 
 
 def trivia_normal(text: str) -> str:
-    """As in SQuAD, but signs become spaces."""
-    signs = _PUNCTUATION | set(_QUOTES)
-    bare = "".join(sign if sign not in signs else " " for sign in text.lower().replace("_", " "))
-    return " ".join(_ARTICLES.sub(" ", bare).split())
+    """Normalise a text as in TriviaQA: as in SQuAD, but punctuation becomes spaces."""
+    punctuation = _PUNCTUATION | set(_QUOTES)
+    unpunctuated = "".join(
+        character if character not in punctuation else " "
+        for character in text.lower().replace("_", " ")
+    )
+    return " ".join(_ARTICLES.sub(" ", unpunctuated).split())
 
 
 def best_match(
     said: str, accepted: Iterable[str], normal: Callable[[str], str]
 ) -> tuple[bool, float]:
-    """Exact match and F1 with the accepted answer that fits best."""
-    answer = normal(said)
+    """Compare a span with the accepted answers.
+
+    Args:
+        said: The span.
+        accepted: The accepted answers.
+        normal: Normalises a text before the comparison.
+
+    Returns:
+        Whether the span equals an accepted answer, and the highest F1 with any of them.
+    """
+    normal_answer = normal(said)
     normal_accepted = [normal(text) for text in accepted]
-    overlap = max((word_f1(answer, text) for text in normal_accepted), default=0.0)
-    return answer in normal_accepted, overlap
+    best_f1 = max((word_f1(normal_answer, text) for text in normal_accepted), default=0.0)
+    return normal_answer in normal_accepted, best_f1
 
 
 # DROP: sets of spans, aligned one to one, numbers as numbers.
@@ -143,43 +167,56 @@ def best_match(
 def drop_match(
     said: str, accepted: Sequence[Sequence[str]], question: str = ""
 ) -> tuple[bool, float]:
-    """Exact match and F1 of an answer, read as one span and as a list, with the accepted answer that fits best."""
-    plain = _NUMBER_SIGNS.sub("", said)
-    number = _without_unit(plain, question)
-    readings = _forms([plain.replace("\n", " ")], plain)
-    if number:
-        readings.append([number])
-    wanted: list[Sequence[str]] = []
+    """Compare an answer with the accepted answers of DROP.
+
+    The answer is read as one span, as a list of spans and as a number without its unit; the best reading counts.
+
+    Args:
+        said: The answer.
+        accepted: The accepted answers, each a list of spans.
+        question: The question; it may name the unit or the scale of the number.
+
+    Returns:
+        Exact match and F1 of the best pair of a reading and an accepted answer.
+    """
+    plain_answer = _NUMBER_SIGNS.sub("", said)
+    bare_number = _without_unit(plain_answer, question)
+    answer_forms = _forms([plain_answer.replace("\n", " ")], plain_answer)
+    if bare_number:
+        answer_forms.append([bare_number])
+    accepted_forms: list[Sequence[str]] = []
     for spans in accepted:
         if len(spans) == 1:
-            wanted.extend(_forms(spans, spans[0]))
+            accepted_forms.extend(_forms(spans, spans[0]))
         else:
-            wanted.append(spans)
+            accepted_forms.append(spans)
     scale = _SCALES.search(said)
     # 1080 thousand is not 1080, unless thousands were asked for.
     if scale is not None and scale[0].strip().lower().rstrip("s") not in question.lower():
-        wanted = [spans for spans in wanted if not _is_number(spans[0])]
-    pairs: list[tuple[bool, float]] = []
-    for mine in readings:
-        for theirs in wanted:
-            if theirs[0].strip():
-                pairs.append(drop_scores(mine, theirs))
-    return max(pairs, default=(False, 0.0))
+        accepted_forms = [spans for spans in accepted_forms if not _is_number(spans[0])]
+    scores: list[tuple[bool, float]] = []
+    for answer_spans in answer_forms:
+        for accepted_spans in accepted_forms:
+            if accepted_spans[0].strip():
+                scores.append(drop_scores(answer_spans, accepted_spans))
+    return max(scores, default=(False, 0.0))
 
 
 def drop_scores(said: Sequence[str], wanted: Sequence[str]) -> tuple[bool, float]:
-    """Exact match and F1 of the spans given with the spans wanted, in any order."""
-    mine = [_drop_normal(span) for span in said]
-    theirs = [_drop_normal(span) for span in wanted]
-    exact = set(mine) == set(theirs) and len(mine) == len(theirs)
-    bags = [set(span.split()) for span in mine]
-    wanted_bags = [set(span.split()) for span in theirs]
-    total = _best_alignment([[_bag_f1(bag, gold) for bag in bags] for gold in wanted_bags])
-    return exact, round(total / max(len(bags), len(wanted_bags)), 2)
+    """Compute DROP's exact match and F1 of the answer's spans and the wanted spans, in any order."""
+    answer_spans = [_drop_normal(span) for span in said]
+    wanted_spans = [_drop_normal(span) for span in wanted]
+    exact = set(answer_spans) == set(wanted_spans) and len(answer_spans) == len(wanted_spans)
+    answer_bags = [set(span.split()) for span in answer_spans]
+    wanted_bags = [set(span.split()) for span in wanted_spans]
+    best_sum = _best_alignment(
+        [[_bag_f1(bag, wanted_bag) for bag in answer_bags] for wanted_bag in wanted_bags]
+    )
+    return exact, round(best_sum / max(len(answer_bags), len(wanted_bags)), 2)
 
 
 def _forms(spans: Sequence[str], text: str) -> list[Sequence[str]]:
-    """An answer unchanged and, where its text lists several spans, as those."""
+    """Return an answer unchanged and, if its text lists several spans, also as that list."""
     parts = span_list(text)
     if 1 < len(parts) <= _MOST_SPANS:
         return [spans, parts]
@@ -187,25 +224,34 @@ def _forms(spans: Sequence[str], text: str) -> list[Sequence[str]]:
 
 
 def _without_unit(said: str, question: str) -> str | None:
-    """The number of "three yards" or "3 yards" where the question asks for yards, and of a number in words."""
-    words = said.split()
-    head = re.match(r"-?\d+(?:\.\d+)?(?!\S)", said)
-    spelt = None if head or len(words) > _BARE else extract_number(said)
-    if spelt is not None and said.startswith(spelt.text):
-        tail = said[len(spelt.text) :]
-        number = spelt.canonical
-    elif head and len(words) > 1:
-        tail = said[head.end() :]
-        number = head[0]
+    """Return the number at the start of an answer if the question contains every word after it.
+
+    "three yards" and "3 yards" become "3" if the question asks for yards; a number in words becomes digits.
+    """
+    answer_words = said.split()
+    leading_number = re.match(r"-?\d+(?:\.\d+)?(?!\S)", said)
+    spelled_number = None if leading_number or len(answer_words) > _BARE else extract_number(said)
+    if spelled_number is not None and said.startswith(spelled_number.text):
+        unit_text = said[len(spelled_number.text) :]
+        number = spelled_number.canonical
+    elif leading_number and len(answer_words) > 1:
+        unit_text = said[leading_number.end() :]
+        number = leading_number[0]
     else:
         return None
-    asked = {word.strip(string.punctuation).rstrip("s") for word in question.lower().split()}
-    if all(word.strip(string.punctuation).rstrip("s") in asked for word in tail.lower().split()):
+    question_words = {
+        word.strip(string.punctuation).rstrip("s") for word in question.lower().split()
+    }
+    if all(
+        word.strip(string.punctuation).rstrip("s") in question_words
+        for word in unit_text.lower().split()
+    ):
         return number
     return None
 
 
 def _drop_normal(span: str) -> str:
+    """Normalise a span as ``drop_eval.py`` does, token by token; numbers are written as floats."""
     tokens = (
         " ".join(_ARTICLES.sub(" ", _as_number(token.lower().replace("ı", "i"))).split())
         for token in re.split(" |-", span)
@@ -214,13 +260,14 @@ def _drop_normal(span: str) -> str:
 
 
 def _as_number(token: str) -> str:
+    """Write a number as a float; return any other token without punctuation."""
     if _is_number(token):
-        bare = token
+        unpunctuated = token
     else:
-        bare = "".join(sign for sign in token if sign not in _PUNCTUATION)
-    if _is_number(bare):
-        return str(float(bare))
-    return bare
+        unpunctuated = "".join(character for character in token if character not in _PUNCTUATION)
+    if _is_number(unpunctuated):
+        return str(float(unpunctuated))
+    return unpunctuated
 
 
 def _is_number(token: str) -> bool:
@@ -232,7 +279,7 @@ def _is_number(token: str) -> bool:
 
 
 def _bag_f1(said: set[str], wanted: set[str]) -> float:
-    """Overlap of two sets of words; a number that is wanted must be among those given."""
+    """Compute the F1 of two sets of words; if numbers are wanted, one of them must be present."""
     numbers = {word for word in wanted if _is_number(word)}
     if numbers and not numbers & said:
         return 0.0
@@ -242,17 +289,17 @@ def _bag_f1(said: set[str], wanted: set[str]) -> float:
 
 
 def _best_alignment(scores: list[list[float]]) -> float:
-    """The greatest sum of scores with each row and each column used once at most."""
+    """Return the greatest sum of scores in which each row and each column is used at most once."""
     if len(scores) > len(scores[0]):
         scores = [list(column) for column in zip(*scores, strict=True)]
-    best = {0: 0.0}
-    # Rows are the shorter side: masks of used rows, one column after another.
+    best_by_mask = {0: 0.0}
+    # Rows are the shorter side. For each set of used rows (a bit mask), keep the best sum over the columns so far.
     for column in zip(*scores, strict=True):
-        grown = dict(best)
-        for mask, value in best.items():
+        extended = dict(best_by_mask)
+        for mask, total in best_by_mask.items():
             for row, score in enumerate(column):
                 if score and not mask >> row & 1:
-                    key = mask | 1 << row
-                    grown[key] = max(grown.get(key, 0.0), value + score)
-        best = grown
-    return max(best.values())
+                    extended_mask = mask | 1 << row
+                    extended[extended_mask] = max(extended.get(extended_mask, 0.0), total + score)
+        best_by_mask = extended
+    return max(best_by_mask.values())

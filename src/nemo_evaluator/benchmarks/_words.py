@@ -10,19 +10,40 @@ from nemo_evaluator.scoring.text import claimed_texts
 
 @versioned("2")
 def one_of(sample: ScorerInput, words: Sequence[str]) -> Score:
-    """Is the word that the response settles on the target? Two words in one breath settle nothing."""
-    word = pick_word(sample.response, words, sample.question)
-    return found(word, word == normalise(str(sample.target)))
+    """Score whether the response settles on the target word.
+
+    Args:
+        sample: The answer.
+        words: The words to choose from. A part of the response that contains two of them settles on neither.
+    """
+    picked = pick_word(sample.response, words, sample.question)
+    return found(picked, picked == normalise(str(sample.target)))
 
 
 def pick_word(response: str, words: Sequence[str], question: str = "") -> str | None:
-    """The word announced as the answer, else the one a response opens with, else the only one of its last line."""
+    """Find the word that a response settles on.
+
+    The announced answer counts first, then the word that the response opens with, its last line, its last bold text and
+    the whole text. Only an announced answer counts if the response is cut off.
+
+    Args:
+        response: The response.
+        words: The words to choose from.
+        question: The question; where the response repeats it, that is not an answer.
+
+    Returns:
+        The normalised word, or None if the response settles on none.
+    """
     text = readable(response, question)
-    wanted = [normalise(word) for word in words]
-    return next((said for part in _places(text) if (said := _said(part, wanted)) is not None), None)
+    normal_words = [normalise(word) for word in words]
+    return next(
+        (picked for part in _places(text) if (picked := _said(part, normal_words)) is not None),
+        None,
+    )
 
 
 def _places(text: str) -> Iterator[str]:
+    """Yield the parts of a response that may state the answer, the most telling one first."""
     yield from claimed_texts(text)
     lines = [line for line in text.strip().splitlines() if line.strip()]
     if not lines or cut_off(text):
@@ -36,12 +57,13 @@ def _places(text: str) -> Iterator[str]:
 
 
 def _said(part: str, words: list[str]) -> str | None:
-    plain = f" {normalise(part)} "
-    # "not valid" says invalid, "not true" says false: nothing is settled by the word alone.
-    hits = {word for word in words if f" {word} " in plain}
-    opening = next((word for word in words if plain.startswith(f" {word} ")), None)
-    if opening is not None and not (hits - {opening}):
-        return opening
-    if len(hits) == 1 and " not " not in plain:
-        return hits.pop()
+    """Return the only word in a part of a response. If the part contains "not", it must open with the word."""
+    padded_text = f" {normalise(part)} "
+    # "not valid" means invalid and "not true" means false: the word alone does not settle the answer.
+    present_words = {word for word in words if f" {word} " in padded_text}
+    opening_word = next((word for word in words if padded_text.startswith(f" {word} ")), None)
+    if opening_word is not None and not (present_words - {opening_word}):
+        return opening_word
+    if len(present_words) == 1 and " not " not in padded_text:
+        return present_words.pop()
     return None
