@@ -59,15 +59,24 @@ _WORDS: Final = (("true", "false"), ("yes", "no"), ("valid", "invalid"))
 
 
 def dataset(tasks: list[str] | str, protocol: str) -> Rows:
-    """The problems of some tasks, one task after another; with the worked examples where the protocol has them."""
-    prompts = open_rows(WORKED) if protocol == COT else ()
-    worked = {row["dataset_name"]: row["chain_of_thought_prompt"].strip() for row in prompts}
+    """Load the problems of some tasks, one task after another.
+
+    Args:
+        tasks: The name of a task, or several names.
+        protocol: The protocol; ``cot_3shot`` adds the worked examples of the paper to each problem.
+    """
+    prompt_rows = open_rows(WORKED) if protocol == COT else ()
+    worked_examples = {
+        row["dataset_name"]: row["chain_of_thought_prompt"].strip() for row in prompt_rows
+    }
     rows = configs("lukaemon/bbh", "task", tasks, split="test", what="bbh has no task", known=TASKS)
-    return MappedRows(rows, lambda row, idx: {**row, "worked": worked.get(row["task"], "")})
+    return MappedRows(
+        rows, lambda row, idx: {**row, "worked": worked_examples.get(row["task"], "")}
+    )
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """The task is the category; lettered options are kept for the scorer."""
+    """Keep the problem and its lettered options for the scorer; the task is the category."""
     options = dict(_OPTION.findall(row["input"]))
     return kept(row, "input", "worked") | {
         "target": row["target"].strip(),
@@ -149,33 +158,44 @@ def bbh(sample: ScorerInput) -> Score:
 
 
 def brackets(sample: ScorerInput) -> Score:
-    """The closing brackets, spaces aside; a response may repeat the given part before them."""
+    """Score whether the response ends in the right closing brackets, spaces aside.
+
+    The answer is the longest run of brackets in the last line that has any; it may repeat those of the problem first.
+    """
     text = readable(sample.response, sample.question)
     announced = next(claimed_texts(text), "")
     text = (announced if _BRACKETS.search(announced) else text).replace("`", "").replace("*", "")
-    last = next(
+    last_line = next(
         (line for line in reversed(text.splitlines()) if re.search(r"[][(){}<>]", line)), ""
     )
-    runs = _BRACKETS.findall(last.rpartition(":")[2] if ":" in last else last)
-    if runs:
-        said: str | None = "".join(max(runs, key=len).split())
+    bracket_runs = _BRACKETS.findall(
+        last_line.rpartition(":")[2] if ":" in last_line else last_line
+    )
+    if bracket_runs:
+        answer_brackets: str | None = "".join(max(bracket_runs, key=len).split())
     else:
-        said = None
-    wanted = "".join(str(sample.target).split())
+        answer_brackets = None
+    target_brackets = "".join(str(sample.target).split())
     if "input" in sample.metadata:
-        given = "".join(sample.metadata["input"].rpartition("Input:")[2].split())
+        input_brackets = "".join(sample.metadata["input"].rpartition("Input:")[2].split())
     else:
-        given = ""
-    return found(said, said in (wanted, given + wanted))
+        input_brackets = ""
+    return found(
+        answer_brackets, answer_brackets in (target_brackets, input_brackets + target_brackets)
+    )
 
 
 def word_list(sample: ScorerInput) -> Score:
-    """The words in order, whatever separates them."""
+    """Score whether the response lists the target's words in order, whatever separates them."""
     text = readable(sample.response, sample.question)
-    lines = [line for line in text.strip().splitlines() if line.strip()]
-    said = next(claimed_texts(text), None) or (lines[-1] if lines else None)
-    if said is None:
+    filled_lines = [line for line in text.strip().splitlines() if line.strip()]
+    list_text = next(claimed_texts(text), None) or (filled_lines[-1] if filled_lines else None)
+    if list_text is None:
         return found(None, False)
-    parts = re.split(r"[\s,;>→]+", said.lower().strip("*`_.\"' "))
-    words = [word for word in parts if word and not re.fullmatch(r"\d+[.)]", word)]
-    return found(" ".join(words), words == str(sample.target).lower().split())
+    list_parts = re.split(r"[\s,;>→]+", list_text.lower().strip("*`_.\"' "))
+    answer_words = [
+        list_part
+        for list_part in list_parts
+        if list_part and not re.fullmatch(r"\d+[.)]", list_part)
+    ]
+    return found(" ".join(answer_words), answer_words == str(sample.target).lower().split())

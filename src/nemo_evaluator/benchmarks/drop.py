@@ -12,7 +12,7 @@ from nemo_evaluator.scoring import Score, ScorerInput, found
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """Each accepted answer is a list of spans; the first one is the target."""
+    """Collect the accepted answers, each a list of spans; the first one is the target."""
     if "validated_answers" in row:
         answers = structured(row)
     else:
@@ -27,27 +27,39 @@ def prepare(row: JsonDict) -> JsonDict:
 
 
 def structured(row: JsonDict) -> list[list[str]]:
-    """The answers of a copy of the data that keeps them apart (hf://EleutherAI/drop)."""
-    checked = row["validated_answers"]
-    others: list[dict[str, Any]] = []
-    for at in range(len(checked["number"])):
-        others.append({key: checked[key][at] for key in ("number", "date", "spans")})
-    answers = [_one_answer(answer) for answer in (row["answer"], *others)]
+    """Read the answers of a copy of the data that keeps them apart (hf://EleutherAI/drop)."""
+    validated = row["validated_answers"]
+    validated_answers: list[dict[str, Any]] = []
+    for index in range(len(validated["number"])):
+        validated_answers.append(
+            {key: validated[key][index] for key in ("number", "date", "spans")}
+        )
+    answers = [_one_answer(answer) for answer in (row["answer"], *validated_answers)]
     return [spans for spans in answers if spans[0]]
 
 
 def _one_answer(answer: JsonDict) -> list[str]:
+    """Return the spans of an annotated answer: its number, its spans or its date."""
     date = answer["date"]
-    spoken = " ".join(date[part] for part in ("day", "month", "year")).strip()
+    date_text = " ".join(date[part] for part in ("day", "month", "year")).strip()
     if answer["number"]:
         return [str(answer["number"])]
-    return list(answer["spans"]) or [spoken]
+    return list(answer["spans"]) or [date_text]
 
 
 def grouped(spans: list[str], types: list[str]) -> list[list[str]]:
-    """The answers of the hub's rows, which lie one after another in a flat list. Where several readers gave the same
-    two spans or more, the list repeats itself and shows which belong together. Where it does not, each span is an
-    answer by itself."""
+    """Group the flat list of answers in the hub's rows by annotator.
+
+    If several annotators gave the same two or more spans, the list repeats itself and shows which spans belong
+    together. Otherwise, each span is an answer of its own.
+
+    Args:
+        spans: All spans of all annotators, in order.
+        types: The type of each span (number, span or date).
+
+    Returns:
+        The distinct answers, each a list of spans.
+    """
     groups: list[list[str]] = []
     for span in spans if set(types) == {"span"} else ():
         if not groups or span in groups[-1]:
@@ -59,19 +71,22 @@ def grouped(spans: list[str], types: list[str]) -> list[list[str]]:
 
 
 def example(row: JsonDict) -> str:
-    """A row of the training split has one answer: all its spans belong together."""
+    """Write a row of the training split as a worked example.
+
+    Such a row has only one answer: all its spans belong together.
+    """
     spans = dict.fromkeys(span for answer in row["answers"] for span in answer)
     return f"Passage: {row['passage']}\nQuestion: {row['question']}\nAnswer: {', '.join(spans)}"
 
 
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
-    """Both figures of the paper."""
+    """Compute the mean exact match and F1, the two figures of the paper; empty if no row was scored."""
     rows = [detail for detail in details if "f1" in detail]
     if rows:
-        mapping: dict[str, float] = {}
+        means: dict[str, float] = {}
         for key in ("em", "f1"):
-            mapping[key] = sum(row[key] for row in rows) / len(rows)
-        return mapping
+            means[key] = sum(row[key] for row in rows) / len(rows)
+        return means
     return {}
 
 
@@ -125,8 +140,8 @@ SELF_TEST: Final = SelfTest(mirror_rows=1000, answers="text", fewshot=0)
 def drop(sample: ScorerInput) -> Score:
     """The F1 of the paper between the answer that the response commits to and the accepted one that fits best: numbers
     must be equal, several spans count in any order. Text around the answer is not read."""
-    said = committed(sample.response, sample.question)
-    if said is None:
+    span = committed(sample.response, sample.question)
+    if span is None:
         return found(None, False, em=False, f1=0.0)
-    exact, overlap = drop_match(said, sample.metadata["answers"], sample.metadata["question"])
-    return found(said[:200], overlap, em=exact, f1=overlap)
+    is_exact, best_f1 = drop_match(span, sample.metadata["answers"], sample.metadata["question"])
+    return found(span[:200], best_f1, em=is_exact, f1=best_f1)
