@@ -44,16 +44,17 @@ or the request lacks what a function needs, reply with [] and say why."""
 
 
 def has_answers(category: str) -> bool:
-    """Categories whose accepted calls are published; in the others only whether something is called counts."""
+    """Whether the accepted calls of a category are published; otherwise only the presence of a call counts."""
     return not category.endswith("relevance")
 
 
 def dataset(categories: str | Sequence[str]) -> Rows:
-    """The problems of some categories with their accepted calls."""
+    """Load the problems of some categories with their accepted calls."""
     return chained(categories, _one, "bfcl has no category", known=CATEGORIES)
 
 
 def _one(category: str) -> Rows:
+    """Load the problems of one category and join each with its accepted calls by position."""
     questions = open_rows(f"{BASE}/BFCL_v4_{category}.json")
     if has_answers(category):
         answers: Rows | None = open_rows(f"{BASE}/possible_answer/BFCL_v4_{category}.json")
@@ -73,16 +74,16 @@ def _one(category: str) -> Rows:
 
 
 def seed(row: JsonDict, idx: int) -> SeedResult:
-    """The functions in the system message, the request as it stands."""
-    turns: list[Message] = row["question"][0]
-    own = [turn["content"] for turn in turns if turn["role"] == "system"]
+    """Make the problem of a row: the functions in the system message, and the request unchanged."""
+    question_turns: list[Message] = row["question"][0]
+    system_texts = [message["content"] for message in question_turns if message["role"] == "system"]
     functions = orjson.dumps(row["function"], option=orjson.OPT_INDENT_2).decode()
-    system = "\n\n".join([*own, _INSTRUCTION.format(functions=functions)])
-    asked = [turn for turn in turns if turn["role"] != "system"]
+    system_text = "\n\n".join([*system_texts, _INSTRUCTION.format(functions=functions)])
+    request_turns = [message for message in question_turns if message["role"] != "system"]
     return SeedResult(
-        prompt=asked[-1]["content"],
+        prompt=request_turns[-1]["content"],
         expected_answer=orjson.dumps(row["ground_truth"]).decode(),
-        messages=[{"role": "system", "content": system}, *asked],
+        messages=[{"role": "system", "content": system_text}, *request_turns],
         metadata={
             "source": "byob",
             "benchmark": "bfcl",
@@ -156,27 +157,32 @@ def bfcl(sample: ScorerInput) -> Score:
     calls = parse_calls(response, sample.metadata["function"])
     category = sample.metadata["category"]
     if not has_answers(category):
-        right = bool(calls) != category.endswith("irrelevance")
+        is_correct = bool(calls) != category.endswith("irrelevance")
         return {
-            "correct": right,
+            "correct": is_correct,
             "extracted": _shown(calls) if calls else "[]",
             "calls": len(calls or []),
         }
     if calls is None:
         return {"correct": False, "extracted": None, "unparsed": True}
-    problem = mismatch(
+    first_mismatch = mismatch(
         calls,
         sample.metadata["ground_truth"],
         sample.metadata["function"],
         language=LANGUAGES.get(category),
     )
-    score: Score = {"correct": problem is None, "extracted": _shown(calls), "calls": len(calls)}
-    return score if problem is None else {**score, "mismatch": problem}
+    score: Score = {
+        "correct": first_mismatch is None,
+        "extracted": _shown(calls),
+        "calls": len(calls),
+    }
+    return score if first_mismatch is None else {**score, "mismatch": first_mismatch}
 
 
 def _shown(calls: Sequence[Call]) -> str:
-    texts = (
+    """Write calls as Python source, up to 500 characters."""
+    call_texts = (
         f"{call.name}({', '.join(f'{key}={value!r}' for key, value in call.arguments.items())})"
         for call in calls
     )
-    return f"[{', '.join(texts)}]"[:500]
+    return f"[{', '.join(call_texts)}]"[:500]

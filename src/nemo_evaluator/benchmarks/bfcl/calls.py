@@ -1,4 +1,4 @@
-"""Reading function calls out of a response: Python syntax, or JSON in the forms models use."""
+"""Parse the function calls in a response, written in Python syntax or in one of the usual JSON formats."""
 
 import ast
 import keyword
@@ -30,32 +30,45 @@ _WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None, "no
 
 @dataclass(slots=True)
 class Call:
-    """One call: the function and its arguments by name."""
+    """One call of a function.
+
+    Attributes:
+        name: The name of the function.
+        arguments: The values of the arguments, by name.
+    """
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
 
 
 def parse_calls(response: str, functions: list[JsonDict]) -> list[Call] | None:
-    """The calls of a response; an empty list when it says that it calls nothing; None when there is nothing to read."""
+    """Parse the calls in a response.
+
+    Args:
+        response: The response, without its reasoning.
+        functions: The schemas of the functions that may be called.
+
+    Returns:
+        The calls; an empty list if the response states that it calls nothing; None if no calls can be parsed.
+    """
     text = response.strip()
     if len(text) > _LONGEST:
         return None
-    tagged = list(_tagged(text))
-    if tagged:
-        found = [_from_json(body) for body in tagged]
-        return [call for calls in found if calls for call in calls] or None
-    # Blocks, the whole, a list inside prose, then single lines, the last first.
-    listed = (
+    tagged_texts = list(_tagged(text))
+    if tagged_texts:
+        tagged_calls = [_from_json(tagged_text) for tagged_text in tagged_texts]
+        return [call for calls in tagged_calls if calls for call in calls] or None
+    # Try code blocks, the whole text, a list inside prose, then single lines; the last block and line come first.
+    bracketed = (
         [text[text.find("[") : text.rfind("]") + 1]]
         if 0 <= text.find("[") < text.rfind("]")
         else []
     )
     lines = [line for line in reversed(text.splitlines()[-_MOST_LINES:]) if line.strip()]
-    candidates = [*reversed(_FENCE.findall(text)), text, *listed, *lines]
+    candidates = [*reversed(_FENCE.findall(text)), text, *bracketed, *lines]
     for candidate in candidates:
-        for read in (_from_json, _from_python):
-            calls = read(candidate.strip())
+        for parse in (_from_json, _from_python):
+            calls = parse(candidate.strip())
             if calls is not None:
                 return calls
     # Java and JavaScript have literals that Python lacks: 100L, new int[]{1, 2}, {key: value}, x => y.
@@ -68,16 +81,17 @@ def parse_calls(response: str, functions: list[JsonDict]) -> list[Call] | None:
 
 
 def _tagged(text: str) -> Iterator[str]:
-    """The text between the tags that some models put around their calls."""
+    """Yield the text between the tags that some models put around their calls."""
     lower = text.lower()
     for tag in _TAGS:
-        at = lower.find(f"<{tag}>")
-        while at >= 0 and (end := lower.find(f"</{tag}>", at)) >= 0:
-            yield text[at + len(tag) + 2 : end].strip()
-            at = lower.find(f"<{tag}>", end)
+        start = lower.find(f"<{tag}>")
+        while start >= 0 and (end := lower.find(f"</{tag}>", start)) >= 0:
+            yield text[start + len(tag) + 2 : end].strip()
+            start = lower.find(f"<{tag}>", end)
 
 
 def _from_json(text: str) -> list[Call] | None:
+    """Parse a JSON object or list as calls; None if it is not JSON or an item is not a call."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -93,14 +107,19 @@ def _from_json(text: str) -> list[Call] | None:
 
 
 def _json_call(item: Any) -> Call | None:
+    """Convert a JSON value to a call.
+
+    The name and the arguments may have any of the usual keys, be nested in ``function``, or be the only key and its
+    value. The arguments may be JSON text.
+    """
     if not isinstance(item, dict):
         return None
-    inner = item.get("function")
-    if isinstance(inner, dict):
-        item = inner
+    function = item.get("function")
+    if isinstance(function, dict):
+        item = function
     name = item.get("name")
     if not isinstance(name, str):
-        name = inner if isinstance(inner, str) else None
+        name = function if isinstance(function, str) else None
     arguments = item.get("arguments", item.get("parameters", item.get("args")))
     if name is None and len(item) == 1:
         name, arguments = next(iter(item.items()))
@@ -117,32 +136,37 @@ def _json_call(item: Any) -> Call | None:
 
 
 def _from_source(text: str, names: set[str]) -> list[Call] | None:
-    """Calls whose values are kept as they are written, of functions that are known."""
-    inside = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    """Split calls of known functions; the values stay source text of Java or JavaScript."""
+    list_source = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     calls = []
-    for part in split_source(inside.strip().rstrip(";")):
-        head, _, rest = part.partition("(")
-        if head.strip() not in names or not rest.endswith(")"):
+    for call_source in split_source(list_source.strip().rstrip(";")):
+        function_name, _, argument_source = call_source.partition("(")
+        if function_name.strip() not in names or not argument_source.endswith(")"):
             return None
-        pairs: list[str] = []
-        for piece in split_source(rest[:-1]):
-            if _NAMED.match(piece):
-                pairs.append(piece)
-            elif not pairs:
+        argument_texts: list[str] = []
+        for argument_part in split_source(argument_source[:-1]):
+            if _NAMED.match(argument_part):
+                argument_texts.append(argument_part)
+            elif not argument_texts:
                 return None
             else:  # the comma of HashMap<String, Object>
-                pairs[-1] += f", {piece}"
-        arguments = (pair.partition("=") for pair in pairs)
+                argument_texts[-1] += f", {argument_part}"
+        name_value_pairs = (argument_text.partition("=") for argument_text in argument_texts)
         calls.append(
             Call(
-                head.strip(), {key.strip(): unquoted(value.strip()) for key, _, value in arguments}
+                function_name.strip(),
+                {
+                    argument_name.strip(): unquoted(value.strip())
+                    for argument_name, _, value in name_value_pairs
+                },
             )
         )
     return calls
 
 
 def _from_python(text: str) -> list[Call] | None:
-    # An argument may be called like a keyword of Python (`from=...`), which Python itself does not allow.
+    """Parse Python source as calls; None if a statement is anything else."""
+    # An argument may have a Python keyword as its name (`from=...`), which Python does not allow: escape it.
     safe = _KEYWORD_ARGUMENT.sub(rf"\1{_ESCAPE}\2=", text.strip().rstrip(";"))
     try:
         tree = ast.parse(safe, mode="exec")
@@ -163,18 +187,21 @@ def _from_python(text: str) -> list[Call] | None:
 
 
 def _python_call(node: ast.AST | None) -> Call | None:
+    """Convert a node of Python's syntax tree to a call; None if it is not a call or repeats an argument."""
     if isinstance(node, ast.Await):
         node = node.value
     name = _dotted(node.func) if isinstance(node, ast.Call) else None
     if not isinstance(node, ast.Call) or name is None:
         return None
-    # Named arguments are asked for: one without a name is none of those that are accepted.
-    arguments = {f"argument {at}": _value(arg) for at, arg in enumerate(node.args, 1)}
-    for given in node.keywords:
-        named = (given.arg or "").removeprefix(_ESCAPE)
-        if not named or named in arguments:
+    # The prompt demands named arguments: one without a name matches no accepted argument.
+    arguments = {
+        f"argument {position}": _value(argument) for position, argument in enumerate(node.args, 1)
+    }
+    for keyword_argument in node.keywords:
+        argument_name = (keyword_argument.arg or "").removeprefix(_ESCAPE)
+        if not argument_name or argument_name in arguments:
             return None
-        arguments[named] = _value(given.value)
+        arguments[argument_name] = _value(keyword_argument.value)
     return Call(name, arguments)
 
 
@@ -188,7 +215,7 @@ def _dotted(node: ast.AST) -> str | None:
 
 
 def _value(node: ast.AST) -> Any:
-    """A literal as its value, a sum as its result; a variable or any other expression as its text."""
+    """Evaluate a literal or an arithmetic expression; return the source text of a variable or any other expression."""
     if isinstance(node, ast.Constant):
         return "..." if node.value is ... else node.value
     if isinstance(node, ast.List):
@@ -204,9 +231,9 @@ def _value(node: ast.AST) -> Any:
             if key
         }
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        inner = _value(node.operand)
-        if isinstance(inner, (int, float)):
-            return -inner if isinstance(node.op, ast.USub) else inner
+        operand = _value(node.operand)
+        if isinstance(operand, (int, float)):
+            return -operand if isinstance(node.op, ast.USub) else operand
     if isinstance(node, ast.BinOp) and type(node.op) in _SUMS:
         left = _value(node.left)
         right = _value(node.right)

@@ -1,6 +1,8 @@
-"""Comparing calls with the accepted ones: names, required and unknown arguments, types and values. The accepted calls
-give, for each argument, the list of values that count; an empty string in it means that the argument may be left
-out."""
+"""Compare calls with the accepted ones: names, required and unknown arguments, types and values.
+
+For each argument, an accepted call has the list of accepted values; an empty string in it means that the argument may
+be left out.
+"""
 
 import re
 from typing import Any, Final
@@ -12,7 +14,7 @@ from nemo_evaluator.core.types import JsonDict
 _IGNORED: Final = re.compile(r"[ ,./\-_*^]")
 _LARGE: Final = 1e300
 _SHOWN: Final = 300
-# A type that is not here is any: then the accepted values decide.
+# A type that is missing here is not checked: the accepted values decide.
 _TYPES: Final = {
     "string": str, "integer": int, "float": float, "boolean": bool, "array": list, "tuple": list, "dict": dict,
     "byte": int, "short": int, "long": int, "Bigint": int, "double": float, "Boolean": bool, "char": str,
@@ -26,12 +28,22 @@ def mismatch(
     functions: list[JsonDict],
     language: str | None = None,
 ) -> str | None:
-    """What is wrong with the calls; None when they are the accepted ones, in any order. With a ``language``, java or
-    javascript, texts may be literals of it."""
+    """Describe why the calls are not the accepted ones.
+
+    Args:
+        calls: The calls of the response, in any order.
+        accepted: The accepted calls.
+        functions: The schemas of the functions.
+        language: ``java`` or ``javascript`` if texts may be literals of that language.
+
+    Returns:
+        The wrong number of calls, else the first problem with an argument, else the first problem; None if the calls
+        match.
+    """
     if len(calls) != len(accepted):
         return f"{len(calls)} calls instead of {len(accepted)}"
     schemas = {function["name"]: function["parameters"] for function in functions}
-    # For each call its problem with each accepted call, None where they fit.
+    # The problem of each call with each accepted call; None where they match.
     problems: list[list[str | None]] = []
     for call in calls:
         problems_of_call: list[str | None] = []
@@ -44,7 +56,7 @@ def mismatch(
 
 
 def _most_telling(problems: list[list[str | None]]) -> str | None:
-    """The first problem with an argument, else the first one."""
+    """Return the first problem with an argument, else the first problem."""
     first: str | None = None
     for problems_of_call in problems:
         for problem in problems_of_call:
@@ -55,15 +67,17 @@ def _most_telling(problems: list[list[str | None]]) -> str | None:
 
 
 def _assignable(problems: list[list[str | None]]) -> bool:
-    """Can every call be given an accepted one of its own? (Kuhn's matching.)"""
-    owner: dict[int, int] = {}
+    """Whether each call can be matched with an accepted call of its own (Kuhn's algorithm)."""
+    call_by_accepted: dict[int, int] = {}
 
     def place(call: int, seen: set[int]) -> bool:
-        for wanted, problem in enumerate(problems[call]):
-            if problem is None and wanted not in seen:
-                seen.add(wanted)
-                if wanted not in owner or place(owner[wanted], seen):
-                    owner[wanted] = call
+        for accepted_index, problem in enumerate(problems[call]):
+            if problem is None and accepted_index not in seen:
+                seen.add(accepted_index)
+                if accepted_index not in call_by_accepted or place(
+                    call_by_accepted[accepted_index], seen
+                ):
+                    call_by_accepted[accepted_index] = call
                     return True
         return False
 
@@ -73,6 +87,7 @@ def _assignable(problems: list[list[str | None]]) -> bool:
 def _call_mismatch(
     call: Call, accepted: JsonDict, schemas: dict[str, JsonDict], language: str | None
 ) -> str | None:
+    """Describe the first difference between a call and an accepted call; None if they match."""
     name, arguments = next(iter(accepted.items()))
     if call.name != name:
         return f"{call.name} is called, not {name}"
@@ -84,12 +99,12 @@ def _call_mismatch(
         if key not in arguments:
             return f"{name}: {key} is not asked for"
         # A few accepted calls have arguments that the published schema lacks.
-        about = schema["properties"].get(key) or {}
-        read = convert(value, about, language) if language else value
-        if language and not isinstance(read, str) and _are_texts(arguments[key]):
+        argument_schema = schema["properties"].get(key) or {}
+        converted = convert(value, argument_schema, language) if language else value
+        if language and not isinstance(converted, str) and _are_texts(arguments[key]):
             # The accepted value is source text of the other language.
-            read = str(read)
-        if not _is_accepted(read, arguments[key], about):
+            converted = str(converted)
+        if not _is_accepted(converted, arguments[key], argument_schema):
             return f"{name}: {key} is {value!r}"[:_SHOWN]
     for key, values in arguments.items():
         if key not in call.arguments and values and "" not in values:
@@ -102,48 +117,57 @@ def _are_texts(values: list[Any]) -> bool:
 
 
 def _is_accepted(value: Any, accepted: list[Any], schema: JsonDict) -> bool:
-    """An empty list of accepted values stands for an argument that is left out, or given as nothing."""
+    """Whether a value equals an accepted value, and has the schema's type or that of the accepted values.
+
+    If no values are listed, the argument must be empty: an empty list or text, or None.
+    """
     if not accepted:
         return value in ([], "", None)
-    kind = str(schema.get("type", "any"))
-    if kind == "tuple" and isinstance(value, tuple):
+    type_name = str(schema.get("type", "any"))
+    if type_name == "tuple" and isinstance(value, tuple):
         value = list(value)
-    if kind == "float" and type(value) is int and abs(value) < _LARGE:
+    if type_name == "float" and type(value) is int and abs(value) < _LARGE:
         value = float(value)
-    if value == [] and _TYPES.get(kind) is list and "" in accepted:
+    if value == [] and _TYPES.get(type_name) is list and "" in accepted:
         return True
-    accepted_type = next((type(wanted) for wanted in accepted if wanted != ""), None)
-    expected = _TYPES.get(kind)
+    accepted_type = next(
+        (type(accepted_value) for accepted_value in accepted if accepted_value != ""), None
+    )
+    expected = _TYPES.get(type_name)
     if expected is not None and type(value) is not expected:
         if type(value) is not accepted_type:
             return False
         if accepted_type is str:
             # The name of a variable may take any argument's place; it counts letter for letter.
             return value in accepted
-        return any(_equal(value, wanted) for wanted in accepted)
+        return any(_equal(value, accepted_value) for accepted_value in accepted)
     item_type: type | None = None
     if expected is list:
         item_schema = schema.get("items") or {}
         item_type = _TYPES.get(str(item_schema.get("type")))
     if not _items_fit(value, accepted, item_type):
         return False
-    return any(_equal(value, wanted) for wanted in accepted)
+    return any(_equal(value, accepted_value) for accepted_value in accepted)
 
 
 def _items_fit(value: Any, accepted: list[Any], inner: type | None) -> bool:
-    """Inside a list a whole number does not count as a float, in the official checker too."""
+    """Whether the items of a list have the schema's type or that of an accepted list's first item.
+
+    An integer does not count as a float here, as in the official checker.
+    """
     if inner is None:
         return True
-    for wanted in accepted:
-        if not isinstance(wanted, list):
+    for accepted_list in accepted:
+        if not isinstance(accepted_list, list):
             return True
-        types = (inner, type(wanted[0]) if wanted else None)
+        types = (inner, type(accepted_list[0]) if accepted_list else None)
         if all(type(item) in types for item in value):
             return True
     return False
 
 
 def _equal(value: Any, wanted: Any) -> bool:
+    """Whether a value equals an accepted one; texts are normalised, numbers compared by value."""
     if isinstance(value, str) and isinstance(wanted, str):
         return _standard(value) == _standard(wanted)
     if isinstance(wanted, bool) or isinstance(value, bool):
@@ -153,7 +177,7 @@ def _equal(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, list):
         same_length = isinstance(value, (list, tuple)) and len(value) == len(wanted)
         return same_length and all(
-            _equal(mine, theirs) for mine, theirs in zip(value, wanted, strict=True)
+            _equal(item, wanted_item) for item, wanted_item in zip(value, wanted, strict=True)
         )
     if isinstance(wanted, dict):
         return _equal_dicts(value, wanted)
@@ -161,12 +185,15 @@ def _equal(value: Any, wanted: Any) -> bool:
 
 
 def _standard(text: str) -> str:
-    """Spaces, case and ``,./-_*^`` do not count."""
+    """Normalise a text for comparison: spaces, case and the signs ``,./-_*^`` do not count."""
     return _IGNORED.sub("", text).lower().replace("'", '"')
 
 
 def _equal_dicts(value: Any, wanted: JsonDict) -> bool:
-    """Every key has a list of accepted values, as arguments have; inside lists and without a list the value itself."""
+    """Whether a dictionary has only accepted keys and values.
+
+    Each key has a list of accepted values, or a single one. A key may be absent if its list has an empty string.
+    """
     if not isinstance(value, dict) or not value.keys() <= wanted.keys():
         return False
     for key, values in wanted.items():

@@ -1,5 +1,7 @@
-"""Values written in Java or JavaScript: numbers with their suffixes, arrays, lists, maps and objects. What is not a
-literal of the type that the schema names stays text, as a variable of the user's code does."""
+"""Parse Java and JavaScript literals: numbers with suffixes, arrays, lists, maps and objects.
+
+Text that is not a literal of the schema's type, such as a variable of the user's code, stays text.
+"""
 
 import re
 from collections.abc import Iterator
@@ -28,137 +30,154 @@ _MAP: Final = re.compile(r"new\s+HashMap\s*<[^()]{0,80}>\s*\(\)\s*(?:\{\s*\{?)?"
 
 
 def _outside_quotes(source: str) -> Iterator[tuple[int, str]]:
-    """The signs of a text that stand outside quotes, with their places."""
+    """Yield the characters outside quotes, each after its position."""
     quote = ""
-    at = 0
-    while at < len(source):
-        sign = source[at]
+    position = 0
+    while position < len(source):
+        character = source[position]
         if quote:
-            at += sign == "\\"
-            quote = "" if sign == quote else quote
-        elif sign in _QUOTES:
-            quote = sign
+            position += character == "\\"
+            quote = "" if character == quote else quote
+        elif character in _QUOTES:
+            quote = character
         else:
-            yield at, sign
-        at += 1
+            yield position, character
+        position += 1
 
 
 def split_source(source: str, separator: str = ",") -> list[str]:
-    """The parts of a text between separators that stand outside brackets and quotes."""
+    """Split source text at separators outside brackets and quotes; empty parts are dropped."""
     parts = []
     depth = 0
     start = 0
-    for at, sign in _outside_quotes(source):
-        if sign in _OPEN:
+    for position, character in _outside_quotes(source):
+        if character in _OPEN:
             depth += 1
-        elif sign in ")]}":
+        elif character in ")]}":
             depth -= 1
-        elif sign == separator and depth == 0:
-            parts.append(source[start:at].strip())
-            start = at + 1
+        elif character == separator and depth == 0:
+            parts.append(source[start:position].strip())
+            start = position + 1
     return [part for part in (*parts, source[start:].strip()) if part]
 
 
 def convert(value: Any, schema: JsonDict, language: str) -> Any:
-    """A value as the type of its schema: text of the other language is read, other values stand as they are."""
-    kind = str(schema.get("type", "any"))
+    """Convert a value to the type of its schema.
+
+    Args:
+        value: The value; text is parsed as source of the language.
+        schema: The schema of the argument or item.
+        language: ``java`` or ``javascript``.
+
+    Returns:
+        The converted value. Text that is not a literal of the type stays text, and None becomes "null".
+    """
+    type_name = str(schema.get("type", "any"))
     if value is None:
         return "null"
     if isinstance(value, list):
         return [convert(item, schema.get("items") or {}, language) for item in value]
-    if type(value) is int and kind in ("float", "double") and abs(value) < _LARGE:
+    if type(value) is int and type_name in ("float", "double") and abs(value) < _LARGE:
         return float(value)
     if not isinstance(value, str):
         return value
     text = value.strip()
-    if kind in _NUMBERS:
-        pattern, number = _NUMBERS[kind]
-        found = re.fullmatch(pattern, text)
-        if found:
-            return number(found[found.lastindex or 0])
+    if type_name in _NUMBERS:
+        pattern, number_type = _NUMBERS[type_name]
+        number_match = re.fullmatch(pattern, text)
+        if number_match:
+            return number_type(number_match[number_match.lastindex or 0])
         return text
-    if kind in ("boolean", "Boolean"):
+    if type_name in ("boolean", "Boolean"):
         return {"true": True, "false": False}.get(text, text)
-    if kind in _LISTS:
-        return _list_of(text, kind, schema.get("items") or {}, language=language)
-    if kind in ("HashMap", "dict"):
+    if type_name in _LISTS:
+        return _list_of(text, type_name, schema.get("items") or {}, language=language)
+    if type_name in ("HashMap", "dict"):
         return _map_of(text, language)
     return unquoted(text)
 
 
 def unquoted(text: str) -> str:
+    """Remove the quotes around a text if it has them."""
     if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0]:
         return text[1:-1]
     return text
 
 
 def _list_of(text: str, kind: str, items: JsonDict, language: str) -> Any:
+    """Parse an array or a list; text that is neither stays text."""
     if kind == "ArrayList":
-        added = _ADDED.match(text)
+        added_list = _ADDED.match(text)
     else:
-        added = None
-    if added:
+        added_list = None
+    if added_list:
         return [
-            convert(item, items, language) for item in _arguments_of("add", text[added.end() :])
+            convert(item, items, language)
+            for item in _arguments_of("add", text[added_list.end() :])
         ]
     for opening in _LISTS[kind]:
-        start = re.match(opening, text)
-        if start:
-            parts = split_source(_balanced(text[start.end() :].rstrip(")]} ")))
+        list_start = re.match(opening, text)
+        if list_start:
+            parts = split_source(_balanced(text[list_start.end() :].rstrip(")]} ")))
             typed = bool(items.get("type"))
-            results: list[Any] = []
+            values: list[Any] = []
             for part in parts:
-                results.append(
-                    convert(part, items, language) if typed else _untyped(part, language)
-                )
-            return results
+                values.append(convert(part, items, language) if typed else _untyped(part, language))
+            return values
     if kind == "ArrayList" and _EMPTY_LIST.fullmatch(text):
         return []
     return text
 
 
 def _balanced(inside: str) -> str:
-    """Give back the closing brackets that belong to the last element."""
-    missing: list[str] = []
-    for _, sign in _outside_quotes(inside):
-        if sign in _OPEN:
-            missing.append(_OPEN[sign])
-        elif sign in ")]}" and missing:
-            missing.pop()
-    return inside + "".join(reversed(missing))
+    """Restore the closing brackets of the last element, which were stripped with those of the list."""
+    open_brackets: list[str] = []
+    for _, character in _outside_quotes(inside):
+        if character in _OPEN:
+            open_brackets.append(_OPEN[character])
+        elif character in ")]}" and open_brackets:
+            open_brackets.pop()
+    return inside + "".join(reversed(open_brackets))
 
 
 def _map_of(text: str, language: str) -> Any:
+    """Parse a Java map with its ``put(...)`` calls, or a JavaScript object; other text stays text."""
     if language == "java":
-        start = _MAP.match(text)
-        if start is None:
+        map_start = _MAP.match(text)
+        if map_start is None:
             return text
-        puts = [split_source(pair) for pair in _arguments_of("put", text[start.end() :])]
-        return {unquoted(pair[0]): _untyped(pair[1], language) for pair in puts if len(pair) == 2}
+        put_arguments = [
+            split_source(pair) for pair in _arguments_of("put", text[map_start.end() :])
+        ]
+        return {
+            unquoted(pair[0]): _untyped(pair[1], language)
+            for pair in put_arguments
+            if len(pair) == 2
+        }
     if not (text.startswith("{") and text.endswith("}")):
         return text
-    pairs = [split_source(part, ":") for part in split_source(text[1:-1])]
-    if not all(len(pair) > 1 for pair in pairs):
+    split_pairs = [split_source(part, ":") for part in split_source(text[1:-1])]
+    if not all(len(pair) > 1 for pair in split_pairs):
         return text
-    return {unquoted(pair[0]): _untyped(":".join(pair[1:]), language) for pair in pairs}
+    return {unquoted(pair[0]): _untyped(":".join(pair[1:]), language) for pair in split_pairs}
 
 
 def _arguments_of(name: str, text: str) -> list[str]:
-    """The arguments of each ``add(...)`` or ``put(...)``, one after another."""
+    """Return the arguments of each call of ``add`` or ``put`` in the body of an initializer."""
     calls = (part.strip() for part in split_source(text.rstrip("} \n\t"), ";"))
-    results: list[str] = []
+    argument_texts: list[str] = []
     for call in calls:
         if call.startswith(f"{name}(") and call.endswith(")"):
-            results.append(call[len(name) + 1 : -1])
-    return results
+            argument_texts.append(call[len(name) + 1 : -1])
+    return argument_texts
 
 
 def _untyped(text: str, language: str) -> Any:
-    """A value whose type nobody named."""
+    """Parse a value for which the schema has no type: a truth value, a number, a list, an object or text."""
     if text in ("true", "false"):
         return text == "true"
-    for kind in ("integer", "long", "float") if language == "java" else ("integer", "float"):
-        value = convert(text, {"type": kind}, language)
+    for type_name in ("integer", "long", "float") if language == "java" else ("integer", "float"):
+        value = convert(text, {"type": type_name}, language)
         if not isinstance(value, str):
             return value
     if language == "javascript" and text[:1] in ("[", "{"):
