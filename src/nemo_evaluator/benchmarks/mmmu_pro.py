@@ -21,38 +21,48 @@ _TYPES: Final = {"iVBOR": "png", "/9j/": "jpeg", "R0lGO": "gif", "UklGR": "webp"
 
 
 def dataset(variant: str) -> Rows:
-    """One of the published forms of the questions."""
+    """Load one of the published variants of the questions."""
     return open_rows(f"hf://MMMU/MMMU_Pro?config={variant.replace(' ', '%20')}&split=test")
 
 
 def data_uri(cell: Any) -> str:
-    """A picture cell (base64 text, as rows are kept) as a data URI."""
+    """Convert an image cell, which holds base64 text, to a data URI."""
     encoded = cell["bytes_base64"]
-    kind = next((kind for start, kind in _TYPES.items() if encoded.startswith(start)), "png")
-    return f"data:image/{kind};base64,{encoded}"
+    image_type = next(
+        (image_type for prefix, image_type in _TYPES.items() if encoded.startswith(prefix)), "png"
+    )
+    return f"data:image/{image_type};base64,{encoded}"
 
 
 def seed(row: JsonDict, idx: int) -> SeedResult:
-    """The question with its pictures, in the order of their numbers; the text keeps its ``<image n>`` marks."""
+    """Make the problem of a row: the question with its images, in the order of their numbers.
+
+    The text keeps its ``<image n>`` marks.
+
+    Raises:
+        SeedError: The text mentions an image that the row lacks.
+    """
     if isinstance(row["options"], str):
         options: Any | list[Any] = ast.literal_eval(row["options"])
     else:
         options = list(row["options"])
     letters = LETTERS[: len(options)]
     question = row.get("question") or "Answer the question in the image."
-    numbers = [column for column in _IMAGES if row.get(column)] or (
+    image_columns = [column for column in _IMAGES if row.get(column)] or (
         ["image"] if row.get("image") else []
     )
-    named: set[int] = set()
+    mentioned_numbers: set[int] = set()
     for number in re.findall(r"<image (\d)>", f"{question} {' '.join(options)}"):
-        named.add(int(number))
-    missing = sorted(f"<image {number}>" for number in named if not row.get(f"image_{number}"))
-    if missing:
-        raise SeedError(f"{row['id']}: the dataset has no picture for {', '.join(missing)}")
+        mentioned_numbers.add(int(number))
+    missing_images = sorted(
+        f"<image {number}>" for number in mentioned_numbers if not row.get(f"image_{number}")
+    )
+    if missing_images:
+        raise SeedError(f"{row['id']}: the dataset has no picture for {', '.join(missing_images)}")
     return SeedResult(
         prompt=f"{_INSTRUCTION.format(letters=letters)}\n\n{question}\n\n{option_lines(options)}",
         expected_answer=row["answer"],
-        images=[data_uri(row[column]) for column in numbers] or None,
+        images=[data_uri(row[column]) for column in image_columns] or None,
         metadata={
             "source": "byob",
             "benchmark": "mmmu_pro",

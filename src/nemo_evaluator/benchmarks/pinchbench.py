@@ -56,7 +56,7 @@ _CANARY: Final = Canary(
 _WORKDIR: Final = "/workspace"
 _SECONDS: Final = 120.0
 _LONGEST: Final = 64_000
-# What lies in the workspace, as a judge sees it: texts, each up to its first 3,000 bytes.
+# Lists the workspace for the judge: up to 200 files, of each text file the first 3,000 bytes.
 _LISTING: Final = r"""
 find . -type f -not -path '*/.*' -not -path '*/node_modules/*' -not -path '*/__pycache__/*' -not -path './skills/*' |
 LC_ALL=C sort | head -n 200 | while IFS= read -r file; do
@@ -64,26 +64,30 @@ LC_ALL=C sort | head -n 200 | while IFS= read -r file; do
   if [ "$(head -c 3000 "$file" | tr -d '\000' | wc -c)" -eq "$(head -c 3000 "$file" | wc -c)" ]
   then head -c 3000 "$file"; else echo '(not text)'; fi
 done | head -c 64000"""
-# Runs in the sandbox. Code that breaks over what the agent left, or is ended by it, has found the errand undone; what
-# the sandbox lacks is not the agent's.
+# Runs in the sandbox. If the task's code fails on the agent's files, or is ended by them, the task counts as not done;
+# if the sandbox lacks something, that is an error and not the agent's fault.
 _GRADER: Final = (Path(__file__).parent / "_pinchbench_grader.py").read_bytes()
 _BEGUN: Final = "the grading begins"
 
 
 def seed(row: JsonDict, idx: int) -> SeedResult:
-    """The errand, and the files that it begins with in the workspace; it is graded in a sandbox of its own."""
-    kind = row["grading_type"]
-    if kind != "llm_judge" and not row.get("grading_code"):
+    """Make the problem of a task: its prompt, the files it starts with, and a sandbox of its own for the grading.
+
+    Raises:
+        SeedError: The task needs grading code or a file, and the row lacks it.
+    """
+    grading_type = row["grading_type"]
+    if grading_type != "llm_judge" and not row.get("grading_code"):
         hint = "name a checkout of PinchBench's repository: params: {dataset: FOLDER}"
         raise SeedError(
             f"the tasks were copied without the code that {row['id']} is graded by", hint=hint
         )
-    spec = SandboxSpec(workdir=_WORKDIR)
+    grading_sandbox = SandboxSpec(workdir=_WORKDIR)
     if row.get("beside"):
         beside: Path | None = Path(row["beside"])
     else:
         beside = None
-    files = {kept: f"{_WORKDIR}/{name}" for kept, name in files_of(row, beside).items()}
+    files = {local_path: f"{_WORKDIR}/{name}" for local_path, name in files_of(row, beside).items()}
     metadata = {
         **{
             "source": "pinchbench",
@@ -93,7 +97,7 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
         },
         **{
             "category": row["category"],
-            "grading_type": kind,
+            "grading_type": grading_type,
             "agent_timeout_sec": float(row["timeout_seconds"]),
         },
         "rubric": row.get("llm_judge_rubric") or row.get("grading_criteria", ""),
@@ -107,7 +111,7 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
         expected_answer="",
         metadata=metadata,
         sandbox_spec=SandboxSpec(workdir=_WORKDIR, files=files),
-        verify_sandbox_spec=spec,
+        verify_sandbox_spec=grading_sandbox,
         capture_cmd=workspace.capture_command(_WORKDIR),
         apply_cmd=workspace.apply_command(_WORKDIR),
         shown=frozenset({"rubric", "expected_behavior", "grading_code", "sessions"}),
@@ -115,30 +119,37 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
 
 
 def transcript(trajectory: list[JsonDict], response: str) -> list[JsonDict]:
-    """The agent's messages and calls in the form of OpenClaw's own transcripts, which the tasks' code reads."""
+    """Convert an agent's trajectory to OpenClaw's transcript format, which the tasks' grading code reads.
+
+    Args:
+        trajectory: The recorded trajectory documents.
+        response: The agent's final answer; without a trajectory it is the whole transcript.
+    """
     events = list(_events(trajectory))
     return events or [_event("assistant", [{"type": "text", "text": response}])]
 
 
 def _events(trajectory: list[JsonDict]) -> Iterator[JsonDict]:
+    """Yield the messages, tool calls and tool results of a trajectory as transcript events."""
     for step in (step for document in trajectory for step in document.get("steps") or ()):
         if step.get("message"):
-            parts: list[JsonDict] = [{"type": "text", "text": str(step["message"])}]
+            content_parts: list[JsonDict] = [{"type": "text", "text": str(step["message"])}]
         else:
-            parts = []
+            content_parts = []
         for call in step.get("tool_calls") or ():
-            given = call.get("arguments")
-            parts.append(
+            arguments = call.get("arguments")
+            content_parts.append(
                 {
                     "type": "toolCall",
                     "name": call.get("function_name"),
-                    "arguments": given,
-                    "params": given,
+                    "arguments": arguments,
+                    "params": arguments,
                 }
             )
-        if parts:
+        if content_parts:
             yield _event(
-                "assistant" if step.get("source") == "agent" else str(step.get("source")), parts
+                "assistant" if step.get("source") == "agent" else str(step.get("source")),
+                content_parts,
             )
         for result in as_dict(step.get("observation")).get("results") or ():
             yield _event("toolResult", [{"type": "text", "text": str(result.get("content") or "")}])
@@ -151,10 +162,16 @@ def _event(role: str, content: list[JsonDict]) -> JsonDict:
 async def grade(
     code: str, events: list[JsonDict], sandbox: Sandbox
 ) -> tuple[dict[str, float], str]:
-    """Grade a workspace by a task's own code.
+    """Grade a workspace with a task's own code.
+
+    Args:
+        code: The task's grading code.
+        events: The transcript of the agent.
+        sandbox: The sandbox that holds the workspace.
 
     Returns:
-        The scores by criterion and an empty text; or no scores and the exception that the code raised.
+        The scores by criterion and an empty text; or no scores and the reason why the workspace earned none, such as
+        the exception that the code raised.
 
     Raises:
         SandboxError: The sandbox has no Python.
@@ -170,24 +187,24 @@ async def grade(
     for path, content in files.items():
         await sandbox.upload(content, path)
     command = ["python3", "-I", *files, _WORKDIR]
-    done = await sandbox.exec(command, timeout=_SECONDS, stdin=f"{mark}\n".encode())
-    if done.exit_code in (126, 127):
+    grading_run = await sandbox.exec(command, timeout=_SECONDS, stdin=f"{mark}\n".encode())
+    if grading_run.exit_code in (126, 127):
         hint = "use an image with OpenClaw and Python"
         raise SandboxError("the sandbox has no python3, which this task is graded with", hint=hint)
-    # Like a graded program: pipes and devices in the place of files must not be worth more than a zero.
-    if done.timed_out:
+    # As with a program under test, this is a zero: pipes or devices in place of files must not earn more.
+    if grading_run.timed_out:
         return {}, f"the grading did not end in {_SECONDS:g} s"
-    if done.out_of_memory:
+    if grading_run.out_of_memory:
         return {}, "out of memory"
-    # Between two marks: programs that the task's code has started may still print when it is done.
-    pieces = done.stdout.split(mark)
-    result_text = pieces[1] if len(pieces) == 3 else ""
-    if not result_text and done.stderr.startswith(_BEGUN):
-        return {}, f"what was graded ended the grading (exit code {done.exit_code})"
+    # The result stands between two marks: programs that the task's code started may still print afterwards.
+    output_parts = grading_run.stdout.split(mark)
+    result_text = output_parts[1] if len(output_parts) == 3 else ""
+    if not result_text and grading_run.stderr.startswith(_BEGUN):
+        return {}, f"what was graded ended the grading (exit code {grading_run.exit_code})"
     try:
         result = as_dict(json.loads(result_text))
     except ValueError as error:
-        output = done.stderr or done.stdout
+        output = grading_run.stderr or grading_run.stdout
         raise ScorerError(f"the task's own code did not grade: {output[-300:]}") from error
     if result.get("lacks"):
         raise ScorerError(f"the task's own code did not grade: {result['lacks']}")
@@ -197,7 +214,11 @@ async def grade(
 
 
 def _criterion_scores(result: JsonDict, result_text: str) -> dict[str, float]:
-    """The scores of a grading by criterion. Raises ScorerError unless there is one and all are numbers."""
+    """Read the scores by criterion from the result of a grading.
+
+    Raises:
+        ScorerError: There are no scores, or a score is not a number.
+    """
     scores: dict[str, float] = {}
     for name, value in as_dict(result.get("scores")).items():
         number = as_number(value)
@@ -213,8 +234,14 @@ def _criterion_scores(result: JsonDict, result_text: str) -> dict[str, float]:
 
 
 def judge_prompt(seed: SeedResult, response: str, found: JsonDict | None = None) -> list[Message]:
-    """The errand, the rubric, what the agent did, and what it left."""
-    about = seed.metadata
+    """Write the judge's prompt: the task, its rubric, the transcript and the files in the workspace.
+
+    Args:
+        seed: The task.
+        response: The agent's final answer.
+        found: The details of the score so far; ``workspace`` lists the files.
+    """
+    metadata = seed.metadata
     lines: list[str] = []
     for event in transcript(seed.trajectory, response):
         message = event["message"]
@@ -228,8 +255,8 @@ def judge_prompt(seed: SeedResult, response: str, found: JsonDict | None = None)
         transcript_text = f"{beginning}\n[…]\n{ending}"
     text = _JUDGE.format(
         task=seed.prompt,
-        behavior=about["expected_behavior"],
-        rubric=about["rubric"],
+        behavior=metadata["expected_behavior"],
+        rubric=metadata["rubric"],
         transcript=fenced("transcript", transcript_text),
         workspace=fenced("workspace", (found or {}).get("workspace") or "(empty)"),
         note=FENCE_NOTE,
@@ -238,13 +265,24 @@ def judge_prompt(seed: SeedResult, response: str, found: JsonDict | None = None)
 
 
 def parse_judge(answer: str, seed: SeedResult, found: JsonDict | None = None) -> JsonDict:
-    """The judge's total between 0 and 1; for a task that is graded by both, weighed with the grade of its code."""
+    """Read the judge's total; if the task's code also graded, combine both by the task's weights.
+
+    Without a valid total, the mean of the judge's scores by criterion counts, provided that all are valid.
+
+    Args:
+        answer: The judge's reply.
+        seed: The task.
+        found: The details of the score so far; ``automated`` is the grade of the task's code.
+
+    Raises:
+        JudgeError: The reply has no total between 0 and 1.
+    """
     reply = judge_reply(answer)
     scores = {str(name): as_number(value) for name, value in as_dict(reply.get("scores")).items()}
     total = as_number(reply.get("total"))
-    known = [value for value in scores.values() if value is not None and 0 <= value <= 1]
-    if (total is None or not 0 <= total <= 1) and known and len(known) == len(scores):
-        total = sum(known) / len(known)
+    valid_scores = [value for value in scores.values() if value is not None and 0 <= value <= 1]
+    if (total is None or not 0 <= total <= 1) and valid_scores and len(valid_scores) == len(scores):
+        total = sum(valid_scores) / len(valid_scores)
     if total is None or not 0 <= total <= 1:
         raise JudgeError(f"the judge gave no total between 0 and 1: {answer[:120]!r}")
     details: JsonDict = {
@@ -255,13 +293,19 @@ def parse_judge(answer: str, seed: SeedResult, found: JsonDict | None = None) ->
     automated = (found or {}).get("automated")
     if automated is not None:
         weights = {"automated": 0.5, "llm_judge": 0.5} | (seed.metadata["grading_weights"] or {})
-        parts = weights["automated"] * automated + weights["llm_judge"] * total
-        details["reward"] = parts / (weights["automated"] + weights["llm_judge"])
+        weighted_sum = weights["automated"] * automated + weights["llm_judge"] * total
+        details["reward"] = weighted_sum / (weights["automated"] + weights["llm_judge"])
     return details
 
 
 def rows(dataset: str | None, source_url: str, source_ref: str) -> Any:
-    """The tasks; files of a copy are looked for beside it."""
+    """Load the tasks; those of a local dataset get the folder beside it, which may hold their files.
+
+    Args:
+        dataset: A checkout of the repository or a file of its tasks as rows; None downloads the archive.
+        source_url: The repository, or a mirror of it.
+        source_ref: The commit, tag or branch.
+    """
     tasks = load(dataset, source_url, source_ref)
     if dataset is None or dataset == "":
         return list(tasks)
@@ -323,24 +367,24 @@ SELF_TEST: Final = SelfTest()
 )
 async def pinchbench(sample: ScorerInput) -> Score:
     """The mean of a task's own criteria, a judge's total by its rubric, or both, weighed as the task says."""
-    about = sample.metadata
+    metadata = sample.metadata
     sandbox = sample.sandbox
     if sandbox is None:
         raise SandboxError("an errand is graded in a sandbox", hint="give the benchmark a sandbox")
-    left = (await sandbox.exec(_LISTING, cwd=_WORKDIR)).stdout
+    workspace_listing = (await sandbox.exec(_LISTING, cwd=_WORKDIR)).stdout
     score: Score = {
         "extracted": sample.response[:200],
-        "grading_type": about["grading_type"],
-        "workspace": left,
+        "grading_type": metadata["grading_type"],
+        "workspace": workspace_listing,
     }
-    if about["grading_type"] == "llm_judge":
+    if metadata["grading_type"] == "llm_judge":
         return {**score, "correct": 0.0, "needs_judge": True}
     scores, raised = await grade(
-        about["grading_code"], transcript(sample.trajectory, sample.response), sandbox
+        metadata["grading_code"], transcript(sample.trajectory, sample.response), sandbox
     )
     mean = sum(scores.values()) / max(1, len(scores))
     score |= {"correct": mean, **{f"criterion_{name}": value for name, value in scores.items()}}
     score |= {"grading_raised": raised} if raised else {}
-    if about["grading_type"] == "hybrid":
+    if metadata["grading_type"] == "hybrid":
         return {**score, "automated": mean, "needs_judge": True}
     return score
