@@ -1,4 +1,4 @@
-"""IFBench: how the response is laid out; and instructions that occur once, each with its own answer form."""
+"""IFBench: checkers of the layout of a response, and of instructions that require one particular answer."""
 
 import csv
 import operator
@@ -35,7 +35,7 @@ _CAPITALS: Final = (
 _SPELLINGS: Final = {"kiev": "kyiv", "luxembourg city": "luxembourg", "berne": "bern"}
 _FEWEST_COUNTRIES: Final = 50
 _FEWEST_DATES: Final = 5
-# Characters at the end of a sentence among which its emoji is; and those of the longest name and number in a list.
+# Lengths in characters: the end of a sentence that is searched for an emoji, and the longest name and number.
 _TAIL: Final = 100
 _LONGEST_NAME: Final = 200
 _LONGEST_NUMBER: Final = 20
@@ -43,171 +43,194 @@ _MULTIPLES: Final = [14, 21, 28, 35, 42, 49]
 
 
 def emoji(text: str, args: JsonDict) -> bool:
-    """An emoji at the end of every sentence, before or after its full stop."""
-    plain = re.sub(r"(?<=\d)\.(?=\d)", "·", text)
-    ends = [found for found in _SENTENCE.finditer(plain) if re.search(r"\w", found["body"])]
-    return bool(ends) and all(
-        found["emoji"] or _ENDS_IN_EMOJI.search(found["body"][-_TAIL:]) for found in ends
+    """Whether every sentence ends in an emoji, before or after its full stop."""
+    undotted = re.sub(r"(?<=\d)\.(?=\d)", "·", text)
+    worded_sentences = [
+        sentence for sentence in _SENTENCE.finditer(undotted) if re.search(r"\w", sentence["body"])
+    ]
+    return bool(worded_sentences) and all(
+        sentence["emoji"] or _ENDS_IN_EMOJI.search(sentence["body"][-_TAIL:])
+        for sentence in worded_sentences
     )
 
 
 def line_indent(text: str, args: JsonDict) -> bool:
-    """Every line is indented further than the one before."""
+    """Whether every line is indented further than the one before."""
     lines = (line.expandtabs(4) for line in text.strip("\n").split("\n") if line.strip())
     return in_turn((len(line) - len(line.lstrip()) for line in lines), operator.lt)
 
 
 def listed(text: str, args: JsonDict) -> bool:
-    """At least two items that begin with the separator, and no other bullets."""
-    sep = args["sep"]
+    """Whether at least two items begin with the separator and there are no other bullets."""
+    separator = args["sep"]
     lines = [line.strip() for line in text.split("\n") if line.strip()]
-    items = [line for line in lines if line.startswith(sep) and line[len(sep) :].strip()]
-    others = [
+    items = [
+        line for line in lines if line.startswith(separator) and line[len(separator) :].strip()
+    ]
+    other_bullets = [
         line
         for line in lines
-        if not line.startswith(sep) and re.match(r"(?:[*•+-]|\d+[.)])\s", line)
+        if not line.startswith(separator) and re.match(r"(?:[*•+-]|\d+[.)])\s", line)
     ]
-    return len(items) >= 2 and not others
+    return len(items) >= 2 and not other_bullets
 
 
 def newline(text: str, args: JsonDict) -> bool:
-    """One word a line."""
+    """Whether every line has exactly one word, and there are at least two lines."""
     lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
     return len(lines) > 1 and all(len(line.split()) == 1 for line in lines)
 
 
 def no_bullets_bullets(text: str, args: JsonDict) -> bool:
-    """Two sentences with full stops, then two bullet points."""
+    """Whether at least two sentences with full stops precede at least two bullet points."""
     lines = text.split("\n")
-    starts: list[int] = []
+    bullet_lines: list[int] = []
     for number, line in enumerate(lines):
         if re.match(r"\s*\*(?!\*)\s*\S", line):
-            starts.append(number)
-    if len(starts) > 1:
-        before = sentences("\n".join(lines[: starts[0]]))
+            bullet_lines.append(number)
+    if len(bullet_lines) > 1:
+        opening_sentences = sentences("\n".join(lines[: bullet_lines[0]]))
     else:
-        before = []
-    return sum(sentence.rstrip("*_ ").endswith(".") for sentence in before) >= 2
+        opening_sentences = []
+    return sum(sentence.rstrip("*_ ").endswith(".") for sentence in opening_sentences) >= 2
 
 
 def options(text: str, args: JsonDict) -> bool:
-    """Exactly one of the options and nothing else."""
-    offered = re.split(r"/|\s+or\s+|,\s*", args["options"])
-    said = " ".join(text.split()).casefold().strip(" .!\"'*").rstrip(")").replace("’", "'")
-    return said in {option.strip().casefold().rstrip(")") for option in offered}
+    """Whether the response is exactly one of the options."""
+    option_texts = re.split(r"/|\s+or\s+|,\s*", args["options"])
+    answer = " ".join(text.split()).casefold().strip(" .!\"'*").rstrip(")").replace("’", "'")
+    return answer in {option.strip().casefold().rstrip(")") for option in option_texts}
 
 
 def output_template(text: str, args: JsonDict) -> bool:
-    """The three labels of the template in order, each with something after it."""
-    begin = re.match(r"[\s*]*My Answer:", text)
-    if begin is None:
+    """Whether the three labels of the template occur in order, each followed by a text."""
+    first_label = re.match(r"[\s*]*My Answer:", text)
+    if first_label is None:
         return False
-    # Each part has a character at least.
-    conclusion = text.find("My Conclusion:", begin.end() + 1)
+    # Every section has at least one character.
+    conclusion = text.find("My Conclusion:", first_label.end() + 1)
     outlook = text.find("Future Outlook:", conclusion + len("My Conclusion:") + 1)
     if min(conclusion, outlook) < 0:
         return False
-    parts = (
-        text[begin.end() : conclusion],
+    section_texts = (
+        text[first_label.end() : conclusion],
         text[conclusion + len("My Conclusion:") : outlook],
         text[outlook + len("Future Outlook:") :],
     )
-    return all(re.search(r"\w", part) for part in parts)
+    return all(re.search(r"\w", section_text) for section_text in section_texts)
 
 
 def parentheses(text: str, args: JsonDict) -> bool:
-    """Brackets of any kind nested at least five deep, each closed by its own kind."""
-    stack: list[str] = []
-    deepest = 0
-    for sign in text:
-        if sign in "([{":
-            stack.append(sign)
-        elif sign in _PAIRS:
-            if stack and stack[-1] == _PAIRS[sign]:
-                deepest = max(deepest, len(stack))
-                stack.pop()
+    """Whether brackets of any kind are nested at least five deep, each closed by its own kind."""
+    open_brackets: list[str] = []
+    greatest_depth = 0
+    for character in text:
+        if character in "([{":
+            open_brackets.append(character)
+        elif character in _PAIRS:
+            if open_brackets and open_brackets[-1] == _PAIRS[character]:
+                greatest_depth = max(greatest_depth, len(open_brackets))
+                open_brackets.pop()
             else:
-                stack.clear()
-    return deepest >= _DEPTH
+                open_brackets.clear()
+    return greatest_depth >= _DEPTH
 
 
 def quote_unquote(text: str, args: JsonDict) -> bool:
-    """After every quoted phrase come unquoted words."""
-    parts = re.split(r'["“”]', text)
-    quoted = len(parts) // 2
+    """Whether there is a quoted phrase and unquoted words follow every quoted phrase."""
+    split_text = re.split(r'["“”]', text)
+    quote_count = len(split_text) // 2
     return (
-        quoted > 0 and len(parts) % 2 == 1 and all(words(parts[2 * n + 2]) for n in range(quoted))
+        quote_count > 0
+        and len(split_text) % 2 == 1
+        and all(words(split_text[2 * number + 2]) for number in range(quote_count))
     )
 
 
 def quotes(text: str, args: JsonDict) -> bool:
-    """Quotes within quotes within quotes, double and single in turn."""
-    plain = text.translate(str.maketrans("“”‘’", "\"\"''"))
-    stack: list[str] = []
-    deepest = 0
-    for at, sign in enumerate(plain):
-        if sign not in "\"'":
+    """Whether quotes are nested at least three deep, double and single ones in turn."""
+    straightened = text.translate(str.maketrans("“”‘’", "\"\"''"))
+    open_quotes: list[str] = []
+    greatest_depth = 0
+    for position, character in enumerate(straightened):
+        if character not in "\"'":
             continue
-        before = plain[at - 1] if at else " "
-        if at + 1 < len(plain):
-            after = plain[at + 1]
+        character_before = straightened[position - 1] if position else " "
+        if position + 1 < len(straightened):
+            character_after = straightened[position + 1]
         else:
-            after = " "
-        if sign == "'" and before.isalnum() and after.isalnum():
+            character_after = " "
+        if character == "'" and character_before.isalnum() and character_after.isalnum():
             continue
-        if stack and stack[-1] == sign:
-            deepest = max(deepest, len(stack))
-            stack.pop()
+        if open_quotes and open_quotes[-1] == character:
+            greatest_depth = max(greatest_depth, len(open_quotes))
+            open_quotes.pop()
         else:
-            stack.append(sign)
-    return deepest >= _QUOTES
+            open_quotes.append(character)
+    return greatest_depth >= _QUOTES
 
 
 def sub_bullets(text: str, args: JsonDict) -> bool:
-    """Under every ``*`` bullet at least one ``-`` bullet."""
-    marks: list[str | Any] = []
+    """Whether there are ``*`` bullets and each is followed by at least one ``-`` bullet."""
+    bullets: list[str | Any] = []
     for line in text.split("\n"):
-        found = re.match(r"\s*(\*(?!\*)|-)\s*\S", line)
-        if found:
-            marks.append(found[1])
-    return marks[:1] == ["*"] and all(
-        mark == "-" or marks[at + 1 : at + 2] == ["-"] for at, mark in enumerate(marks)
+        bullet_match = re.match(r"\s*(\*(?!\*)|-)\s*\S", line)
+        if bullet_match:
+            bullets.append(bullet_match[1])
+    return bullets[:1] == ["*"] and all(
+        bullet == "-" or bullets[position + 1 : position + 2] == ["-"]
+        for position, bullet in enumerate(bullets)
     )
 
 
 def thesis(text: str, args: JsonDict) -> bool:
-    """Every section (what follows a heading; without headings, the whole) begins with HTML italics."""
+    """Whether every section begins with HTML italics.
+
+    A section is the text after a heading; without headings, the whole text is one section.
+    """
     heading = r"(?m)^[^\S\n]*(?:#{1,6}\s.*|<h[1-6]>.*</h[1-6]>|\*\*[^*\n]+\*\*[^\S\n]*)$"
-    sections = [part.strip() for part in re.split(heading, text) if part.strip()]
+    sections = [
+        section_text.strip() for section_text in re.split(heading, text) if section_text.strip()
+    ]
     italics = re.compile(r"(?:<p>\s*)?<(i|em)\b[^>]*>\s*\S.*?</\1>", re.DOTALL | re.IGNORECASE)
     return bool(sections) and all(italics.match(section) for section in sections)
 
 
 def title_case(text: str, args: JsonDict) -> bool:
-    """Every major word begins with a capital letter."""
-    said = words(text)
-    major = [word for at, word in enumerate(said) if at == 0 or word.casefold() not in _MINOR]
-    return bool(said) and all(word[0].isupper() or not word[0].isalpha() for word in major)
+    """Whether every major word begins with a capital letter."""
+    text_words = words(text)
+    major_words = [
+        word
+        for position, word in enumerate(text_words)
+        if position == 0 or word.casefold() not in _MINOR
+    ]
+    return bool(text_words) and all(
+        word[0].isupper() or not word[0].isalpha() for word in major_words
+    )
 
 
 def _plain(text: str) -> str:
+    """Normalise a name: lower case, without accents and without punctuation around it."""
     if len(text) > _LONGEST_NAME:
-        # This is not a name, and Python takes time with the square of its length.
+        # Too long for a name, and the normalisation takes time quadratic in the length.
         return text
-    folded = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(sign for sign in folded if not unicodedata.combining(sign)).strip(" .*-`\"'")
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(
+        character for character in decomposed if not unicodedata.combining(character)
+    ).strip(" .*-`\"'")
 
 
 def _table(text: str, delimiter: str) -> list[list[str]]:
-    """The rows of a table; empty where the text is not a table."""
-    bare = re.sub(r"^```\w*\s*\n|\n?```$", "", text.strip())
+    """Parse the rows of a table; empty if the text is not a table."""
+    unfenced = re.sub(r"^```\w*\s*\n|\n?```$", "", text.strip())
     try:
-        return [row for row in csv.reader(bare.splitlines(), delimiter=delimiter) if row]
+        return [row for row in csv.reader(unfenced.splitlines(), delimiter=delimiter) if row]
     except csv.Error:
         return []
 
 
 def _is_table(table: list[list[str]], header: list[str], rows: int) -> bool:
+    """Whether a table has the header, the given number of further rows and no empty cells."""
     return (
         len(table) == rows + 1
         and [cell.strip() for cell in table[0]] == header
@@ -216,34 +239,35 @@ def _is_table(table: list[list[str]], header: list[str], rows: int) -> bool:
 
 
 def csv_special_character(text: str, args: JsonDict) -> bool:
-    """Fourteen rows, and a quoted field with a special character."""
+    """Whether the response is the requested table of 14 rows with a special character in a quoted field."""
     header = ["ProductID", "Category", "Brand", "Price", "Stock"]
-    quoted = re.findall(r'(?:^|,)"([^"\n]+)"(?=,|\s*$)', text, re.MULTILINE)
+    quoted_fields = re.findall(r'(?:^|,)"([^"\n]+)"(?=,|\s*$)', text, re.MULTILINE)
     return _is_table(_table(text, ","), header, 14) and any(
-        re.search(r"[^\w\s]", field) for field in quoted
+        re.search(r"[^\w\s]", field) for field in quoted_fields
     )
 
 
 def csv_quotes(text: str, args: JsonDict) -> bool:
-    """Tab-delimited, three rows, every field in double quotes."""
+    """Whether the response is the requested tab-delimited table of three rows with every field in double quotes."""
     header = ["StudentID", "Subject", "Grade", "Semester", "Score"]
     lines: list[str] = []
     for line in re.sub(r"^```\w*\s*\n|\n?```$", "", text.strip()).splitlines():
         if line.strip():
             lines.append(line)
-    quoted = all(
+    all_quoted = all(
         re.fullmatch(r'"[^"]*"', field.strip(" ")) for line in lines for field in line.split("\t")
     )
-    return quoted and _is_table(_table(text, "\t"), header, 3)
+    return all_quoted and _is_table(_table(text, "\t"), header, 3)
 
 
 def date_format_list(text: str, args: JsonDict) -> bool:
-    """Dates as YYYY-MM-DD, separated by commas, and nothing else."""
-    listed = [part.strip() for part in text.strip().rstrip(".").split(",")]
-    return len(listed) >= _FEWEST_DATES and all(_is_date(part) for part in listed)
+    """Whether the response consists of at least five dates as YYYY-MM-DD, separated by commas."""
+    date_texts = [date_text.strip() for date_text in text.strip().rstrip(".").split(",")]
+    return len(date_texts) >= _FEWEST_DATES and all(_is_date(date_text) for date_text in date_texts)
 
 
 def _is_date(part: str) -> bool:
+    """Whether a text is a valid date in the form YYYY-MM-DD."""
     try:
         date.fromisoformat(part)
     except ValueError:
@@ -252,45 +276,49 @@ def _is_date(part: str) -> bool:
 
 
 def mcq_count_length(text: str, args: JsonDict) -> bool:
-    """Four questions that begin with the label, five options each, each question longer than the one before."""
+    """Whether there are four labelled questions with five options each, every question longer than the one before."""
     blocks = re.split(r"(?m)^(?:[^\S\n]|[*#_])*Question\b", text)
     if len(blocks) != 5 or blocks[0].strip():
         return False
-    stems = []
-    for numbered in blocks[1:]:
-        block = re.sub(r"^\s*\d*\s*[:.)]?", "", numbered)
+    stem_lengths = []
+    for numbered_block in blocks[1:]:
+        block = re.sub(r"^\s*\d*\s*[:.)]?", "", numbered_block)
         options = re.findall(r"(?m)^(?:[^\S\n]|[*-])*\(?[A-Ea-e1-5][.):]\s*\S", block)
         if len(options) != 5:
             return False
-        stems.append(len(re.split(r"(?m)^(?:[^\S\n]|[*-])*\(?[Aa1][.):]\s", block)[0].strip()))
-    return in_turn(stems, operator.lt)
+        stem_lengths.append(
+            len(re.split(r"(?m)^(?:[^\S\n]|[*-])*\(?[Aa1][.):]\s", block)[0].strip())
+        )
+    return in_turn(stem_lengths, operator.lt)
 
 
 def reverse_newline(text: str, args: JsonDict) -> bool:
-    """African countries one a line, in reverse alphabetical order."""
-    lines: list[str] = []
+    """Whether the response lists at least 50 names, one per line in reverse alphabetical order, with Zimbabwe."""
+    country_names: list[str] = []
     for line in text.strip().splitlines():
         if line.strip():
-            lines.append(_plain(re.sub(r"^\s*(?:\d+[.)]|[*-])\s*", "", line)))
+            country_names.append(_plain(re.sub(r"^\s*(?:\d+[.)]|[*-])\s*", "", line)))
     return (
-        len(lines) >= _FEWEST_COUNTRIES
-        and lines == sorted(lines, reverse=True)
-        and "zimbabwe" in lines
+        len(country_names) >= _FEWEST_COUNTRIES
+        and country_names == sorted(country_names, reverse=True)
+        and "zimbabwe" in country_names
     )
 
 
 def multiples(text: str, args: JsonDict) -> bool:
-    """The multiples of seven from 10 to 50 and no other number."""
-    listed = re.findall(r"\d+", text)
-    if len(listed) != len(_MULTIPLES) or max(map(len, listed)) > _LONGEST_NUMBER:
+    """Whether the numbers in the response are exactly the multiples of seven from 10 to 50, in order."""
+    number_texts = re.findall(r"\d+", text)
+    if len(number_texts) != len(_MULTIPLES) or max(map(len, number_texts)) > _LONGEST_NUMBER:
         return False
-    return [int(number) for number in listed] == _MULTIPLES
+    return [int(number) for number in number_texts] == _MULTIPLES
 
 
 def word_reverse(text: str, args: JsonDict) -> bool:
-    """The answer (the bald eagle) in reverse order of words."""
-    said = lower_words(text)
-    return "bald eagle" in " ".join(reversed(said)) and "bald eagle" not in " ".join(said)
+    """Whether the response contains the answer, the bald eagle, with its words in reverse order."""
+    answer_words = lower_words(text)
+    return "bald eagle" in " ".join(reversed(answer_words)) and "bald eagle" not in " ".join(
+        answer_words
+    )
 
 
 CHECKS: Final[dict[str, Check]] = {

@@ -1,4 +1,4 @@
-"""IFBench: which words, sentences, names, numbers and signs there are, how many, where, and what is repeated."""
+"""IFBench: checkers that count, locate or compare words, sentences, names, numbers and signs."""
 
 import itertools
 import operator
@@ -38,146 +38,163 @@ _BASES: Final = word_list("verbs")
 
 
 def keywords_multiple(text: str, args: JsonDict) -> bool:
-    """Five keywords, exactly once, twice, three, five and seven times."""
-    said = lower_words(text)
+    """Whether the five keywords occur exactly once, twice, three, five and seven times."""
+    text_words = lower_words(text)
     return all(
-        said.count(args[f"keyword{n}"].casefold()) == times for n, times in enumerate(_TIMES, 1)
+        text_words.count(args[f"keyword{number}"].casefold()) == times
+        for number, times in enumerate(_TIMES, 1)
     )
 
 
 def punctuation(text: str, args: JsonDict) -> bool:
-    """Full stop, comma, colon, semicolon, question mark, exclamation mark, and an interrobang."""
-    rest = re.sub(r"\?!|!\?|‽", "", text)
-    return rest != text and all(sign in rest for sign in ".,:;?!")
+    """Whether the response has an interrobang and every other punctuation mark: ``.,:;?!``."""
+    without_interrobangs = re.sub(r"\?!|!\?|‽", "", text)
+    return without_interrobangs != text and all(mark in without_interrobangs for mark in ".,:;?!")
 
 
 def _trigrams(text: str) -> set[tuple[str, ...]]:
-    said = lower_words(text)
-    return set(zip(said, said[1:], said[2:], strict=False))
+    """Return the distinct runs of three words in a text."""
+    text_words = lower_words(text)
+    return set(zip(text_words, text_words[1:], text_words[2:], strict=False))
 
 
 def overlap(text: str, args: JsonDict) -> bool:
-    """So many percent (give or take two) of the response's word trigrams are in the reference text."""
-    said = _trigrams(text)
-    if not said:
+    """Whether the requested percentage of the response's word trigrams, give or take two, is in the reference text."""
+    text_trigrams = _trigrams(text)
+    if not text_trigrams:
         return False
-    share = 100 * len(said & _trigrams(args["reference_text"])) / len(said)
+    share = 100 * len(text_trigrams & _trigrams(args["reference_text"])) / len(text_trigrams)
     return bool(abs(share - args["percentage"]) <= _TOLERANCE)
 
 
 def _kinds(text: str) -> Counter[str]:
+    """Count the sentences of a text by kind."""
     return Counter(kind_of(sentence) for sentence in sentences(text))
 
 
 def sentence_balance(text: str, args: JsonDict) -> bool:
-    """As many statements as questions as exclamations."""
+    """Whether there are as many statements as questions and exclamations, and at least one of each."""
     kinds = _kinds(text)
     return kinds["declarative"] > 0 and len({kinds[kind] for kind in _KINDS}) == 1
 
 
 def sentence_type(text: str, args: JsonDict) -> bool:
-    """Two statements to every question."""
+    """Whether there are exactly two statements for every question, and at least one question."""
     kinds = _kinds(text)
     return kinds["interrogative"] > 0 and kinds["declarative"] == 2 * kinds["interrogative"]
 
 
 def sentence_words(text: str, args: JsonDict) -> bool:
-    """Three sentences, equally long in characters, that share no word."""
-    parts = sentences(text)
-    said: list[str] = []
-    for part in parts:
-        for word in lower_words(part):
-            said.append(word)
+    """Whether there are three sentences of equal length in characters that contain no word twice."""
+    text_sentences = sentences(text)
+    all_words: list[str] = []
+    for sentence in text_sentences:
+        for word in lower_words(sentence):
+            all_words.append(word)
     return (
-        len(parts) == 3 and len({len(part) for part in parts}) == 1 and len(said) == len(set(said))
+        len(text_sentences) == 3
+        and len({len(sentence) for sentence in text_sentences}) == 1
+        and len(all_words) == len(set(all_words))
     )
 
 
 def stop_words(text: str, args: JsonDict) -> bool:
-    """At most so many percent of the words are stop words."""
-    said = lower_words(text)
-    return bool(said) and bool(
-        100 * sum(word in STOP_WORDS for word in said) / len(said) <= args["percentage"]
+    """Whether at most the given percentage of the words are stop words."""
+    text_words = lower_words(text)
+    return bool(text_words) and bool(
+        100 * sum(word in STOP_WORDS for word in text_words) / len(text_words) <= args["percentage"]
     )
 
 
 def _flat(text: str) -> str:
+    """Join the words of a text with single spaces, without the quotes around it."""
     return " ".join(text.split()).strip('"“”` ')
 
 
 def repeat_change(text: str, args: JsonDict) -> bool:
-    """The request again, with another first word and nothing else."""
-    said = _flat(text).split()
-    wanted = _flat(args["prompt_to_repeat"]).split()
-    return len(said) == len(wanted) and said[1:] == wanted[1:] and said[:1] != wanted[:1]
+    """Whether the response repeats the prompt with only its first word changed."""
+    text_words = _flat(text).split()
+    prompt_words = _flat(args["prompt_to_repeat"]).split()
+    return (
+        len(text_words) == len(prompt_words)
+        and text_words[1:] == prompt_words[1:]
+        and text_words[:1] != prompt_words[:1]
+    )
 
 
 def repeat_span(text: str, args: JsonDict) -> bool:
-    """The words from one index to another, both included, counted from 0."""
-    asked = args["prompt_to_repeat"].split()
-    return _flat(text) == _flat(" ".join(asked[int(args["n_start"]) : int(args["n_end"]) + 1]))
+    """Whether the response is the prompt's words from one index to another, both included and counted from 0."""
+    prompt_words = args["prompt_to_repeat"].split()
+    return _flat(text) == _flat(
+        " ".join(prompt_words[int(args["n_start"]) : int(args["n_end"]) + 1])
+    )
 
 
 def _alliteration(sentence: str) -> int:
-    """The longest run of words that begin with the same letter."""
+    """Return the length of the longest run of words that begin with the same letter."""
     runs = itertools.groupby(words(sentence.casefold()), key=lambda word: word[0])
     return max((len(list(run)) for _, run in runs), default=0)
 
 
 def keyword(text: str, args: JsonDict) -> bool:
-    """The Nth sentence has the word."""
-    parts = sentences(text)
+    """Whether the Nth sentence contains the word."""
+    text_sentences = sentences(text)
     nth = int(args["N"])
-    return len(parts) >= nth and args["word"].casefold() in lower_words(parts[nth - 1])
+    return len(text_sentences) >= nth and args["word"].casefold() in lower_words(
+        text_sentences[nth - 1]
+    )
 
 
 def _letters(text: str) -> list[str]:
-    """The words in small letters, those without a letter left out."""
+    """Return the words that begin with a letter, in lower case."""
     return [word.casefold() for word in words(text) if word[0].isalpha()]
 
 
 def keywords_specific_position(text: str, args: JsonDict) -> bool:
-    """The keyword is the mth word of the nth sentence."""
-    parts = sentences(text)
-    nth = int(args["n"])
-    mth = int(args["m"])
-    if len(parts) >= nth:
-        said = lower_words(parts[nth - 1])
+    """Whether the keyword is the mth word of the nth sentence."""
+    text_sentences = sentences(text)
+    sentence_number = int(args["n"])
+    word_number = int(args["m"])
+    if len(text_sentences) >= sentence_number:
+        nth_sentence_words = lower_words(text_sentences[sentence_number - 1])
     else:
-        said = []
-    return len(said) >= mth and said[mth - 1] == args["keyword"].casefold()
+        nth_sentence_words = []
+    return (
+        len(nth_sentence_words) >= word_number
+        and nth_sentence_words[word_number - 1] == args["keyword"].casefold()
+    )
 
 
 def start_verb(text: str, args: JsonDict) -> bool:
-    """The first word is a verb."""
-    said = words(text)
-    if said:
-        plain: str = said[0].casefold().partition("'")[0].partition("’")[0]
+    """Whether the first word is a verb or may be a form of one."""
+    text_words = words(text)
+    if text_words:
+        first_word: str = text_words[0].casefold().partition("'")[0].partition("’")[0]
     else:
-        plain = ""
-    return plain in _FORMS or any(base in _BASES for base in _bases(plain))
+        first_word = ""
+    return first_word in _FORMS or any(base in _BASES for base in _bases(first_word))
 
 
 def _bases(word: str) -> set[str]:
-    """What a word may be a form of."""
-    found = {word}
+    """Return the base forms that a word may be an inflection of, whether they exist or not."""
+    bases = {word}
     for ending in ("s", "es", "d", "ed", "ing"):
         if word.endswith(ending):
             stem = word[: -len(ending)]
-            found |= {stem, f"{stem}e"}
+            bases |= {stem, f"{stem}e"}
             if len(stem) > 2 and stem[-1] == stem[-2]:
-                found.add(stem[:-1])
+                bases.add(stem[:-1])
             if stem.endswith("i"):
-                found.add(f"{stem[:-1]}y")
+                bases.add(f"{stem[:-1]}y")
     if word.endswith(("ies", "ied")):
-        found.add(f"{word[:-3]}y")
-    return found
+        bases.add(f"{word[:-3]}y")
+    return bases
 
 
 def words_position(text: str, args: JsonDict) -> bool:
-    """The second word and the last but one are the keyword."""
-    said = lower_words(text)
-    return len(said) > 3 and said[1] == said[-2] == args["keyword"].casefold()
+    """Whether the second word and the second to last are the keyword."""
+    text_words = lower_words(text)
+    return len(text_words) > 3 and text_words[1] == text_words[-2] == args["keyword"].casefold()
 
 
 CHECKS: Final[dict[str, Check]] = {
@@ -186,13 +203,13 @@ CHECKS: Final[dict[str, Check]] = {
     **named("repeat", repeat_change, repeat_span),
     **named("sentence", keyword),
     **named("words", keywords_specific_position, start_verb, words_position),
-    # At least so many different coordinating conjunctions.
+    # At least the given number of different coordinating conjunctions.
     "count:conjunctions": lambda text, args: (
         len(_CONJUNCTIONS.intersection(lower_words(text))) >= args["small_n"]
     ),
-    # Exactly so many numbers in digits; 1,000 and 2.5 are one each.
+    # Exactly the given count of numbers in digits; 1,000 and 2.5 are one each.
     "count:numbers": lambda text, args: len(re.findall(r"\d+(?:[.,]\d+)*", text)) == args["N"],
-    # At least so many different names of the list.
+    # At least the given number of different names from the list.
     "count:person_names": lambda text, args: (
         len(_NAMES.intersection(lower_words(text))) >= args["N"]
     ),
@@ -207,13 +224,13 @@ CHECKS: Final[dict[str, Check]] = {
     "count:words_japanese": lambda text, args: every(
         text.split()[int(args["N"]) - 1 :: int(args["N"])], _JAPANESE.search
     ),
-    # The sentence that asks to be repeated, and nothing else.
+    # Exactly the sentence that the prompt asks for.
     "repeat:repeat_simple": lambda text, args: _flat(text).casefold() == _SENTENCE,
     # The longest alliteration grows from sentence to sentence.
     "sentence:alliteration_increment": lambda text, args: in_turn(
         map(_alliteration, sentences(text)), operator.lt
     ),
-    # Each sentence has exactly so many words more than the one before.
+    # Each sentence has exactly the given number of words more than the one before.
     "sentence:increment": lambda text, args: in_turn(
         (len(words(sentence)) for sentence in sentences(text)),
         lambda left, right: right - left == args["small_n"],
@@ -234,7 +251,7 @@ CHECKS: Final[dict[str, Check]] = {
     "words:no_consecutive": lambda text, args: in_turn(
         (word[0] for word in _letters(text)), operator.ne
     ),
-    # Words with odd and even numbers of syllables in turn.
+    # Words with odd and even numbers of syllables alternate.
     "words:odd_even_syllables": lambda text, args: in_turn(
         (syllables(word) % 2 for word in _letters(text)), operator.ne
     ),
@@ -252,13 +269,13 @@ CHECKS: Final[dict[str, Check]] = {
     # Each paragraph ends with the word it begins with.
     "words:paragraph_last_first": lambda text, args: every(
         filter(None, map(lower_words, text.split("\n"))),
-        lambda said: len(said) > 1 and said[0] == said[-1],
+        lambda line_words: len(line_words) > 1 and line_words[0] == line_words[-1],
     ),
-    # Every word is as long as a prime number.
+    # The length of every word is a prime number.
     "words:prime_lengths": lambda text, args: every(
         words(text), lambda word: len(re.sub(r"[^\w]", "", word)) in _PRIMES
     ),
-    # No word occurs more than so many times.
+    # No word occurs more often than the given number of times.
     "words:repeats": lambda text, args: (
         0 < max(Counter(lower_words(text)).values(), default=0) <= args["small_n"]
     ),
