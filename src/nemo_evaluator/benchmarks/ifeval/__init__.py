@@ -21,12 +21,18 @@ _POSTSCRIPTS: Final = {"P.S.": r"p\.\s?s\.", "P.P.S": r"p\.\s?p\.\s?s"}
 def _counted(
     limit: str, count: Callable[[str, JsonDict], int], relation: str = "relation"
 ) -> Check:
-    """``at least`` or ``less than`` so many, the two relations of the data."""
+    """Make a checker that compares a count with a limit: ``at least`` or, for any other relation, ``less than``.
+
+    Args:
+        limit: The name of the argument with the limit.
+        count: Counts in the response.
+        relation: The name of the argument with the relation.
+    """
     return lambda text, args: (count(text, args) >= args[limit]) == (args[relation] == "at least")
 
 
 def _pattern(words: str) -> re.Pattern[str]:
-    """Keywords are patterns officially; one that is none stands for itself."""
+    """Compile keywords as a regular expression, as the official checker does, or as plain text if they are invalid."""
     try:
         return re.compile(words, re.IGNORECASE)
     except re.error:
@@ -34,97 +40,128 @@ def _pattern(words: str) -> re.Pattern[str]:
 
 
 def number_paragraphs(text: str, args: JsonDict) -> bool:
-    """So many paragraphs, separated by the divider ``***``; only the first and last may be empty."""
-    parts = [part.strip() for part in re.split(r"\s?\*\*\*\s?", text)]
-    return all(parts[1:-1]) and sum(map(bool, parts)) == args["num_paragraphs"]
+    """Whether there are exactly the given number of paragraphs between ``***`` dividers.
+
+    Only the first and the last part may be empty; empty parts are not counted.
+    """
+    paragraphs = [paragraph.strip() for paragraph in re.split(r"\s?\*\*\*\s?", text)]
+    return all(paragraphs[1:-1]) and sum(map(bool, paragraphs)) == args["num_paragraphs"]
 
 
 def nth_paragraph_first_word(text: str, args: JsonDict) -> bool:
-    """So many paragraphs between blank lines, and the nth begins with the word; a surplus blank line moves the nth."""
-    parts = [part.strip() for part in text.split("\n\n")]
-    count = sum(map(bool, parts))
-    nth = args["nth_paragraph"]
-    if count != args["num_paragraphs"] or nth > count or not parts[nth - 1]:
+    """Whether there are exactly the given number of paragraphs between blank lines, and the nth begins with the word.
+
+    A surplus blank line counts as a paragraph when the nth is located.
+    """
+    paragraphs = [paragraph.strip() for paragraph in text.split("\n\n")]
+    count = sum(map(bool, paragraphs))
+    paragraph_number = args["nth_paragraph"]
+    if (
+        count != args["num_paragraphs"]
+        or paragraph_number > count
+        or not paragraphs[paragraph_number - 1]
+    ):
         return False
-    first = parts[nth - 1].split()[0].lstrip("'").lstrip('"')
-    return bool(re.split("[.,?!'\"]", first)[0].lower() == args["first_word"].lower())
+    first_word = paragraphs[paragraph_number - 1].split()[0].lstrip("'").lstrip('"')
+    return bool(re.split("[.,?!'\"]", first_word)[0].lower() == args["first_word"].lower())
 
 
 def number_placeholders(text: str, args: JsonDict) -> bool:
-    """At least so many ``[placeholders]``, each on one line."""
+    """Whether there are at least the given number of ``[placeholders]``, each on one line."""
     count = 0
     for line in text.split("\n"):
-        opened = line.find("[")
-        while opened >= 0 and (closed := line.find("]", opened)) >= 0:
+        opening = line.find("[")
+        while opening >= 0 and (closing := line.find("]", opening)) >= 0:
             count = count + 1
-            opened = line.find("[", closed)
+            opening = line.find("[", closing)
     return bool(count >= args["num_placeholders"])
 
 
 def postscript(text: str, args: JsonDict) -> bool:
-    """The marker of a postscript, with its full stops."""
+    """Whether the response contains the marker of a postscript, with its full stops."""
     marker = args["postscript_marker"].strip()
     return re.search(_POSTSCRIPTS.get(marker) or marker.lower(), text.lower()) is not None
 
 
 def number_bullet_lists(text: str, args: JsonDict) -> bool:
-    """Exactly so many bullet points, ``*`` or ``-``; a rule of hyphens is one too, ``**bold**`` is none."""
-    stars = re.findall(r"^[^\S\n]*\*[^*].*$", text, re.MULTILINE)
-    hyphens = re.findall(r"^[^\S\n]*-", text, re.MULTILINE)
-    return bool(len(stars) + len(hyphens) == args["num_bullets"])
+    """Whether there are exactly the given number of bullet points, ``*`` or ``-``.
+
+    A horizontal rule of hyphens counts as a bullet point; a line that begins with ``**bold**`` does not.
+    """
+    star_bullets = re.findall(r"^[^\S\n]*\*[^*].*$", text, re.MULTILINE)
+    hyphen_bullets = re.findall(r"^[^\S\n]*-", text, re.MULTILINE)
+    return bool(len(star_bullets) + len(hyphen_bullets) == args["num_bullets"])
 
 
 def number_highlighted_sections(text: str, args: JsonDict) -> bool:
-    """At least so many ``*highlighted*`` or ``**highlighted**`` sections; ``***this***`` is both."""
-    single = sum(bool(part.strip("*").strip()) for part in re.findall(r"\*[^\n*]*\*", text))
-    double = sum(bool(part[2:-2].strip()) for part in re.findall(r"\*\*[^\n*]*\*\*", text))
-    return bool(single + double >= args["num_highlights"])
+    """Whether there are at least the given number of ``*highlighted*`` or ``**highlighted**`` sections.
+
+    ``***this***`` counts as both.
+    """
+    single_count = sum(
+        bool(section.strip("*").strip()) for section in re.findall(r"\*[^\n*]*\*", text)
+    )
+    double_count = sum(
+        bool(section[2:-2].strip()) for section in re.findall(r"\*\*[^\n*]*\*\*", text)
+    )
+    return bool(single_count + double_count >= args["num_highlights"])
 
 
 def json_format(text: str, args: JsonDict) -> bool:
-    """The whole response is JSON, with or without a code fence."""
-    bare = text.strip()
+    """Whether the whole response is JSON, with or without a code fence."""
+    unfenced = text.strip()
     for opening in ("```json", "```Json", "```JSON", "```"):
-        bare = bare.removeprefix(opening)
+        unfenced = unfenced.removeprefix(opening)
     try:
-        json.loads(bare.removesuffix("```").strip())
+        json.loads(unfenced.removesuffix("```").strip())
     except (ValueError, RecursionError):
         return False
     return True
 
 
 def title(text: str, args: JsonDict) -> bool:
-    """A title in ``<<double angular brackets>>`` on one line."""
+    """Whether a line contains a title in ``<<double angular brackets>>``."""
     for line in text.split("\n"):
-        opened = line.find("<<")
-        closed = line.rfind(">>")
-        if 0 <= opened < closed - 2 and line[opened : closed + 2].lstrip("<").rstrip(">").strip():
+        opening = line.find("<<")
+        closing = line.rfind(">>")
+        if (
+            0 <= opening < closing - 2
+            and line[opening : closing + 2].lstrip("<").rstrip(">").strip()
+        ):
             return True
     return False
 
 
 def two_responses(text: str, args: JsonDict) -> bool:
-    """Two different responses, separated by six asterisks."""
-    parts = [part.strip() for part in text.split("******")]
-    filled = [part for part in parts if part]
-    return len(filled) == 2 and filled[0] != filled[1] and all(parts[1:-1])
+    """Whether there are two different responses, separated by six asterisks."""
+    responses = [response.strip() for response in text.split("******")]
+    nonempty_responses = [response for response in responses if response]
+    return (
+        len(nonempty_responses) == 2
+        and nonempty_responses[0] != nonempty_responses[1]
+        and all(responses[1:-1])
+    )
 
 
 def _language_of(text: str) -> str:
-    """The ISO 639-1 code of the likeliest language (py3langid, loaded when it is first asked: it takes 120 MB)."""
+    """Return the ISO 639-1 code of the likeliest language.
+
+    py3langid takes 120 MB of memory and is loaded at the first call.
+    """
     return str(optional("py3langid", extra="all").classify(text)[0])
 
 
 def _is_english(text: str) -> bool:
-    letters = [sign for sign in text if sign.isalpha()]
+    """Whether a text is English; a short text is English if all its letters are ASCII."""
+    letters = [character for character in text if character.isalpha()]
     if len(letters) < _SHORT_TEXT:
-        return all(sign.isascii() for sign in letters)
+        return all(character.isascii() for character in letters)
     return _language_of(text.lower()) == "en"
 
 
 # The 25 kinds of instruction, each a function of the response and its arguments that follows the verdicts of the
-# official checker (instruction_following_eval). Known differences: languages are told by another library, so that
-# verdicts do not change from run to run, and a text without letters has every language.
+# official checker (instruction_following_eval). Known differences: another library detects languages, so that
+# verdicts do not change from run to run, and a text without letters matches every language.
 CHECKS: Final[dict[str, Check]] = {
     **named("combination", two_responses),
     **named("detectable_content", number_placeholders, postscript),
@@ -132,7 +169,7 @@ CHECKS: Final[dict[str, Check]] = {
         "detectable_format", json_format, number_bullet_lists, number_highlighted_sections, title
     ),
     **named("length_constraints", nth_paragraph_first_word, number_paragraphs),
-    # At least, or fewer than, so many words in capital letters.
+    # At least, or fewer than, the given number of words in capital letters.
     "change_case:capital_word_frequency": _counted(
         "capital_frequency", lambda text, args: count_capital_words(text), "capital_relation"
     ),
@@ -146,7 +183,7 @@ CHECKS: Final[dict[str, Check]] = {
     "detectable_format:constrained_response": lambda text, args: any(
         answer in text for answer in _ANSWERS
     ),
-    # At least so many sections that begin with the splitter and a number.
+    # At least the given number of sections that begin with the splitter and a number.
     "detectable_format:multiple_sections": lambda text, args: (
         len(re.findall(rf"{args['section_spliter'].strip()}\s?\d+", text)) >= args["num_sections"]
     ),
@@ -158,11 +195,11 @@ CHECKS: Final[dict[str, Check]] = {
     "keywords:forbidden_words": lambda text, args: (
         not any(_pattern(rf"\b{word}\b").search(text) for word in args["forbidden_words"])
     ),
-    # The keyword occurs at least, or fewer than, so many times.
+    # The keyword occurs at least, or fewer than, the given number of times.
     "keywords:frequency": _counted(
         "frequency", lambda text, args: len(_pattern(args["keyword"].strip()).findall(text))
     ),
-    # The letter (or sign) occurs at least, or fewer than, so many times, in any case.
+    # The letter (or sign) occurs at least, or fewer than, the given number of times, in any case.
     "keywords:letter_frequency": _counted(
         "let_frequency",
         lambda text, args: text.lower().count(args["letter"].strip().lower()),

@@ -1,5 +1,8 @@
-"""Sentences and words as the official IFEval checker counts them: sentences by Punkt (Kiss and Strunk, 2006), words in
-the way of the Penn Treebank; our own code, with short lists of words where the original has a trained table."""
+"""Count sentences and words as the official IFEval checker does.
+
+Sentences are split as by Punkt (Kiss and Strunk, 2006) and words as in the Penn Treebank. The code is our own; it has
+short lists of words where the original has a trained table.
+"""
 
 import re
 from typing import Final
@@ -11,14 +14,14 @@ _ABBREVIATIONS: Final = word_list("abbreviations")
 _STARTERS: Final = word_list("sentence_starters")
 _SIGNS: Final = r")\";}\]*:@'({\[‘’“”«»"
 _END: Final = re.compile(rf"[.?!](?=[{_SIGNS}!?]|\s)")
-# The stretch behind a possible end may hold a certain one.
+# The next stretch contains an unambiguous end.
 _INNER_END: Final = re.compile(rf"[?!][{_SIGNS}!?]|\w\.[{_SIGNS}]")
 _NUMBER: Final = re.compile(r"-?[.,]?\d[\d,.-]*\.?")
 _TOKEN_STARTS: Final = re.compile(r"[)\";}\]*:@({\[‘’“”«»]|-{2,}|(?=')")
 _CLOSING: Final = re.compile(r"\s*[\"')\]}‘’“”«»]+(?=\s|--|$)")
 _NEXT: Final = re.compile(r"\s*(\S+)")
 _WORD: Final = re.compile(r"[\w’-]+")
-# Letters that stand for a name when a full stop follows; behind another letter the next word decides.
+# Letters that are initials when a full stop follows; after another letter the next word decides.
 _INITIALS: Final = frozenset("cdefghklmnprstvw")
 _KNOWN: Final = STOP_WORDS | _STARTERS | word_list("verbs")
 _CAPITAL_SPLIT: Final = re.compile(r"[][\s(){}<>?!;@#$%&*\"“”‘’«»„`…]+|--+|\.\.+|[:,](?!\d)")
@@ -29,11 +32,14 @@ _CAPITAL_PAIRS: Final = frozenset(
 
 
 def count_sentences(text: str) -> int:
-    """How many sentences Punkt finds. A line break or a list item without a full stop ends none."""
+    """Count the sentences that Punkt finds.
+
+    A line break or a list item without a full stop does not end a sentence.
+    """
     count = 1 if text.strip() else 0
     text = text.rstrip()
     for stretch in re.finditer(r"\S+", text):
-        # Of several possible ends in one stretch the last one counts, and one that it begins with.
+        # Of several possible ends in one stretch, the last one counts, and one at its beginning.
         ends = list(_END.finditer(text, stretch.start(), stretch.end() + 1))
         for end in ends:
             if end is not ends[-1] and end.start() != stretch.start():
@@ -41,38 +47,49 @@ def count_sentences(text: str) -> int:
             if _is_break(text, stretch.start(), end.start(), end=stretch.end()):
                 closing = _CLOSING.match(text, end.end())
                 sentence_end = closing.end() if closing else end.end()
-                # The end of the text starts no further sentence.
+                # No further sentence starts at the end of the text.
                 count += sentence_end < len(text)
     return count
 
 
 def _is_break(text: str, begin: int, at: int, end: int) -> bool:
-    """Does the sentence end with the sign at ``at``, in the stretch from ``begin`` to ``end``?"""
-    word = text[begin : at + 1]
+    """Whether a sentence ends with a sign.
+
+    Args:
+        text: The text.
+        begin: The start of the stretch of text without spaces that contains the sign.
+        at: The position of the sign.
+        end: The end of the stretch.
+    """
+    stretch_through_end = text[begin : at + 1]
     following = text[at + 1 : at + 2]
     if following.isspace():
-        after = _NEXT.match(text, end)
-        if after is None:
+        next_stretch = _NEXT.match(text, end)
+        if next_stretch is None:
             return False
-        following = after[1]
-    if "?" in word or "!" in word or _INNER_END.search(following):
+        following = next_stretch[1]
+    if "?" in stretch_through_end or "!" in stretch_through_end or _INNER_END.search(following):
         return True
-    token = _TOKEN_STARTS.split(word)[-1]
-    first = _WORD.match(following)
-    name = first[0].lower() if first else ""
+    token = _TOKEN_STARTS.split(stretch_through_end)[-1]
+    next_word_match = _WORD.match(following)
+    next_word = next_word_match[0].lower() if next_word_match else ""
     is_capital = following[:1].isupper()
     if token.endswith(".."):
-        return is_capital and (name in _STARTERS or name not in STOP_WORDS)
-    plain = token[:-1].lower()
-    if plain in _ABBREVIATIONS or plain.rpartition("-")[2] in _ABBREVIATIONS:
-        return is_capital and name in _STARTERS
-    if len(plain) == 1 and plain.isalpha():
-        return plain not in _INITIALS and is_capital and (name in _KNOWN or name in "abi")
+        return is_capital and (next_word in _STARTERS or next_word not in STOP_WORDS)
+    token_text = token[:-1].lower()
+    if token_text in _ABBREVIATIONS or token_text.rpartition("-")[2] in _ABBREVIATIONS:
+        return is_capital and next_word in _STARTERS
+    if len(token_text) == 1 and token_text.isalpha():
+        return (
+            token_text not in _INITIALS
+            and is_capital
+            and (next_word in _KNOWN or next_word in "abi")
+        )
     return not (_NUMBER.fullmatch(token) and (following[:1].islower() or following[:1] in ";:,.!?"))
 
 
 def count_capital_words(text: str) -> int:
-    """How many words in capital letters there are; "IT'S" and "CANNOT" are two, as in the Penn Treebank."""
+    """Count the words in capital letters; "IT'S" and "CANNOT" are two each, as in the Penn Treebank."""
     count = 0
     for token in _CAPITAL_SPLIT.split(text):
         if "'" in token:
