@@ -137,9 +137,9 @@ def _of_archive(url: str) -> Rows:
 
 def _task(name: str, text: str, files: Mapping[str, bytes]) -> JsonDict:
     """Convert a task file to a row: its front matter, its sections and the content of its workspace files."""
-    _, head, body = text.split("---\n", 2)
-    front_matter: JsonDict = load_yaml(head)
-    titles_and_texts = _SECTION.split(body)
+    _, front_matter_text, body_text = text.split("---\n", 2)
+    front_matter: JsonDict = load_yaml(front_matter_text)
+    titles_and_texts = _SECTION.split(body_text)
     sections = dict(
         zip(
             titles_and_texts[1::2],

@@ -78,6 +78,7 @@ def configs(
     """
 
     def part(name: str) -> Rows:
+        """Load one configuration, with its name in the column."""
         return MappedRows(
             open_rows(f"hf://{repo}?config={name}&split={split}"),
             lambda row, idx: {**row, column: name},

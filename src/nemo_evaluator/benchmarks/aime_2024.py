@@ -9,7 +9,7 @@ from nemo_evaluator.scoring import Score, ScorerInput, numeric_match
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """Leading zeros, as on the answer sheet, are dropped."""
+    """Select the columns and drop the answer's leading zeros, which the answer sheet has."""
     return {"id": str(row["id"]), "problem": row["problem"], "answer": str(int(row["answer"]))}
 
 

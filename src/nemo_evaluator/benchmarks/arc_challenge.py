@@ -10,14 +10,14 @@ from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """Letter the options; some rows number them 1 to 4."""
-    texts = row["choices"]["text"]
-    columns = lettered(texts, row["choices"]["label"].index(row["answerKey"]))
+    """Letter the options; the answer key may be a letter or a number from 1 to 4."""
+    option_texts = row["choices"]["text"]
+    columns = lettered(option_texts, row["choices"]["label"].index(row["answerKey"]))
     return {
         "id": row["id"],
         "question": row["question"],
         **columns,
-        "letters": LETTERS[: len(texts)],
+        "letters": LETTERS[: len(option_texts)],
     }
 
 

@@ -10,7 +10,7 @@ from nemo_evaluator.scoring import Score, ScorerInput
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """The truth value in words."""
+    """Select the columns and write the truth value as yes or no."""
     return {
         "passage": row["passage"],
         "question": row["question"],

@@ -31,12 +31,12 @@ LANGUAGES: Final = (
 
 
 def dataset(languages: str | Sequence[str], split: str = "test") -> Rows:
-    """The problems of some languages, one language after another."""
+    """Load the problems of some languages, one language after another."""
     return configs("CohereLabs/Global-MMLU", "language", languages, split=split)
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """The language is the category; the subject is kept beside it."""
+    """Letter the options and keep the subject; the language is the category."""
     choices = [row[f"option_{letter}"] for letter in "abcd"]
     columns = kept(row, "sample_id", "subject", "question", "language")
     return {

@@ -13,11 +13,14 @@ _WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
 
 def prepare(row: JsonDict, idx: int, rng: random.Random) -> JsonDict:
-    """Shuffle the four answers; the order of a question is the same in every run."""
-    right = row["Correct Answer"].strip()
-    choices = [right, *(row[column].strip() for column in _WRONG)]
+    """Letter the four answers in shuffled order.
+
+    The order of a row is the same in every run.
+    """
+    right_answer = row["Correct Answer"].strip()
+    choices = [right_answer, *(row[column].strip() for column in _WRONG)]
     rng.shuffle(choices)
-    columns = lettered(choices, choices.index(right))
+    columns = lettered(choices, choices.index(right_answer))
     return {"question": row["Question"].strip(), **columns, "category": row["High-level domain"]}
 
 

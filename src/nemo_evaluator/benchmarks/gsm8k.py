@@ -13,7 +13,7 @@ _NOTES: Final = re.compile(r"<<[^<>]*>>")
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """Split a solution into its text and its number, without thousands separators."""
+    """Split the published solution into its text and its final number, without thousands separators."""
     solution, _, number = row["answer"].rpartition("####")
     target = number.strip().replace(",", "")
     return {

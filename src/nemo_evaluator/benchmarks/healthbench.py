@@ -54,7 +54,7 @@ _MET = {"type": "array", "items": {"type": "boolean"}}
 
 
 def seed(row: JsonDict, idx: int) -> SeedResult:
-    """The conversation as it stands; the theme is the category."""
+    """Make the problem of a row: the unchanged conversation and its criteria; the theme is the category."""
     messages: list[Message] = [kept(turn, "role", "content") for turn in row["prompt"]]
     theme = next(
         (tag.removeprefix("theme:") for tag in row["example_tags"] if tag.startswith("theme:")), ""
@@ -70,27 +70,40 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
 
 
 def judge_prompt(seed: SeedResult, response: str) -> list[Message]:
-    """One question for all criteria, numbered."""
-    turns = seed.messages or [{"role": "user", "content": seed.prompt}]
+    """Write the judge's prompt, which asks about all criteria, numbered, in one request."""
+    messages = seed.messages or [{"role": "user", "content": seed.prompt}]
     text = _JUDGE.format(
-        conversation="\n\n".join(f"{turn['role']}: {turn['content']}" for turn in turns),
+        conversation="\n\n".join(
+            f"{message['role']}: {message['content']}" for message in messages
+        ),
         response=answer_to_grade(response),
         note=FENCE_NOTE,
         criteria="\n".join(
-            f"{n}. {point['criterion']}" for n, point in enumerate(seed.metadata["criteria"], 1)
+            f"{number}. {point['criterion']}"
+            for number, point in enumerate(seed.metadata["criteria"], 1)
         ),
     )
     return [{"role": "user", "content": text}]
 
 
 def parse_judge(answer: str, seed: SeedResult) -> JsonDict:
-    """Points of the criteria met over the points that could be had: 1 at most, below 0 where harm outweighs."""
+    """Compute the reward: the points of the criteria that are met over the sum of all positive points.
+
+    The reward is at most 1, and below 0 if harmful criteria outweigh the others.
+
+    Args:
+        answer: The judge's reply.
+        seed: The problem with its criteria.
+
+    Raises:
+        JudgeError: The reply does not have one verdict for each criterion.
+    """
     met = judge_reply(answer).get("met")
     points = [int(point["points"]) for point in seed.metadata["criteria"]]
     if (
         not isinstance(met, list)
         or len(met) != len(points)
-        or not all(isinstance(one, bool) for one in met)
+        or not all(isinstance(verdict, bool) for verdict in met)
     ):
         raise JudgeError(
             f"the judge did not judge each of {len(points)} criteria: {answer[:120]!r}"
@@ -106,13 +119,13 @@ def parse_judge(answer: str, seed: SeedResult) -> JsonDict:
 
 
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
-    """The published figure: the mean is clipped to [0, 1], a row is not."""
-    shares: list[Any | float] = []
+    """Compute the published score: the mean reward, clipped to [0, 1]; empty if no row was graded."""
+    rewards: list[Any | float] = []
     for row in details:
         if "possible" in row:
-            shares.append(row["points"] / row["possible"] if row["possible"] else 0.0)
-    if shares:
-        return {"mean_reward": min(1.0, max(0.0, sum(shares) / len(shares)))}
+            rewards.append(row["points"] / row["possible"] if row["possible"] else 0.0)
+    if rewards:
+        return {"mean_reward": min(1.0, max(0.0, sum(rewards) / len(rewards)))}
     return {}
 
 

@@ -15,12 +15,15 @@ _MARKS = re.compile(r"\[[^][]*\]")
 
 
 def _clean(text: str) -> str:
-    """As published: a title ends the sentence before it, the other marks go; no ending loses its full stop."""
+    """Remove the marks of the how-to articles from a text.
+
+    A title mark becomes a full stop unless the text before it already ends a sentence.
+    """
     return " ".join(_MARKS.sub(" ", _TITLE.sub(". ", text.strip())).split())
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """The activity is the category."""
+    """Clean the context and letter the endings; the activity is the category."""
     endings = [_clean(ending) for ending in row["endings"]]
     context = _clean(
         f"{row['ctx_a']} {row['ctx_b'][:1].upper()}{row['ctx_b'][1:]}"

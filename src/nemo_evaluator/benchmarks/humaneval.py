@@ -10,7 +10,7 @@ from nemo_evaluator.scoring import Score, ScorerInput, code_sandbox_async
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """The columns for the scorer have names with an underscore."""
+    """Select the columns for the prompt and the scorer; those of the scorer begin with an underscore."""
     hidden = {"_prompt": row["prompt"], "_test": row["test"], "_entry_point": row["entry_point"]}
     return kept(row, "task_id", "entry_point") | hidden
 

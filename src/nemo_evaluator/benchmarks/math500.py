@@ -10,7 +10,7 @@ from nemo_evaluator.scoring import Score, ScorerInput, math
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """The subject is the category."""
+    """Select the columns; the subject is the category."""
     return kept(row, "problem", "answer", "level", "unique_id") | {"category": row["subject"]}
 
 

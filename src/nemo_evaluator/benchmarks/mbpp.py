@@ -14,17 +14,17 @@ _CALL = re.compile(
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """Both forms of the dataset in one: text, tests, and what must run before them."""
+    """Unify the rows of both versions of the dataset: the text, the tests and the code that must run before them."""
     tests = row["test_list"]
-    setup: Any = row.get("test_setup_code") or "\n".join(row.get("test_imports") or [])
-    called = _CALL.search(tests[0])
+    setup_code: Any = row.get("test_setup_code") or "\n".join(row.get("test_imports") or [])
+    call_match = _CALL.search(tests[0])
     return {
         "task_id": row["task_id"],
         "text": row.get("text") or row.get("prompt"),
         "tests": "\n".join(tests),
         "solution": row["code"].replace("\r\n", "\n").strip(),
-        "_test": "\n".join([setup, *tests]).replace("\r\n", "\n"),
-        **dict.fromkeys(("entry_point", "_entry_point"), called[1] if called else ""),
+        "_test": "\n".join([setup_code, *tests]).replace("\r\n", "\n"),
+        **dict.fromkeys(("entry_point", "_entry_point"), call_match[1] if call_match else ""),
     }
 
 

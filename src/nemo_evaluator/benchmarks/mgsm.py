@@ -60,7 +60,11 @@ PROMPTS: Final = {
 
 
 def dataset(languages: str | Sequence[str], split: str = "test") -> Rows:
-    """The problems of some languages, one language after another."""
+    """Load the problems of some languages, one language after another.
+
+    Raises:
+        UsageError: A language is unknown.
+    """
     return configs(
         "juletxara/mgsm",
         "language",
@@ -72,14 +76,14 @@ def dataset(languages: str | Sequence[str], split: str = "test") -> Rows:
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """The number as text, whole; the language is the category."""
-    text, word = PROMPTS[row["language"]]
+    """Write the instruction in the language of the problem and the answer as text; the language is the category."""
+    instruction, answer_word = PROMPTS[row["language"]]
     number: Any = row["answer_number"]
     return {
         **kept(row, "question", "language"),
-        "instruction": text.format(a=word),
+        "instruction": instruction.format(a=answer_word),
         "solution": row.get("answer") or "",
-        "word": word,
+        "word": answer_word,
         "target": str(int(number)) if float(number).is_integer() else str(number),
         "category": row["language"],
     }

@@ -10,7 +10,7 @@ from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """Letter the options that there are (upstream pads with "N/A"); the published letter is the target."""
+    """Letter the options, without the "N/A" that the dataset pads them with; the published letter is the target."""
     options = [option for option in row["options"] if option != "N/A"]
     return {
         **kept(row, "question_id", "question", "category"),

@@ -71,30 +71,34 @@ SUBJECTS: Final = (
 
 
 def key_of(row: JsonDict) -> str | None:
-    """The letter of the right option; None when the annotators found no single one."""
-    kind = row["error_type"]
-    if kind == "ok":
+    """Return the letter of the right option, corrected if the annotators found another.
+
+    Returns:
+        The letter, or None if the annotators found no single right option.
+    """
+    error_type = row["error_type"]
+    if error_type == "ok":
         return LETTERS[int(row["answer"])]
-    corrected = str(row.get("correct_answer") or "").strip()
-    if kind != "wrong_groundtruth" or not corrected:
+    corrected_answer = str(row.get("correct_answer") or "").strip()
+    if error_type != "wrong_groundtruth" or not corrected_answer:
         return None
-    if corrected.isdigit() and int(corrected) < len(row["choices"]):
-        return LETTERS[int(corrected)]
-    if corrected.upper() in LETTERS[: len(row["choices"])]:
-        return corrected.upper()
-    if corrected in row["choices"]:
-        return LETTERS[row["choices"].index(corrected)]
+    if corrected_answer.isdigit() and int(corrected_answer) < len(row["choices"]):
+        return LETTERS[int(corrected_answer)]
+    if corrected_answer.upper() in LETTERS[: len(row["choices"])]:
+        return corrected_answer.upper()
+    if corrected_answer in row["choices"]:
+        return LETTERS[row["choices"].index(corrected_answer)]
     return None
 
 
 def dataset(subjects: list[str]) -> Rows:
-    """The usable questions of some subjects."""
+    """Load the usable questions of some subjects."""
     rows = configs("edinburgh-dawg/mmlu-redux-2.0", "subject", subjects)
-    return PickedRows(rows, [number for number, row in enumerate(rows) if key_of(row) is not None])
+    return PickedRows(rows, [index for index, row in enumerate(rows) if key_of(row) is not None])
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """The subject is the category."""
+    """Letter the options; the subject is the category."""
     columns = kept(row, "question", "choices") | {"lines": option_lines(row["choices"])}
     return columns | {"target": key_of(row), "category": row["subject"]}
 

@@ -31,28 +31,34 @@ Reply with one JSON object and nothing else:
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """The topic is the category; upstream it is in a Python dict written as text."""
-    about = ast.literal_eval(row["metadata"])
-    topic = about.get("topic", "")
-    kind = about.get("answer_type", "")
-    return kept(row, "problem", "answer") | {"category": topic, "answer_type": kind}
+    """Select the columns; the topic is the category.
+
+    The dataset has the topic in a Python dictionary that is written as text.
+    """
+    metadata = ast.literal_eval(row["metadata"])
+    topic = metadata.get("topic", "")
+    answer_type = metadata.get("answer_type", "")
+    return kept(row, "problem", "answer") | {"category": topic, "answer_type": answer_type}
 
 
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
-    """Accuracy, share attempted, accuracy of what was attempted, and the F1 of the last and the first."""
+    """Compute the accuracy, the share attempted, the accuracy of those, and the harmonic mean of both accuracies.
+
+    The result is empty if no row was graded.
+    """
     graded = [detail for detail in details if "grade" in detail]
     if not graded:
         return {}
-    right = sum(detail["grade"] == "CORRECT" for detail in graded)
-    tried = sum(detail["grade"] != "NOT_ATTEMPTED" for detail in graded)
-    accuracy = right / len(graded)
-    precision = right / tried if tried else 0.0
-    if right:
-        harmonic: Any | float = 2 * accuracy * precision / (accuracy + precision)
+    correct_count = sum(detail["grade"] == "CORRECT" for detail in graded)
+    attempted_count = sum(detail["grade"] != "NOT_ATTEMPTED" for detail in graded)
+    accuracy = correct_count / len(graded)
+    precision = correct_count / attempted_count if attempted_count else 0.0
+    if correct_count:
+        f1: Any | float = 2 * accuracy * precision / (accuracy + precision)
     else:
-        harmonic = 0.0
-    shares = {"accuracy": accuracy, "attempted": tried / len(graded)}
-    return shares | {"accuracy_given_attempted": precision, "f1": harmonic}
+        f1 = 0.0
+    shares = {"accuracy": accuracy, "attempted": attempted_count / len(graded)}
+    return shares | {"accuracy_given_attempted": precision, "f1": f1}
 
 
 judge_prompt, parse_judge = grade_hooks(

@@ -23,7 +23,7 @@ _DECLINED: Final = re.compile(
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """Every annotator's span is accepted; none means that the question cannot be answered."""
+    """Collect the spans of all annotators as accepted answers; a question without any cannot be answered."""
     spans = list(dict.fromkeys(row["answers"]["text"]))
     return {
         **kept(row, "id", "context", "question"),
@@ -34,7 +34,7 @@ def prepare(row: JsonDict) -> JsonDict:
 
 
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
-    """The other figure of the paper."""
+    """Compute the mean F1, which the paper reports beside exact match; empty if no row was scored."""
     overlaps = [detail["f1"] for detail in details if "f1" in detail]
     if overlaps:
         return {"f1": sum(overlaps) / len(overlaps)}
@@ -84,16 +84,16 @@ SELF_TEST: Final = SelfTest()
 def squad_v2(sample: ScorerInput) -> Score:
     """Is the span that the response commits to one of the accepted ones, case, articles and punctuation aside?
     Where the passage gives no answer, only saying so is right."""
-    said = committed(sample.response, sample.question)
-    text = sample.response if said is None else said
-    announced = next(claimed_texts(strip_reasoning(text)), text)
+    span = committed(sample.response, sample.question)
+    answer_text = sample.response if span is None else span
+    announced = next(claimed_texts(strip_reasoning(answer_text)), answer_text)
     declined = _DECLINED.fullmatch(announced.strip().strip("*_\"'.")) is not None
-    if said is None and not declined:
+    if span is None and not declined:
         return found(None, False, f1=0.0)
     # The official script writes an empty string for "no answer", on both sides.
     if sample.target == NO_ANSWER:
         accepted: list[str | Any] | Any = [""]
     else:
         accepted = sample.metadata["correct_answers"]
-    exact, overlap = best_match("" if declined else said or "", accepted, squad_normal)
-    return found(NO_ANSWER if declined else said, exact, f1=overlap)
+    is_exact, best_f1 = best_match("" if declined else span or "", accepted, squad_normal)
+    return found(NO_ANSWER if declined else span, is_exact, f1=best_f1)

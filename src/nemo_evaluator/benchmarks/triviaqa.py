@@ -11,13 +11,13 @@ from nemo_evaluator.scoring import Score, ScorerInput, found
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """All aliases are accepted."""
+    """Collect the answer and all its aliases as accepted answers."""
     answer = row["answer"]
-    accepted = [answer["value"], *answer["aliases"], *answer["normalized_aliases"]]
-    spellings = [alias for alias in dict.fromkeys(accepted) if alias.strip()]
+    all_spellings = [answer["value"], *answer["aliases"], *answer["normalized_aliases"]]
+    distinct_spellings = [alias for alias in dict.fromkeys(all_spellings) if alias.strip()]
     return kept(row, "question", "question_id") | {
         "target": answer["value"],
-        "correct_answers": spellings,
+        "correct_answers": distinct_spellings,
     }
 
 
@@ -61,8 +61,8 @@ SELF_TEST: Final = SelfTest(mirror_rows=1, answers="text")
 )
 def triviaqa(sample: ScorerInput) -> Score:
     """Is the answer that the response commits to an accepted spelling, case, articles and punctuation aside?"""
-    said = committed(sample.response, sample.question)
-    if said is None:
+    span = committed(sample.response, sample.question)
+    if span is None:
         return found(None, False, f1=0.0)
-    exact, overlap = best_match(said, sample.metadata["correct_answers"], trivia_normal)
-    return found(said[:200], exact, f1=overlap)
+    is_exact, best_f1 = best_match(span, sample.metadata["correct_answers"], trivia_normal)
+    return found(span[:200], is_exact, f1=best_f1)

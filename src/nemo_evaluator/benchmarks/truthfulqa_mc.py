@@ -11,13 +11,13 @@ from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
 
 def prepare(row: JsonDict, idx: int, rng: random.Random) -> JsonDict:
-    """Shuffle the options of MC1: upstream the right one always stands first."""
-    targets = row["mc1_targets"]
-    order = list(range(len(targets["choices"])))
+    """Letter the options of MC1 in shuffled order; in the dataset, the right one always comes first."""
+    mc1_targets = row["mc1_targets"]
+    order = list(range(len(mc1_targets["choices"])))
     rng.shuffle(order)
-    choices = [targets["choices"][number] for number in order]
-    columns = lettered(choices, order.index(targets["labels"].index(1)))
-    return {"question": row["question"], **columns, "letters": LETTERS[: len(choices)]}
+    choices = [mc1_targets["choices"][index] for index in order]
+    option_columns = lettered(choices, order.index(mc1_targets["labels"].index(1)))
+    return {"question": row["question"], **option_columns, "letters": LETTERS[: len(choices)]}
 
 
 SELF_TEST: Final = SelfTest(mirror_rows=817, answers="choice")

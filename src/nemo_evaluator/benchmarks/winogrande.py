@@ -10,7 +10,7 @@ from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
 
 def prepare(row: JsonDict) -> JsonDict:
-    """Two lettered options."""
+    """Letter the two options."""
     return {
         "sentence": row["sentence"],
         **lettered([row["option1"], row["option2"]], int(row["answer"]) - 1),

@@ -57,13 +57,13 @@ def mismatch(
 
 def _most_telling(problems: list[list[str | None]]) -> str | None:
     """Return the first problem with an argument, else the first problem."""
-    first: str | None = None
+    first_problem: str | None = None
     for problems_of_call in problems:
         for problem in problems_of_call:
             if problem is not None and " is called, not " not in problem:
                 return problem
-            first = first or problem
-    return first
+            first_problem = first_problem or problem
+    return first_problem
 
 
 def _assignable(problems: list[list[str | None]]) -> bool:
@@ -71,6 +71,7 @@ def _assignable(problems: list[list[str | None]]) -> bool:
     call_by_accepted: dict[int, int] = {}
 
     def place(call: int, seen: set[int]) -> bool:
+        """Give a call an accepted call of its own, moving earlier calls if needed."""
         for accepted_index, problem in enumerate(problems[call]):
             if problem is None and accepted_index not in seen:
                 seen.add(accepted_index)

@@ -118,11 +118,15 @@ def _list_of(text: str, kind: str, items: JsonDict, language: str) -> Any:
     for opening in _LISTS[kind]:
         list_start = re.match(opening, text)
         if list_start:
-            parts = split_source(_balanced(text[list_start.end() :].rstrip(")]} ")))
+            item_sources = split_source(_balanced(text[list_start.end() :].rstrip(")]} ")))
             typed = bool(items.get("type"))
             values: list[Any] = []
-            for part in parts:
-                values.append(convert(part, items, language) if typed else _untyped(part, language))
+            for item_source in item_sources:
+                values.append(
+                    convert(item_source, items, language)
+                    if typed
+                    else _untyped(item_source, language)
+                )
             return values
     if kind == "ArrayList" and _EMPTY_LIST.fullmatch(text):
         return []

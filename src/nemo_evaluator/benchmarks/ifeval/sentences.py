@@ -97,9 +97,9 @@ def count_capital_words(text: str) -> int:
         if token in _CAPITAL_PAIRS:
             count += 2
         elif token:
-            tail = _CAPITAL_TAIL.search(token)
-            if tail:
-                count += token[: tail.start()].isupper() + tail[0].isupper()
+            contraction = _CAPITAL_TAIL.search(token)
+            if contraction:
+                count += token[: contraction.start()].isupper() + contraction[0].isupper()
             else:
                 count += token.isupper()
     return count
