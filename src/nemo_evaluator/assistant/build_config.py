@@ -18,7 +18,16 @@ _ENDINGS: Final = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One of the five: ``words`` with what they mean, ``hidden`` ones that are not offered, ``also`` other names."""
+    """One of the five questions of ``nel init``.
+
+    Attributes:
+        name: Name of the question, from which its flag is made.
+        ask: The question as shown to the user.
+        words: The offered answers, each with its meaning.
+        many: Whether several answers are allowed.
+        hidden: Accepted answers that are not offered.
+        also: Other names for answers.
+    """
 
     name: str
     ask: str
@@ -28,17 +37,24 @@ class Question:
     also: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, text: str) -> str:
-        """The word that a text means. Raises UsageError for one that is none."""
-        word = text.strip().lower()
-        known = [*self.words, *self.hidden, *(recipes() if self.many else ())]
-        if word in known or word in self.also:
+        """Return the accepted answer that a text stands for.
+
+        Args:
+            text: What the user gave, in any case, with ``-`` or ``_``.
+
+        Raises:
+            UsageError: If the text is not an accepted answer.
+        """
+        answer = text.strip().lower()
+        accepted = [*self.words, *self.hidden, *(recipes() if self.many else ())]
+        if answer in accepted or answer in self.also:
             # Bundles keep the word that was given: it names the file.
             if self.many:
-                return word
-            return self.also.get(word, word)
-        if word.replace("-", "_") in known:
-            return word.replace("-", "_")
-        hint = did_you_mean(word, known, also=f"one of: {', '.join(known)}")
+                return answer
+            return self.also.get(answer, answer)
+        if answer.replace("-", "_") in accepted:
+            return answer.replace("-", "_")
+        hint = did_you_mean(answer, accepted, also=f"one of: {', '.join(accepted)}")
         raise UsageError(f"--{self.name.replace('_', '-')} {text!r} is unknown", hint=hint)
 
 
@@ -54,7 +70,7 @@ class SetupAnswers:
 
     @property
     def file_name(self) -> str:
-        """Such as ``slurm_vllm_reasoning_math_reasoning_standard.yaml``."""
+        """The default file name, such as ``slurm_vllm_reasoning_math_reasoning_standard.yaml``."""
         return (
             "_".join(
                 [self.execution, self.deployment, self.model_type, *sorted(set(self.benchmarks))]
@@ -65,55 +81,76 @@ class SetupAnswers:
 
 @cache
 def questions() -> dict[str, Question]:
-    """The five questions, in order."""
+    """Return the five questions by name, in the order in which they are asked."""
     return {name: Question(name, **row) for name, row in read_data("questions.yaml").items()}
 
 
 def read_answers(given: Mapping[str, str | Iterable[str]]) -> SetupAnswers:
-    """Check the answers given by flags; the error for an unknown one lists the choices."""
-    checked: dict[str, Any] = {}
+    """Check the answers given by flags.
+
+    Args:
+        given: Answers by the name of the question; several for questions that allow it.
+
+    Raises:
+        UsageError: If an answer is unknown; the hint lists the choices.
+    """
+    answers: dict[str, Any] = {}
     for name, value in given.items():
         question = questions()[name]
         if isinstance(value, str):
-            checked[name] = question.check(value)
+            answers[name] = question.check(value)
         else:
-            words: list[str] = []
+            choices: list[str] = []
             for text in value:
-                for word in text.replace(",", " ").split():
-                    words.append(word)
-            checked[name] = tuple(dict.fromkeys(map(question.check, words)))
-    return SetupAnswers(**checked)
+                for choice in text.replace(",", " ").split():
+                    choices.append(choice)
+            answers[name] = tuple(dict.fromkeys(map(question.check, choices)))
+    return SetupAnswers(**answers)
 
 
 def ask_answers(choose: Callable[[Question, str], str], given: Mapping[str, Any]) -> SetupAnswers:
-    """The five answers: those that flags gave, and the others asked for, each with its default."""
+    """Complete the answers from flags by asking the remaining questions.
+
+    Args:
+        choose: Asks one question, with its default, and returns the answer.
+        given: The answers from flags, by the name of the question.
+
+    Raises:
+        UsageError: If an answer is unknown.
+    """
     answers = dict(given)
     for name, question in questions().items():
         if not given.get(name):
             default = asdict(SetupAnswers())[name]
-            word = choose(question, default[0] if question.many else default)
-            answers[name] = [word] if question.many else word
+            answer = choose(question, default[0] if question.many else default)
+            answers[name] = [answer] if question.many else answer
     return read_answers(answers)
 
 
 def build_config(
     answers: SetupAnswers, settings: Iterable[str] = (), model: str | None = None
 ) -> str:
-    """The text of the config. ``settings`` are ``KEY=VALUE`` as ``--set`` takes them; what is missing stays ``???``."""
+    """Build the text of a config; values that nobody gave stay ``???``.
+
+    Args:
+        answers: The answers to the five questions.
+        settings: Further values as ``KEY=VALUE``, as ``--set`` takes them.
+        model: PROVIDER/MODEL of an endpoint, or the model to serve.
+    """
     entries = dict.fromkeys(
         entry for bundle in answers.benchmarks for entry in _entries(bundle, answers.model_type)
     )
-    if any("sandbox: code" in one for one in entries):
+    if any("sandbox: code" in entry for entry in entries):
         if shutil.which("docker"):
-            code = "docker"
+            code_sandbox = "docker"
         else:
-            code = "local"
+            code_sandbox = "local"
     else:
-        code = ""
+        code_sandbox = ""
     title = f"{answers.model_type} model: {', '.join(answers.benchmarks)}"
     text = render(
         "config.yaml.j2",
-        **asdict(answers) | {"benchmarks": list(entries), "code": code, "title": title},
+        **asdict(answers) | {"benchmarks": list(entries), "code": code_sandbox, "title": title},
     )
     for path, value in (*_model(answers, model), *map(parse_override, settings)):
         text = set_value(text, path, value)
@@ -121,9 +158,14 @@ def build_config(
 
 
 def ask_missing(value: Callable[[MissingValue], str], text: str) -> str:
-    """The text with every missing value asked for. A key is given by the name of its variable."""
-    for missing in missing_values(text):
-        path, answer = parse_override(f"{missing.name}={value(missing)}")
+    """Ask for every missing value and write it into the config.
+
+    Args:
+        value: Asks for one missing value and returns the answer.
+        text: The text of the config. For an API key the answer is the name of an environment variable.
+    """
+    for missing_value in missing_values(text):
+        path, answer = parse_override(f"{missing_value.name}={value(missing_value)}")
         if (
             path[-1] == "api_key"
             and isinstance(answer, str)
@@ -136,7 +178,16 @@ def ask_missing(value: Callable[[MissingValue], str], text: str) -> str:
 
 
 def write_config(text: str, answers: SetupAnswers, output: str | None) -> Path:
-    """Write the config to a file, or into a folder under a name of its own. What is there is never overwritten."""
+    """Write the config to a new file; an existing file is never overwritten.
+
+    Args:
+        text: The text of the config.
+        answers: The answers, from which the default file name is made.
+        output: The file or folder to write to; None: the current folder.
+
+    Returns:
+        The path of the file.
+    """
     path = output_path(answers, output)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
@@ -145,48 +196,54 @@ def write_config(text: str, answers: SetupAnswers, output: str | None) -> Path:
 
 
 def output_path(answers: SetupAnswers, output: str | None) -> Path:
-    """Where a config goes: a number is added to the name while it is taken."""
-    given = Path(output or ".").expanduser()
-    first = given if given.suffix in _ENDINGS else given / answers.file_name
-    path = first
+    """Return the path for a new config; if the name is taken, a number is added to it."""
+    requested = Path(output or ".").expanduser()
+    preferred = requested if requested.suffix in _ENDINGS else requested / answers.file_name
+    path = preferred
     number = 0
     while path.exists():
         number += 1
-        path = first.with_stem(f"{first.stem}_{number}")
+        path = preferred.with_stem(f"{preferred.stem}_{number}")
     return path
 
 
 def refuse_missing(text: str) -> None:
-    """Raise UsageError that lists every value that is still missing, with the way to give it."""
+    """Raise UsageError if values are missing; the hint lists each with the flag that sets it."""
     missing = missing_values(text)
     if missing:
-        lines = "\n".join(f"    --set {one.name}=VALUE    # {one.hint}" for one in missing)
+        lines = "\n".join(
+            f"    --set {missing_value.name}=VALUE    # {missing_value.hint}"
+            for missing_value in missing
+        )
         raise UsageError(
             "values are missing", hint=f"give them (or leave out --yes to be asked):\n{lines}"
         )
 
 
 def _entries(bundle: str, model_type: str) -> list[str]:
+    """Return the entries of ``benchmarks:`` that a recipe or a bundle stands for."""
     if bundle in recipes():
         return [recipes()[bundle].config]
-    by_type = read_data("bundles.yaml")[questions()["benchmarks"].also.get(bundle, bundle)]
+    names_by_model_type = read_data("bundles.yaml")[
+        questions()["benchmarks"].also.get(bundle, bundle)
+    ]
     # Hybrid models are run as reasoning ones.
-    named = {"chat_reasoning": "reasoning"}.get(model_type, model_type)
-    names = by_type.get(named, by_type["chat"])
+    run_as = {"chat_reasoning": "reasoning"}.get(model_type, model_type)
+    names = names_by_model_type.get(run_as, names_by_model_type["chat"])
     if not names:
-        fitting: list[Any] = []
-        for name, types in read_data("bundles.yaml").items():
-            if types.get(named, types["chat"]):
-                fitting.append(name)
+        suitable_bundles: list[Any] = []
+        for name, names_by_type in read_data("bundles.yaml").items():
+            if names_by_type.get(run_as, names_by_type["chat"]):
+                suitable_bundles.append(name)
         raise UsageError(
             f"{bundle} has no benchmarks for a {model_type} model",
-            hint=f"one of: {', '.join(fitting)}",
+            hint=f"one of: {', '.join(suitable_bundles)}",
         )
     return [recipes()[name].config if name in recipes() else name for name in names]
 
 
 def _model(answers: SetupAnswers, model: str | None) -> list[tuple[list[str], Any]]:
-    """What ``--model`` sets: an endpoint and its key for PROVIDER/MODEL, or the model that is served."""
+    """Return the settings of ``--model``: an endpoint and its key for PROVIDER/MODEL, or the model to serve."""
     if model is None:
         return []
     if answers.deployment != "none":
@@ -196,9 +253,9 @@ def _model(answers: SetupAnswers, model: str | None) -> list[tuple[list[str], An
 
     provider, name = find_provider(model)
     if answers.model_type == "base":
-        path = "completions"
+        url_path = "completions"
     else:
-        path = "chat/completions"
+        url_path = "chat/completions"
     key = f"${{{provider.key}}}" if provider.key else None
-    values = {"url": f"{provider.url}/{path}", "model": name, "api_key": key}
-    return [(["services", "model", field], value) for field, value in values.items()]
+    values = {"url": f"{provider.url}/{url_path}", "model": name, "api_key": key}
+    return [(["services", "model", setting], value) for setting, value in values.items()]

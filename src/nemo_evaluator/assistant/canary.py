@@ -42,7 +42,7 @@ _ROUNDS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class CanaryProblem:
-    """Why a canary failed: in which benchmark, what was found, what to do."""
+    """A reason why a canary failed: the benchmark, what is wrong, and how to fix it."""
 
     benchmark: str
     message: str
@@ -51,7 +51,7 @@ class CanaryProblem:
 
 @dataclass(slots=True)
 class CanaryReport:
-    """What a canary found. It passes when there is no cause against it."""
+    """The result of a canary; it passes if the exit code is 0."""
 
     folder: str
     exit_code: int = EXIT_OK
@@ -63,13 +63,23 @@ class CanaryReport:
 
     @property
     def verdict(self) -> str:
-        """PASS or FAIL."""
+        """``PASS`` or ``FAIL``."""
         return "PASS" if self.exit_code == EXIT_OK else "FAIL"
 
 
 @dataclass(frozen=True, slots=True)
 class _Pace:
-    """What was measured of a benchmark, and what follows for concurrency and for the time of the whole run."""
+    """The measured speed of one benchmark.
+
+    Attributes:
+        number: Index of the benchmark in the config.
+        key: Key of the benchmark.
+        seconds: Median seconds per answer.
+        used: Concurrency that the canary reached.
+        most: Maximum concurrency of the config.
+        retries: Number of requests that were retried.
+        answers: Number of answers in the whole run.
+    """
 
     number: int
     key: str
@@ -80,27 +90,40 @@ class _Pace:
     answers: int
 
     def words(self, tuned: int | None) -> str:
-        """For people. ``tuned`` is the concurrency that retries led to, if there were any."""
-        measured = f"{self.key}: median {self.seconds:.2g} s per answer at concurrency {self.used}"
+        """Describe the speed, and which concurrency to use for the whole run.
+
+        Args:
+            tuned: The lower concurrency found after retries; None if the config's concurrency needs no change.
+        """
+        measurement = (
+            f"{self.key}: median {self.seconds:.2g} s per answer at concurrency {self.used}"
+        )
         if self.retries == 1:
-            retried = "1 retry"
+            retries_text = "1 retry"
         else:
-            retried = f"{self.retries or 'no'} retries"
+            retries_text = f"{self.retries or 'no'} retries"
         if tuned is not None:
-            return f"{measured}, {retried}: start the whole run with max_concurrent: {tuned} (--gated does)"
+            return f"{measurement}, {retries_text}: start the whole run with max_concurrent: {tuned} (--gated does)"
         time = clock(self.answers * self.seconds / max(1, min(self.most, self.answers)))
         if self.used < self.most:
-            untried = f" (more than {self.used} at once was not tried)"
+            untested = f" (more than {self.used} at once was not tried)"
         else:
-            untried = ""
-        told = f"max_concurrent {self.most} can stay{untried}; {self.answers:,} answers then take about {time}"
-        return f"{measured}, {retried}: {told}"
+            untested = ""
+        advice = f"max_concurrent {self.most} can stay{untested}; {self.answers:,} answers then take about {time}"
+        return f"{measurement}, {retries_text}: {advice}"
 
 
 def run_canary(request: RunRequest, problems: int = 10) -> CanaryReport:
-    """Run a few problems of each benchmark and judge the rows. What the run itself prints goes to stderr.
+    """Run a few problems of each benchmark and check the rows.
 
-    Raises ConfigError, as the whole run would. Nothing is exported, and the folder of the whole run is not touched.
+    The output of the run itself goes to stderr. Nothing is exported, and the folder of the whole run is not touched.
+
+    Args:
+        request: The request for the whole run.
+        problems: Number of problems per benchmark.
+
+    Raises:
+        ConfigError: If the config has problems, as for the whole run.
     """
     use_env_file(
         Path(request.config_file).parent if request.config_file else Path(), request.env_file
@@ -110,41 +133,53 @@ def run_canary(request: RunRequest, problems: int = 10) -> CanaryReport:
     except ConfigError as error:
         raise error.with_rest(find_problems) from None
     folder = Path(f"{Path(loaded.config.output.dir)}{SUFFIX}")
-    plain = replace(
+    foreground_request = replace(
         request, fresh=True, resume=False, dry_run=False, background=False, submit=False, shard=None
     )
     override = (*request.override, *_overrides(loaded))
-    asked = replace(plain, max_problems=problems, output_dir=str(folder), override=override)
-    tuned: dict[int, int] = {}
+    canary_request = replace(
+        foreground_request, max_problems=problems, output_dir=str(folder), override=override
+    )
+    tuned_levels: dict[int, int] = {}
     settings: list[str] = []
     for _ in range(_ROUNDS):
         with redirect_stdout(sys.stderr):
-            code = start(replace(asked, override=(*asked.override, *settings)))
-        report, paces = _report(folder, code, loaded)
-        tried: dict[int, int] = {}
-        for one in paces:
-            if one.retries:
-                tried[one.number] = min(tuned.get(one.number, one.most), problems)
-        lower = {number: level // 2 for number, level in tried.items() if level > 1}
-        if report.exit_code or not lower:
+            exit_code = start(
+                replace(canary_request, override=(*canary_request.override, *settings))
+            )
+        report, paces = _report(folder, exit_code, loaded)
+        retried_levels: dict[int, int] = {}
+        for pace in paces:
+            if pace.retries:
+                retried_levels[pace.number] = min(
+                    tuned_levels.get(pace.number, pace.most), problems
+                )
+        lowered_levels = {
+            number: level // 2 for number, level in retried_levels.items() if level > 1
+        }
+        if report.exit_code or not lowered_levels:
             break
-        tuned |= lower
+        tuned_levels |= lowered_levels
         settings = []
-        for number, level in sorted(tuned.items()):
+        for number, level in sorted(tuned_levels.items()):
             settings.append(f"benchmarks.{number}.max_concurrent={level}")
-        words = ", ".join(
-            f"{loaded.config.benchmarks[number].key} at {level}" for number, level in lower.items()
+        levels_text = ", ".join(
+            f"{loaded.config.benchmarks[number].key} at {level}"
+            for number, level in lowered_levels.items()
         )
         print(
-            f"Requests had to be retried; the canary runs again with half the concurrency: {words}",
+            f"Requests had to be retried; the canary runs again with half the concurrency: {levels_text}",
             file=sys.stderr,
         )
-    report.settings, report.advice = settings, [one.words(tuned.get(one.number)) for one in paces]
+    report.settings, report.advice = (
+        settings,
+        [pace.words(tuned_levels.get(pace.number)) for pace in paces],
+    )
     return report
 
 
 def _report(folder: Path, code: int, loaded: LoadedConfig) -> tuple[CanaryReport, list[_Pace]]:
-    """What a canary's folder says, and how fast each benchmark went."""
+    """Check the canary's folder; return the report and the speed of each benchmark."""
     report = CanaryReport(str(folder))
     if code == EXIT_INTERRUPTED:
         report.exit_code = code
@@ -163,12 +198,14 @@ def _report(folder: Path, code: int, loaded: LoadedConfig) -> tuple[CanaryReport
             causes.append(cause)
     report.causes = causes
     notes = [
-        (check.benchmark, one)
+        (check.benchmark, finding)
         for check in checks
-        for one in check.findings
-        if one.level is Level.NOTE
+        for finding in check.findings
+        if finding.level is Level.NOTE
     ]
-    report.remarks = [f"{name}: {one.message}" for name, one in notes if one.check != "failures"]
+    report.remarks = [
+        f"{name}: {finding.message}" for name, finding in notes if finding.check != "failures"
+    ]
     report.remarks += _log_lines(folder)
     report.exit_code = EXIT_INVALID if report.causes or code else EXIT_OK
     if code and not report.causes:
@@ -176,17 +213,25 @@ def _report(folder: Path, code: int, loaded: LoadedConfig) -> tuple[CanaryReport
             CanaryProblem("the run", f"ended with exit code {code}", f"see {folder}")
         )
     paces = (_pace(load_bundle(Path(check.path)), loaded) for check in checks if check.rows)
-    return report, [one for one in paces if one is not None]
+    return report, [pace for pace in paces if pace is not None]
 
 
 def run_gated(request: RunRequest, problems: int = 10) -> int:
-    """Dry run, canary, whole run: the first that fails is the last. Returns its exit code."""
+    """Do a dry run and a canary, then start the whole run if both pass.
+
+    Args:
+        request: The request for the whole run.
+        problems: Number of problems per benchmark in the canary.
+
+    Returns:
+        The exit code of the first step that failed, else of the run.
+    """
     print("Gate 1 of 2: dry run", file=sys.stderr, flush=True)
     with redirect_stdout(sys.stderr):
-        code = start(replace(request, dry_run=True))
-    if code:
+        exit_code = start(replace(request, dry_run=True))
+    if exit_code:
         print("The dry run failed; nothing was run.", file=sys.stderr)
-        return code
+        return exit_code
     print("Gate 2 of 2: canary", file=sys.stderr, flush=True)
     report = run_canary(request, problems)
     print(canary_text(report), file=sys.stderr, flush=True)
@@ -197,18 +242,18 @@ def run_gated(request: RunRequest, problems: int = 10) -> int:
 
 
 def canary_text(report: CanaryReport) -> str:
-    """The report for people."""
+    """Render a canary's report for people."""
     return render("canary.txt.j2", verdict=report.verdict, **asdict(report))
 
 
 def _overrides(loaded: LoadedConfig) -> Iterator[str]:
-    """One repeat of a few problems, on one server, with nothing sent anywhere."""
+    """Yield overrides for a canary: one repeat, one server instance, no exports, reports or shards."""
     yield "output.export=[]"
     yield "output.export_config={}"
     yield "output.report=[]"
-    for number, bench in enumerate(loaded.config.benchmarks):
+    for number, benchmark in enumerate(loaded.config.benchmarks):
         yield f"benchmarks.{number}.repeats=1"
-        if bench.stop_when is not None:
+        if benchmark.stop_when is not None:
             yield f"benchmarks.{number}.stop_when=null"
     for name, service in loaded.raw.get("services", {}).items():
         yield from (
@@ -222,61 +267,75 @@ def _overrides(loaded: LoadedConfig) -> Iterator[str]:
 
 
 def _causes(check: RunCheck) -> Iterator[CanaryProblem]:
+    """Yield a problem, with its fix, for every finding that is not merely a note."""
     # The causes of failed rows are notes of the check: they say more than the share of failed rows.
-    failed = [one for one in check.findings if one.check == "failures"]
+    failure_notes = [finding for finding in check.findings if finding.check == "failures"]
     fixes: dict[str, str] = read_data("fixes.yaml")
-    for one in check.findings:
-        if one.level is Level.NOTE:
+    for finding in check.findings:
+        if finding.level is Level.NOTE:
             continue
-        words = [one.message, *(note.message for note in failed if one.check == "coverage")]
-        text = " ".join([one.message, *(note.message for note in failed)]).lower()
-        if re.search(r"\b40[13]\b|unauthorized", text):
-            auth = "auth"
+        messages = [
+            finding.message,
+            *(note.message for note in failure_notes if finding.check == "coverage"),
+        ]
+        searched_text = " ".join(
+            [finding.message, *(note.message for note in failure_notes)]
+        ).lower()
+        if re.search(r"\b40[13]\b|unauthorized", searched_text):
+            auth_cause = "auth"
         else:
-            auth = ""
+            auth_cause = ""
         causes: list[str] = []
-        for note in failed:
-            if one.check in ("coverage", "finished"):
+        for note in failure_notes:
+            if finding.check in ("coverage", "finished"):
                 causes.append(note.message.partition(":")[0])
-        asked = [*causes, one.check, auth, one.failure_class or ""]
+        fix_names = [*causes, finding.check, auth_cause, finding.failure_class or ""]
         fix = next(
-            (fixes[word] for word in asked if word in fixes), "see the rows: nel show RUN --failed"
+            (fixes[fix_name] for fix_name in fix_names if fix_name in fixes),
+            "see the rows: nel show RUN --failed",
         )
-        yield CanaryProblem(check.benchmark, "; ".join(words), fix)
+        yield CanaryProblem(check.benchmark, "; ".join(messages), fix)
 
 
 def _log_lines(folder: Path) -> Iterator[str]:
-    """Log lines that show trouble, from servers, containers and the run itself."""
-    for log in files_under(folder, "*.log"):
-        if PREVIOUS in log.relative_to(folder).parts:
+    """Yield log lines that show trouble, from servers, containers and the run itself."""
+    for log_file in files_under(folder, "*.log"):
+        if PREVIOUS in log_file.relative_to(folder).parts:
             continue
-        with log.open(encoding="utf-8", errors="replace") as file:
-            found = (line for line in file if _TROUBLE.search(line))
-            for _, line in zip(range(_LINES_OF_A_LOG), found, strict=False):
-                yield f"{log.name}: {one_line(line, _LINE_CHARS)}"
+        with log_file.open(encoding="utf-8", errors="replace") as file:
+            trouble_lines = (line for line in file if _TROUBLE.search(line))
+            for _, line in zip(range(_LINES_OF_A_LOG), trouble_lines, strict=False):
+                yield f"{log_file.name}: {one_line(line, _LINE_CHARS)}"
 
 
 def _pace(bundle: Bundle, loaded: LoadedConfig) -> _Pace | None:
-    benches = loaded.config.benchmarks
-    number = next(
-        (at for at, one in enumerate(benches) if one.key == bundle.path.parent.name), None
+    """Measure the speed of one benchmark; None if its bundle has no timing or is not from this config."""
+    benchmarks = loaded.config.benchmarks
+    index = next(
+        (
+            position
+            for position, benchmark in enumerate(benchmarks)
+            if benchmark.key == bundle.path.parent.name
+        ),
+        None,
     )
     runtime = bundle.runtime
     scores = as_dict(bundle.benchmark.get("scores"))
-    if number is None or not runtime.p50_ms or not runtime.steps_per_second:
+    if index is None or not runtime.p50_ms or not runtime.steps_per_second:
         return None
-    bench = benches[number]
-    service = loaded.config.model_services().get(bench.solver.model_service or "")
+    benchmark = benchmarks[index]
+    service = loaded.config.model_services().get(benchmark.solver.model_service or "")
     limits = [
-        bench.max_concurrent,
-        *(getattr(service, name, None) for name in ("max_concurrent", "slots")),
+        benchmark.max_concurrent,
+        *(getattr(service, setting, None) for setting in ("max_concurrent", "slots")),
     ]
     return _Pace(
-        number,
-        bench.key,
+        index,
+        benchmark.key,
         runtime.p50_ms / 1000,
         used=max(1, round(runtime.steps_per_second * runtime.p50_ms / 1000)),
         most=min(filter(None, limits)),
         retries=as_count(as_dict(scores.get("runtime")).get("total_retries")) or 0,
-        answers=min(bundle.dataset_size or 0, bench.max_problems or sys.maxsize) * bench.repeats,
+        answers=min(bundle.dataset_size or 0, benchmark.max_problems or sys.maxsize)
+        * benchmark.repeats,
     )

@@ -20,7 +20,16 @@ _NAMED_SIZE: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNOR
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """``method`` None: not quantized. ``layers`` counts algorithms where they are mixed."""
+    """How the weights of a checkpoint are quantized.
+
+    Attributes:
+        method: The quantization method; None: the weights are not quantized.
+        algorithm: The number format or algorithm, such as ``FP8``.
+        kv_cache: The format of the KV cache, if it is quantized.
+        source: The file that says so.
+        block: Size of the blocks of weights that share a scale.
+        layers: Number of layers per algorithm, if the layers differ.
+    """
 
     method: str | None = None
     algorithm: str | None = None
@@ -31,77 +40,95 @@ class Quantization:
 
     @property
     def bytes_per_weight(self) -> float:
-        """Of all layers on average."""
-        names = self.layers or {self.algorithm or "": 1}
-        known = _known("bytes_per_weight").items()
-        sizes = [
-            next((size for part, size in known if part in name), 2.0) * count
-            for name, count in names.items()
+        """The mean number of bytes per weight over all layers."""
+        counts_by_algorithm = self.layers or {self.algorithm or "": 1}
+        bytes_by_format = _known("bytes_per_weight").items()
+        weighted_sizes = [
+            next(
+                (size for number_format, size in bytes_by_format if number_format in algorithm), 2.0
+            )
+            * count
+            for algorithm, count in counts_by_algorithm.items()
         ]
-        return sum(sizes) / sum(names.values())
+        return sum(weighted_sizes) / sum(counts_by_algorithm.values())
 
     @property
     def facts(self) -> set[str]:
-        """What rules for engines may ask for."""
+        """The facts that the rules for inference engines can test."""
         text = f"{self.algorithm} {self.method}".lower()
         mixed = len(self.layers) > 1
-        named: set[str] = set()
-        for word in ("fp8", "nvfp4", "mxfp4", "awq", "gptq"):
-            if word in text and not mixed:
-                named.add(word)
-        parts = {
+        number_formats: set[str] = set()
+        for number_format in ("fp8", "nvfp4", "mxfp4", "awq", "gptq"):
+            if number_format in text and not mixed:
+                number_formats.add(number_format)
+        flags = {
             "modelopt": self.method == "modelopt",
             "mixed": mixed,
             "kv_cache": self.kv_cache is not None,
         }
-        parts |= {"quantized": self.method is not None, "legacy_file": self.source == _LEGACY}
-        return named | {name for name, true in parts.items() if true}
+        flags |= {"quantized": self.method is not None, "legacy_file": self.source == _LEGACY}
+        return number_formats | {flag for flag, is_set in flags.items() if is_set}
 
 
 def read_quantization(config: JsonDict, legacy: Any) -> tuple[Quantization, list[str]]:
-    """What config.json says, else the older hf_quant_config.json; and where the two disagree."""
-    old = Quantization()
+    """Read how a checkpoint is quantized.
+
+    Args:
+        config: The settings of config.json.
+        legacy: The data of the older hf_quant_config.json, used if config.json does not mention quantization.
+
+    Returns:
+        The quantization, and a warning if the two files disagree.
+    """
+    earlier = Quantization()
     block = as_dict(config.get("quantization_config") or config.get("compression_config"))
-    older = as_dict(as_dict(legacy).get("quantization"))
-    if older:
-        old = replace(_read({"quant_method": "modelopt", **older}), source=_LEGACY)
-        if not older.get("quant_algo"):
+    legacy_block = as_dict(as_dict(legacy).get("quantization"))
+    if legacy_block:
+        earlier = replace(_read({"quant_method": "modelopt", **legacy_block}), source=_LEGACY)
+        if not legacy_block.get("quant_algo"):
             # Of some checkpoints the KV cache alone was calibrated.
-            if old.kv_cache:
-                old = replace(old, method=None, algorithm=None)
+            if earlier.kv_cache:
+                earlier = replace(earlier, method=None, algorithm=None)
             else:
-                old = Quantization()
+                earlier = Quantization()
     if not block:
-        return old, []
-    new = _read(block)
+        return earlier, []
+    quantization = _read(block)
     warnings = []
-    if old.algorithm and new.algorithm != old.algorithm:
+    if earlier.algorithm and quantization.algorithm != earlier.algorithm:
         warnings = [
-            f"config.json says {new.algorithm}, {_LEGACY} {old.algorithm}; engines read the former"
+            f"config.json says {quantization.algorithm}, {_LEGACY} {earlier.algorithm}; engines read the former"
         ]
-    return new, warnings
+    return quantization, warnings
 
 
 def _read(block: JsonDict) -> Quantization:
+    """Read a ``quantization_config`` block, in any of the formats of the quantization tools."""
     method = str(
         block.get("quant_method")
         or ("modelopt" if block.get("quant_algo") else "compressed-tensors")
     ).lower()
-    named = map(as_dict, as_dict(block.get("config_groups")).values())
+    group_settings = map(as_dict, as_dict(block.get("config_groups")).values())
     schemes: list[str | None] = []
-    for one in named:
-        schemes.append(_scheme(as_dict(one.get("weights")), as_dict(one.get("input_activations"))))
-    groups = Counter(filter(None, schemes))
+    for entry in group_settings:
+        schemes.append(
+            _scheme(as_dict(entry.get("weights")), as_dict(entry.get("input_activations")))
+        )
+    scheme_counts = Counter(filter(None, schemes))
     layers_by_name = as_dict(block.get("quantized_layers"))
-    mixed = Counter(str(as_dict(one).get("quant_algo")).upper() for one in layers_by_name.values())
-    size = next((as_whole(one) for one in as_list(block.get("weight_block_size"))), None)
+    algorithm_counts = Counter(
+        str(as_dict(entry).get("quant_algo")).upper() for entry in layers_by_name.values()
+    )
+    block_size = next((as_whole(entry) for entry in as_list(block.get("weight_block_size"))), None)
     bits = as_whole(block.get("bits") or block.get("w_bit")) or 4
     if method.startswith("modelopt"):
         method = "modelopt"
-        algorithm = str(block.get("quant_algo") or " + ".join(sorted(groups)) or "unknown").upper()
-    elif groups:
-        algorithm = " + ".join(sorted(groups))
-        mixed = groups
+        algorithm = str(
+            block.get("quant_algo") or " + ".join(sorted(scheme_counts)) or "unknown"
+        ).upper()
+    elif scheme_counts:
+        algorithm = " + ".join(sorted(scheme_counts))
+        algorithm_counts = scheme_counts
     elif method == "bitsandbytes":
         if block.get("load_in_4bit") or block.get("_load_in_4bit"):
             algorithm = "INT4 BNB"
@@ -109,7 +136,7 @@ def _read(block: JsonDict) -> Quantization:
             algorithm = "INT8 BNB"
     elif "fp8" in method or "mxfp4" in method:
         if "fp8" in method:
-            if size:
+            if block_size:
                 algorithm = "FP8 BLOCK"
             else:
                 algorithm = "FP8"
@@ -117,22 +144,25 @@ def _read(block: JsonDict) -> Quantization:
             algorithm = "MXFP4"
     else:
         algorithm = f"INT{bits} {method.partition('_')[0].upper()}"
-    kv = block.get("kv_cache_quant_algo") or _scheme(as_dict(block.get("kv_cache_scheme")), {})
-    if len(mixed) > 1:
-        layers = dict(mixed)
+    kv_cache = block.get("kv_cache_quant_algo") or _scheme(
+        as_dict(block.get("kv_cache_scheme")), {}
+    )
+    if len(algorithm_counts) > 1:
+        layers = dict(algorithm_counts)
     else:
         layers = {}
     return Quantization(
         method,
         algorithm,
-        str(kv).upper() if kv else None,
+        str(kv_cache).upper() if kv_cache else None,
         source="config.json",
-        block=size,
+        block=block_size,
         layers=layers,
     )
 
 
 def _scheme(weights: JsonDict, activations: JsonDict) -> str | None:
+    """Name a compressed-tensors scheme by its bits, such as ``FP8`` or ``W4A16``; None if the bits are unknown."""
     bits = as_whole(weights.get("num_bits"))
     if bits is None:
         return None
@@ -143,7 +173,7 @@ def _scheme(weights: JsonDict, activations: JsonDict) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelCheckpoint:
-    """What the files say. None: they do not."""
+    """The facts of a checkpoint, read from its files; None where the files do not say."""
 
     path: str
     name: str
@@ -168,7 +198,14 @@ class ModelCheckpoint:
 
 
 def find_checkpoint(text: str) -> Path:
-    """The folder of a path or a hub name; the latter is looked for in the local Hugging Face cache only."""
+    """Return the folder of a checkpoint; nothing is downloaded.
+
+    Args:
+        text: A folder, or a hub name (ORG/NAME), which is looked up in the local Hugging Face cache only.
+
+    Raises:
+        UsageError: If there is no such folder or cached checkpoint.
+    """
     path = Path(text).expanduser()
     if path.is_dir():
         return path
@@ -181,42 +218,50 @@ def find_checkpoint(text: str) -> Path:
         )
     from huggingface_hub import constants, try_to_load_from_cache  # noqa: PLC0415 - slow, only for hub names
 
-    found = try_to_load_from_cache(text, "config.json")
-    if not isinstance(found, str):
+    cached_file = try_to_load_from_cache(text, "config.json")
+    if not isinstance(cached_file, str):
         hint = (
             f"nothing is downloaded here: hf download {text} --include '*.json', or give a folder"
         )
         raise UsageError(f"{text} is not in the local cache {constants.HF_HUB_CACHE}", hint=hint)
-    return Path(found).parent
+    return Path(cached_file).parent
 
 
 def read_checkpoint(folder: Path, name: str | None = None) -> ModelCheckpoint:
-    """Everything that the files tell. Raises UsageError when there is no usable config.json."""
+    """Read all facts of a checkpoint from its files.
+
+    Args:
+        folder: The folder of the checkpoint.
+        name: Name of the model; default: the name of the folder.
+
+    Raises:
+        UsageError: If there is no usable config.json.
+    """
     config = _config(folder)
-    text = next(
+    text_config = next(
         (as_dict(config[key]) for key in _known("text") if isinstance(config.get(key), dict)),
         config,
     )
-    text = as_dict(text.get("text_config")) or text
-    both = {**config, **text}
+    text_config = as_dict(text_config.get("text_config")) or text_config
+    merged = {**config, **text_config}
     legacy = _json(folder / "hf_quant_config.json")
-    dtype = both.get("dtype") or both.get("torch_dtype")
-    quantization, said = read_quantization(both, legacy)
-    context, scaling = _context(both, as_dict(_json(folder / "tokenizer_config.json")))
+    dtype = merged.get("dtype") or merged.get("torch_dtype")
+    quantization, disagreements = read_quantization(merged, legacy)
+    context, rope_scaling = _context(merged, as_dict(_json(folder / "tokenizer_config.json")))
     name = name or folder.resolve().name
     experts = (
-        _first(both, _known("experts"))
-        or _first(as_dict(both.get("ffn_config")), _known("experts"))
+        _first(merged, _known("experts"))
+        or _first(as_dict(merged.get("ffn_config")), _known("experts"))
         or 0
     )
     template = _template(folder)
     sampling = as_dict(_json(folder / "generation_config.json"))
-    warnings = list(said)
-    weights = _weights(folder)
-    if weights is None and (sized := _NAMED_SIZE.search(name)):
-        weights = int(float(sized[1]) * 1e9 * quantization.bytes_per_weight)
+    warnings = list(disagreements)
+    weight_bytes = _weights(folder)
+    if weight_bytes is None and (size_match := _NAMED_SIZE.search(name)):
+        weight_bytes = int(float(size_match[1]) * 1e9 * quantization.bytes_per_weight)
         warnings.append(
-            f"there are no weights here; their size is estimated from the name ({sized[0]})"
+            f"there are no weights here; their size is estimated from the name ({size_match[0]})"
         )
     if context is None:
         warnings.append("config.json does not say how long the context is")
@@ -228,50 +273,51 @@ def read_checkpoint(folder: Path, name: str | None = None) -> ModelCheckpoint:
         quantization=quantization,
         dtype=str(dtype).removeprefix("torch.") if dtype else None,
         context=context,
-        rope_scaling=scaling,
-        custom_code=bool(config.get("auto_map") or text.get("auto_map")),
-        heads=_first(both, ("num_attention_heads", "n_head", "n_heads")),
-        kv_heads=_first(both, ("num_key_value_heads", "num_kv_heads", "multi_query_group_num")),
-        intermediate=_first(both, ("moe_intermediate_size", "intermediate_size")),
+        rope_scaling=rope_scaling,
+        custom_code=bool(config.get("auto_map") or text_config.get("auto_map")),
+        heads=_first(merged, ("num_attention_heads", "n_head", "n_heads")),
+        kv_heads=_first(merged, ("num_key_value_heads", "num_kv_heads", "multi_query_group_num")),
+        intermediate=_first(merged, ("moe_intermediate_size", "intermediate_size")),
         experts=experts if experts > 1 else 0,
         vision=any(config.get(key) is not None for key in _known("vision")),
         chat_template=bool(template)
         if template or (folder / "tokenizer_config.json").is_file()
         else None,
         thinks=any(
-            word in template
-            for word in ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")
+            marker in template
+            for marker in ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")
         ),
         tools="tool" in template,
-        weight_bytes=weights,
+        weight_bytes=weight_bytes,
         generation={key: sampling[key] for key in sampling if key in _known("sampling")},
         warnings=tuple(warnings),
     )
 
 
 def _known(what: str) -> Any:
-    """Names that files use, as ``data/checkpoint.yaml`` has them."""
+    """Return one table of ``data/checkpoint.yaml``: names of settings, or bytes per weight by number format."""
     return read_data("checkpoint.yaml")[what]
 
 
 def _config(folder: Path) -> JsonDict:
-    found = _json(folder / "config.json")
-    if isinstance(found, dict) and found:
-        return found
-    if found is not None:
+    """Read config.json; the error for a folder without one names the format that it has instead."""
+    settings = _json(folder / "config.json")
+    if isinstance(settings, dict) and settings:
+        return settings
+    if settings is not None:
         raise UsageError(
             f"{folder / 'config.json'} holds no settings", hint="download the checkpoint again"
         )
-    for pattern, what, fix in read_data("other_forms.yaml"):
+    for pattern, contents, fix in read_data("other_forms.yaml"):
         if any(folder.glob(pattern)):
-            raise UsageError(f"{folder} holds {what}, not a Hugging Face checkpoint", hint=fix)
+            raise UsageError(f"{folder} holds {contents}, not a Hugging Face checkpoint", hint=fix)
     raise UsageError(
         f"{folder} has no config.json", hint="give the folder of a Hugging Face checkpoint"
     )
 
 
 def _json(path: Path) -> Any:
-    """The data of a file; None when there is none."""
+    """Parse a JSON file; None if the file does not exist."""
     if not path.is_file():
         return None
     if path.stat().st_size > _LARGEST:
@@ -286,12 +332,13 @@ def _json(path: Path) -> Any:
 
 
 def _first(data: JsonDict, keys: Iterable[str]) -> int | None:
-    found = (as_whole(data.get(key)) for key in keys)
-    return next((value for value in found if value is not None and value > 0), None)
+    """Return the first positive whole number among several keys."""
+    numbers = (as_whole(data.get(key)) for key in keys)
+    return next((number for number in numbers if number is not None and number > 0), None)
 
 
 def _context(config: JsonDict, tokenizer: JsonDict) -> tuple[int | None, str | None]:
-    """The longest context with RoPE scaling, and the kind of scaling where it is stretched beyond training."""
+    """Return the longest context with RoPE scaling, and the kind of scaling that extends it, if any."""
     length = _first(config, _known("context"))
     scaling = as_dict(config.get("rope_scaling") or config.get("rope_parameters"))
     kind = str(scaling.get("rope_type") or scaling.get("type") or "")
@@ -307,6 +354,7 @@ def _context(config: JsonDict, tokenizer: JsonDict) -> tuple[int | None, str | N
 
 
 def _template(folder: Path) -> str:
+    """Return all chat templates of a checkpoint as one text; empty if there are none."""
     parts = [str(as_dict(_json(folder / "tokenizer_config.json")).get("chat_template") or "")]
     for path in folder.glob("chat_template.j*"):
         parts.append(path.read_text(encoding="utf-8", errors="replace"))
@@ -314,7 +362,8 @@ def _template(folder: Path) -> str:
 
 
 def _weights(folder: Path) -> int | None:
+    """Return the size of the weights in bytes; None if there are no weights."""
     index = as_dict(_json(folder / "model.safetensors.index.json"))
-    total = as_whole(as_dict(index.get("metadata")).get("total_size"))
+    total_bytes = as_whole(as_dict(index.get("metadata")).get("total_size"))
     files = list(folder.glob("*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
-    return total or sum(path.stat().st_size for path in files) or None
+    return total_bytes or sum(path.stat().st_size for path in files) or None

@@ -20,7 +20,16 @@ _WIDTH_OF_95: Final = 2 * 1.959964
 
 @dataclass(frozen=True, slots=True)
 class Harvested:
-    """One benchmark. ``scale`` is what the score would be at most: 1, or 100; ``percent`` is the same for all."""
+    """The canonical score of one benchmark.
+
+    Attributes:
+        scale: The highest possible score: 1 or 100.
+        percent: The score in percent, whatever its scale.
+        coverage: Share of the planned samples that were scored.
+        corrected: The headline score corrected by human labels (`nel judge calibrate`), with its interval.
+        tampered: Number of rows that tampered with their own grading; None if there are none.
+        score_tampered_as_0: The mean reward if those rows count as 0.
+    """
 
     benchmark: str
     model: str
@@ -43,13 +52,14 @@ class Harvested:
 
 
 def harvest(path: Path) -> list[Harvested]:
-    """Every finished benchmark under a path; those that are INVALID too, and they say so."""
+    """Return the score of every finished benchmark under a path, including INVALID ones (see ``status``)."""
     return [_line(bundle) for bundle in find_runs(path)]
 
 
 def _line(bundle: Bundle) -> Harvested:
+    """Collect the canonical score of one bundle."""
     score = _canonical(bundle)
-    people = bundle.corrected
+    corrected_score = bundle.corrected
     tampering = bundle.tampering
     scale = None if score is None else 1 if abs(score.value) <= 1 else 100
     return Harvested(
@@ -64,31 +74,39 @@ def _line(bundle: Bundle) -> Harvested:
         n=bundle.samples or None,
         repeats=bundle.repeats,
         coverage=bundle.coverage.share,
-        corrected=people.value if people else None,
-        corrected_lower=people.ci_lower if people else None,
-        corrected_upper=people.ci_upper if people else None,
+        corrected=corrected_score.value if corrected_score else None,
+        corrected_lower=corrected_score.ci_lower if corrected_score else None,
+        corrected_upper=corrected_score.ci_upper if corrected_score else None,
         tampered=tampering.tampered if tampering else None,
         score_tampered_as_0=tampering.score if tampering else None,
     )
 
 
 def _canonical(bundle: Bundle) -> Score | None:
-    """The score that the benchmark's recipe names, else the headline."""
-    names = (bundle.path.parent.name, bundle.name)
+    """Return the score that the benchmark's recipe names, else the headline score."""
+    benchmark_names = (bundle.path.parent.name, bundle.name)
     recipe = next(
-        (one for one in recipes().values() if {one.name, one.benchmark["name"]} & set(names)), None
+        (
+            candidate
+            for candidate in recipes().values()
+            if {candidate.name, candidate.benchmark["name"]} & set(benchmark_names)
+        ),
+        None,
     )
-    own = [score for score in bundle.scores if score is not bundle.corrected]
-    fitting = [score for score in own if recipe and re.search(recipe.metric, score.name)]
-    exact = [score for score in fitting if recipe and score.name == recipe.metric]
-    averages = sorted(
-        exact or fitting, key=lambda score: int((_AVERAGE.search(score.name) or (0, 0))[1])
+    uncorrected = [score for score in bundle.scores if score is not bundle.corrected]
+    matching = [score for score in uncorrected if recipe and re.search(recipe.metric, score.name)]
+    exact = [score for score in matching if recipe and score.name == recipe.metric]
+    ranked = sorted(
+        exact or matching, key=lambda score: int((_AVERAGE.search(score.name) or (0, 0))[1])
     )
-    return averages[-1] if averages else bundle.headline
+    return ranked[-1] if ranked else bundle.headline
 
 
 def _error(bundle: Bundle, score: Score) -> float | None:
-    """Of a mean over rows the cluster-robust one, a problem being a cluster; else what its interval implies."""
+    """Return the standard error of a score.
+
+    For a mean over rows it is cluster-robust, with problems as clusters; for other scores it follows from the interval.
+    """
     if score.name in _OF_ROWS and bundle.results.is_file():
         rows = read_table(bundle.results)
         if rows.scored.any() and len(set(rows.problem[rows.scored])) > 1:

@@ -12,30 +12,38 @@ _AGENTS: Final = (".claude", ".agents", ".codex", ".cursor", ".gemini", ".github
 
 
 def install_skills(folder: Path | None = None, *, force: bool = False) -> list[Path]:
-    """Copy every skill; without ``folder`` for each agent that has a folder in this project, else for ``.claude``.
+    """Copy every packaged skill to the folders where coding agents look for skills.
 
-    Raises UsageError, before anything is written, when a skill there was changed and ``force`` is not given.
+    Args:
+        folder: Where to copy the skills; None: each agent's folder in this project, or ``.claude`` if there is none.
+        force: Replace skills that the user has changed.
+
+    Returns:
+        The paths of the copied files.
+
+    Raises:
+        UsageError: If an installed skill was changed and ``force`` is not set; then nothing is written.
     """
     if folder:
-        homes = [folder]
+        skill_folders = [folder]
     else:
-        homes = [Path(name) / "skills" for name in _AGENTS if Path(name).is_dir()]
-    homes = homes or [Path(".claude") / "skills"]
+        skill_folders = [Path(name) / "skills" for name in _AGENTS if Path(name).is_dir()]
+    skill_folders = skill_folders or [Path(".claude") / "skills"]
     sources = sorted(SKILLS.glob("*/SKILL.md"))
     targets: dict[Path, bytes] = {}
-    for home in homes:
+    for skill_folder in skill_folders:
         for source in sources:
-            targets[home / source.parent.name / source.name] = source.read_bytes()
+            targets[skill_folder / source.parent.name / source.name] = source.read_bytes()
     changed: list[Path] = []
-    for path, text in targets.items():
-        if path.exists() and path.read_bytes() != text:
+    for path, content in targets.items():
+        if path.exists() and path.read_bytes() != content:
             changed.append(path)
     if changed and not force:
         hint = "--force replaces it; --dir FOLDER installs elsewhere"
         raise UsageError(
             f"changed since it was installed: {', '.join(map(str, changed))}", hint=hint
         )
-    for path, text in targets.items():
+    for path, content in targets.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, text)
+        write_atomic(path, content)
     return list(targets)

@@ -28,7 +28,7 @@ _PARSER_FLAGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Parallel sizes; ``fits`` is None when the size of the weights is unknown."""
+    """Parallel sizes of a server; ``fits`` is None if the size of the weights is unknown."""
 
     tensor: int = 1
     pipeline: int = 1
@@ -39,7 +39,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What one engine needs: settings of the service, and ``flags``, the same as its command line takes them."""
+    """The settings that one engine needs; ``flags`` are the same settings as command-line arguments."""
 
     runtime: str
     reasoning_parser: str | None = None
@@ -229,6 +229,7 @@ def _merged(given: list[str], wanted: list[str]) -> list[str]:
 
 
 def _powers(most: int) -> list[int]:
+    """Return the powers of two up to ``most``."""
     return [2**power for power in range(most.bit_length())]
 
 
@@ -243,6 +244,7 @@ def _divides(checkpoint: ModelCheckpoint, size: int) -> bool:
 
 
 def _facts(checkpoint: ModelCheckpoint, gpus: int) -> set[str]:
+    """Collect the facts of a checkpoint that the rules for engines can test."""
     facts = {
         "context": checkpoint.context is not None,
         "custom_code": checkpoint.custom_code,
@@ -251,7 +253,7 @@ def _facts(checkpoint: ModelCheckpoint, gpus: int) -> set[str]:
         "vision": checkpoint.vision,
         "rope_scaling": checkpoint.rope_scaling is not None,
     }
-    return checkpoint.quantization.facts | {name for name, true in facts.items() if true}
+    return checkpoint.quantization.facts | {name for name, is_true in facts.items() if is_true}
 
 
 def _serving(
@@ -278,8 +280,8 @@ def _serving(
     for rule in read_data("runtimes.yaml"):
         if rule["runtime"] != runtime or not facts.issuperset(rule["if"]):
             continue
-        for argument in rule.get("args", ()):
-            serving.args.append(argument.format(context=checkpoint.context))
+        for argument_template in rule.get("args", ()):
+            serving.args.append(argument_template.format(context=checkpoint.context))
         serving.env.update(rule.get("env", {}))
         if "note" in rule:
             serving.notes.append(rule["note"])

@@ -17,25 +17,25 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class MissingValue:
-    """A value that the user has to give: its path, and the comment on its line."""
+    """A value that the user has to give: its path, and the comment on its line as a hint."""
 
     path: tuple[Key, ...]
     hint: str
 
     @property
     def name(self) -> str:
-        """The path as ``-O`` and ``--set`` take it."""
+        """The dotted path, as ``-O`` and ``--set`` take it."""
         return ".".join(map(str, self.path))
 
 
 def missing_values(text: str) -> list[MissingValue]:
-    """Every ``???`` of a file, in order."""
+    """List every ``???`` of a YAML text, in order."""
     lines = text.splitlines()
     missing: list[MissingValue] = []
     for path, node in _leaves(yaml.compose(text, _LOADER), ()):
         if node.value == MISSING:
-            line = lines[node.start_mark.line][node.end_mark.column :]
-            missing.append(MissingValue(path, line.partition("#")[2].strip()))
+            rest_of_line = lines[node.start_mark.line][node.end_mark.column :]
+            missing.append(MissingValue(path, rest_of_line.partition("#")[2].strip()))
     return missing
 
 
@@ -52,12 +52,12 @@ def set_value(text: str, path: Sequence[Key], value: Any) -> str:
     """
     node = yaml.compose(text, _LOADER)
     for depth, key in enumerate(path):
-        below = _child(node, key)
-        if below is None:
-            for name in reversed(path[depth + 1 :]):
-                value = {name: value}
+        child = _child(node, key)
+        if child is None:
+            for missing_key in reversed(path[depth + 1 :]):
+                value = {missing_key: value}
             return _add(text, node, key, value=value)
-        node = below
+        node = child
     start = node.start_mark.index
     # An empty value has no width and starts right after its colon.
     space = " " if start and text[start - 1] == ":" else ""
@@ -65,19 +65,21 @@ def set_value(text: str, path: Sequence[Key], value: Any) -> str:
 
 
 def _leaves(node: Any, path: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], yaml.ScalarNode]]:
+    """Yield every scalar below a node, with its path."""
     if isinstance(node, yaml.ScalarNode):
         yield path, node
     elif isinstance(node, yaml.SequenceNode):
-        for number, item in enumerate(node.value):
-            yield from _leaves(item, (*path, number))
+        for index, item in enumerate(node.value):
+            yield from _leaves(item, (*path, index))
     elif isinstance(node, yaml.MappingNode):
         for key, item in node.value:
             yield from _leaves(item, (*path, key.value))
 
 
 def _child(node: Any, key: Key) -> Any:
+    """Return the node under a key or index; None if there is none."""
     if isinstance(node, yaml.MappingNode):
-        return next((value for name, value in node.value if name.value == str(key)), None)
+        return next((child for key_node, child in node.value if key_node.value == str(key)), None)
     if isinstance(node, yaml.SequenceNode) and str(key).isdecimal():
         if int(key) < len(node.value):
             return node.value[int(key)]
