@@ -30,9 +30,19 @@ _IN_COMMAND: Final = (
 
 
 class Head(TableSection):
-    """One server, and the run around it; an auxiliary server is one, too, with a service and a pool of its own. A path
-    of the table that begins with ``server`` is of a server that is started, with ``endpoint`` of one that is not, with
-    ``model`` of either."""
+    """Translates the server or endpoint of a run, and the settings of the run around it.
+
+    An auxiliary server, such as a judge, gets a ``Head`` of its own, with its own service and node pool. In the table
+    of fields, a path that begins with ``server`` is for a server that nel starts, ``endpoint`` for an existing one, and
+    ``model`` for both.
+
+    Args:
+        draft: The config of nel under construction, with the report.
+        config: The launcher's config.
+        dry: Nothing will be run, so untrusted shell text only causes a warning.
+        service: Name of the service in nel's config.
+        shown: The launcher's field of an auxiliary deployment; empty for the main one.
+    """
 
     section: ClassVar[str] = "head"
 
@@ -72,42 +82,43 @@ class Head(TableSection):
         }
 
     def place(self, field: str) -> str:
-        """An auxiliary deployment has its fields under its name."""
+        """Return the field as the user wrote it: an auxiliary deployment has its fields under its own name."""
         if self.shown and field.startswith("deployment."):
             return f"{self.shown}.{field.partition('.')[2]}"
         return field
 
     def default(self, field: str) -> Any:
+        """Return the value that a packaged group has for a field."""
         group, _, key = field.partition(".")
         return self.groups.get(group, {}).get(key)
 
     def apply(self, field: str, rule: FieldRule, value: Any) -> None:
-        """Apply a row of the table; warn of settings of a tracker to which nothing is exported."""
+        """Apply a row of the table; warn about settings of a tracker to which nothing is exported."""
         target = field.split(".")[1] if field.startswith("export.") else None
         auto_export = as_dict(self.execution.get("auto_export"))
         destinations = as_list(auto_export.get("destinations"))
         if target in table()["destinations"] and target not in destinations:
-            why = f"execution.auto_export.destinations does not name {target}; `nel export --dest {target}` sends it"
-            self.say(field, "warned", why)
+            reason = f"execution.auto_export.destinations does not name {target}; `nel export --dest {target}` sends it"
+            self.say(field, "warned", reason)
         else:
             super().apply(field, rule, value)
 
     def put(self, field: str, path: str, value: Any) -> None:
         """Write a value, unless it belongs to a server that is not started, or is part of the server's command."""
-        place, _, setting = path.partition(".")
-        if place == "server" and self.kind == "none":
+        section, _, setting = path.partition(".")
+        if section == "server" and self.kind == "none":
             outcome: Outcome = "translated" if self.default(field) == value else "warned"
             self.say(field, outcome, "no server is started")
-        elif place == "server" and self.command and setting in _IN_COMMAND:
+        elif section == "server" and self.command and setting in _IN_COMMAND:
             self.say(field, "translated", "already part of the command")
-        elif place == "endpoint" and self.kind != "none":
+        elif section == "endpoint" and self.kind != "none":
             self.no_endpoint(field, setting)
-        elif place == "cluster" and not self.slurm and setting not in ("type", "container_env"):
+        elif section == "cluster" and not self.slurm and setting not in ("type", "container_env"):
             self.say(field, "warned", "SLURM-only setting; ignored for local runs")
         else:
-            if place in ("server", "endpoint", "model"):
-                place = f"services.{self.service}"
-            path = f"{place}.{setting}".replace("node_pools.gpu", f"node_pools.{self.pool}")
+            if section in ("server", "endpoint", "model"):
+                section = f"services.{self.service}"
+            path = f"{section}.{setting}".replace("node_pools.gpu", f"node_pools.{self.pool}")
             super().put(field, path, value)
 
     def no_endpoint(self, field: str, setting: str) -> None:
@@ -122,6 +133,7 @@ class Head(TableSection):
             )
 
     def _mode(self, field: str, value: Any) -> None:
+        """Translate the execution mode: ``parallel`` runs all benchmarks at once."""
         tasks = as_list(as_dict(self.config.get("evaluation")).get("tasks"))
         if value == "parallel" and len(tasks) > 1:
             self.put(field, "suite.parallel_benchmarks", len(tasks))
@@ -129,57 +141,66 @@ class Head(TableSection):
             self.say(field, "translated", "benchmarks run one after the other")
 
     def _readiness(self, field: str, value: Any) -> None:
-        """On SLURM, a server may by default take as long as its job to start."""
+        """Set the startup timeout; on SLURM the default is the walltime of the job."""
         walltime = seconds_of(str(self.execution.get("walltime") or ""))
         self.put(field, "server.startup_timeout", value if value is not None else walltime or 3600)
 
     def _topology(self, field: str, value: Any) -> None:
-        """How many servers there are, and over how many nodes each of them spans."""
+        """Set the number of servers and of nodes per server."""
         try:
-            servers, each = _shape(self.execution, self.deployment)
+            servers, nodes_each = _shape(self.execution, self.deployment)
         except ValueError as error:
             self.say(field, "refused", str(error))
             return
-        if self.kind == "none" and servers * each > 1:
-            self.put(field, "cluster.node_pools.gpu.nodes", servers * each)
-        elif each == servers == 1:
+        if self.kind == "none" and servers * nodes_each > 1:
+            self.put(field, "cluster.node_pools.gpu.nodes", servers * nodes_each)
+        elif nodes_each == servers == 1:
             self.say(field, "translated", "one node")
-        elif each > 1 and self.kind not in _SPANS_NODES:
+        elif nodes_each > 1 and self.kind not in _SPANS_NODES:
             self.say(
                 field,
                 "refused",
                 f"a {self.kind} server runs on one node; use num_instances, or vllm",
             )
         else:
-            for setting, number in (("num_nodes_per_instance", each), ("num_instances", servers)):
+            for setting_name, number in (
+                ("num_nodes_per_instance", nodes_each),
+                ("num_instances", servers),
+            ):
                 if number > 1:
-                    self.put(field, f"server.{setting}", number)
+                    self.put(field, f"server.{setting_name}", number)
 
     def variables_of(self, field: str, value: Any) -> dict[str, str]:
-        """The variables of an ``env_vars``; what is wrong or old in it is reported."""
-        found: dict[str, str] = {}
+        """Translate the variables of an ``env_vars`` field; wrong and outdated forms are reported.
+
+        Args:
+            field: The launcher's field.
+            value: Its value: the variables by name.
+        """
+        variables: dict[str, str] = {}
         for key, text in as_dict(value).items():
             try:
-                worth, note = variable(key, text)
+                translated_value, note = variable(key, text)
             except ValueError as error:
                 self.say(f"{field}.{key}", "refused", str(error))
                 continue
             if note:
                 self.say(f"{field}.{key}", "warned", note)
-            found |= {key: worth} if worth is not None else {}
-        return found
+            variables |= {key: translated_value} if translated_value is not None else {}
+        return variables
 
     def _variables(self, field: str, value: Any) -> None:
-        """Of the server, of the evaluator (which exports as well), or of both."""
-        found = self.variables_of(field, value)
+        """Set variables of the server, of the evaluator (which also exports), or of both."""
+        variables = self.variables_of(field, value)
         of_server = "deployment" in field
-        if found and not of_server:
-            self.variables |= found
-            self.put(field, "cluster.container_env", found)
-        if found and (of_server or (field == "env_vars" and self.kind != "none")):
-            self.put(field, "server.extra_env", found)
+        if variables and not of_server:
+            self.variables |= variables
+            self.put(field, "cluster.container_env", variables)
+        if variables and (of_server or (field == "env_vars" and self.kind != "none")):
+            self.put(field, "server.extra_env", variables)
 
     def _deployment_type(self, field: str, value: Any) -> None:
+        """Set the type of the service, with the arguments and the node pool that the type implies."""
         self.put(field, "model.type", self.type)
         if self.slurm and value != "none":
             self.put(field, "server.node_pool", self.pool)
@@ -190,7 +211,7 @@ class Head(TableSection):
             self.put(field, "server.model", str(self.deployment.get("served_model_name")))
 
     def _weights(self, field: str, value: Any) -> None:
-        """A checkpoint or a handle of the hub; the handle wins, as in the launcher's commands."""
+        """Set the model: a checkpoint folder or a hub name; as in the launcher, the hub name wins."""
         handle = self.deployment.get("hf_model_handle")
         path = self.deployment.get("checkpoint_path")
         if not handle and not path and self.type != "docker_model":
@@ -211,71 +232,85 @@ class Head(TableSection):
             self.put(field, "server.model", value)
 
     def _command(self, field: str, value: Any) -> None:
+        """Set the server's own command, if the deployment has one."""
         if self.command:
             self.put(field, "server.command", ["bash", "-c", shell(str(self.command))])
 
     def _server_setup(self, field: str, value: Any) -> None:
+        """Set shell text to run before the server starts, if the user trusts it."""
         if value and self.trusted(self, field):
             self.put(field, "server.setup_commands", [shell(str(value))])
 
     def trusted(self, scope: TableSection, field: str) -> bool:
-        """Shell in a config is somebody else's code: it must be trusted by name, unless nothing is run."""
-        trusted = os.environ.get(TRUST) == "1"
-        if trusted:
-            return trusted
-        why = f"it is shell that runs in the container; if you trust it: export {TRUST}=1"
-        scope.say(field, "warned" if self.dry else "refused", why)
+        """Check whether shell text from the config may run: the user must trust it through an environment variable.
+
+        Without that, the field is refused; in a dry run it is only warned about.
+
+        Args:
+            scope: The section to which the field belongs.
+            field: The launcher's field.
+        """
+        is_trusted = os.environ.get(TRUST) == "1"
+        if is_trusted:
+            return is_trusted
+        reason = f"it is shell that runs in the container; if you trust it: export {TRUST}=1"
+        scope.say(field, "warned" if self.dry else "refused", reason)
         return self.dry
 
     def _auxiliary(self, field: str, value: Any) -> None:
-        """Another server of the run, such as a judge, on nodes of its own."""
-        own = as_dict(value)
+        """Translate an auxiliary server, such as a judge, which runs on nodes of its own."""
+        deployment = as_dict(value)
         service = field.partition(".")[2]
-        execution = {**self.execution, "deployment": {"n_tasks": own.get("n_tasks")}}
+        execution = {**self.execution, "deployment": {"n_tasks": deployment.get("n_tasks")}}
         for key in ("num_nodes", "num_instances", "num_nodes_per_instance"):
-            execution[key] = own.get(key)
-        part = Head(
+            execution[key] = deployment.get(key)
+        auxiliary = Head(
             self.draft,
-            {"execution": execution, "deployment": own},
+            {"execution": execution, "deployment": deployment},
             dry=self.dry,
             service=service,
             shown=field,
         )
-        part.translate({"deployment": own})
-        part._readiness(field, self.execution.get("endpoint_readiness_timeout"))
+        auxiliary.translate({"deployment": deployment})
+        auxiliary._readiness(field, self.execution.get("endpoint_readiness_timeout"))
         for key in ("partition", "gres", "gpus_per_node") if self.slurm else ():
-            given = self.execution.get(key)
-            if given is not None:
-                part.put(field, f"cluster.node_pools.gpu.{key}", given)
+            setting = self.execution.get(key)
+            if setting is not None:
+                auxiliary.put(field, f"cluster.node_pools.gpu.{key}", setting)
 
     def _destinations(self, field: str, value: Any) -> None:
+        """Set the settings of each export destination."""
         for target in [value] if isinstance(value, str) else as_list(value):
-            if target not in (known := table()["destinations"]):
+            if target not in (destinations := table()["destinations"]):
                 self.say(
                     field,
                     "refused",
-                    f"nothing is exported to {target!r}; {did_you_mean(target, known)}",
+                    f"nothing is exported to {target!r}; {did_you_mean(target, destinations)}",
                 )
-            for path, setting in known.get(target, {}).items():
+            for path, setting in destinations.get(target, {}).items():
                 self.put(field, path, setting)
 
 
 def _shape(execution: JsonDict, deployment: JsonDict) -> tuple[int, int]:
-    """Servers, and the nodes of each, in the spelling of any vintage. Raises ValueError when they do not fit."""
+    """Return the number of servers and of nodes per server, from any version of the launcher's settings.
+
+    Raises:
+        ValueError: If the numbers contradict each other.
+    """
     servers = int(execution.get("num_instances") or 1)
-    each = int(execution.get("num_nodes_per_instance") or 0)
+    nodes_each = int(execution.get("num_nodes_per_instance") or 0)
     nodes = int(execution.get("num_nodes") or 1)
     tasks = as_dict(execution.get("deployment")).get("n_tasks")
     if deployment.get("multiple_instances"):
         return int(tasks or nodes), 1
-    if not each and nodes > 1 and nodes % servers:
+    if not nodes_each and nodes > 1 and nodes % servers:
         raise ValueError(f"{nodes} nodes cannot be divided among {servers} instances")
     # `num_nodes` is the number of all nodes; `num_instances` alone means servers of one node.
-    each = each or max(1, nodes // servers)
-    if nodes not in (1, each * servers):
+    nodes_each = nodes_each or max(1, nodes // servers)
+    if nodes not in (1, nodes_each * servers):
         raise ValueError(
-            f"num_nodes is {nodes}, but {servers} instances of {each} nodes are {each * servers}"
+            f"num_nodes is {nodes}, but {servers} instances of {nodes_each} nodes are {nodes_each * servers}"
         )
-    if tasks is not None and int(tasks) not in (1, nodes, servers, servers * each):
+    if tasks is not None and int(tasks) not in (1, nodes, servers, servers * nodes_each):
         raise ValueError(f"n_tasks is {tasks}: nel starts one task on every node of a server")
-    return servers, each
+    return servers, nodes_each

@@ -37,9 +37,17 @@ _LOGGED: Final = 2
 
 
 class TaskScope(TableSection):
-    """A benchmark in the making (``bench``), and the way in which it asks the model (``service``). ``index`` is its
-    place among those that run, ``number`` that in the config; ``own`` is the task's entry, ``shared`` the evaluation
-    around it; ``contained``: the harness itself runs."""
+    """Translates one task: to a benchmark (``bench``), and to the request settings that it needs (``service``).
+
+    Args:
+        head: The translation of the run around the task.
+        index: Index among the tasks that will run.
+        number: Index in the launcher's config.
+        task: The task's entry in the catalogue.
+        own: The task's entry in the config.
+        shared: The ``evaluation`` section, which holds settings for all tasks.
+        contained: Run the task in the container of its harness.
+    """
 
     section: ClassVar[str] = "task"
 
@@ -72,13 +80,13 @@ class TaskScope(TableSection):
         self.judge: JsonDict | None = None
 
     def place(self, field: str) -> str:
-        """The field as the user knows it: of the task, of the evaluation, or from the catalogue."""
+        """Return the field as the user knows it: of the task, of the evaluation, or from the catalogue."""
         if field.partition(".")[0] in self.own:
             return f"evaluation.tasks[{self.number}].{field}"
         if field in _SHELL:
             return f"evaluation.{field}"
-        for place, tree in self.trees.items():
-            value: Any = tree.get("nemo_evaluator_config")
+        for place, settings in self.trees.items():
+            value: Any = settings.get("nemo_evaluator_config")
             for key in field.split("."):
                 value = value.get(key) if isinstance(value, dict) else None
             if value is not None:
@@ -86,15 +94,21 @@ class TaskScope(TableSection):
         return f"{self.task.full_name}: {field.rpartition('.')[2]}"
 
     def put(self, field: str, path: str, value: Any) -> None:
-        """Set a key of the benchmark, of its service (``service.``), or of a skills:// benchmark (``skills.``)."""
-        place, _, setting = path.partition(".")
-        is_endpoint = place == "service" and setting in ("url", "model", "api_key")
+        """Set a value of the benchmark, or of its service.
+
+        Args:
+            field: The launcher's field.
+            path: Where to write: ``service.`` means the service, ``skills.`` only skills:// benchmarks.
+            value: The value.
+        """
+        section, _, setting = path.partition(".")
+        is_endpoint = section == "service" and setting in ("url", "model", "api_key")
         if is_endpoint and self.head.kind != "none":
             self.head.no_endpoint(self.place(field), setting)
-        elif place == "service":
+        elif section == "service":
             put_in(self.service, setting, value)
             self.say(field, "translated", f"services.model.{setting}")
-        elif place == "skills" and not str(self.task.nel).startswith("skills://"):
+        elif section == "skills" and not str(self.task.nel).startswith("skills://"):
             self.say(field, "refused", _CONTAINER_ONLY)
         else:
             path = path.replace("skills.", "params.")
@@ -103,15 +117,15 @@ class TaskScope(TableSection):
 
     def apply(self, field: str, rule: FieldRule, value: Any) -> None:
         """Apply a row of the table; a harness in its container gets its parameters unchanged."""
-        inner = field.removeprefix("config.params.")
-        if self.contained and inner != field and value is not None:
-            if inner in ("extra.num_repeats", "extra.n_samples"):
+        parameter = field.removeprefix("config.params.")
+        if self.contained and parameter != field and value is not None:
+            if parameter in ("extra.num_repeats", "extra.n_samples"):
                 put_in(self.bench, "repeats", value)
-            self.put(field, f"params.{inner}", value)
+            self.put(field, f"params.{parameter}", value)
         elif self.contained and field == "dataset_dir" and value:
-            inside = self.own.get("dataset_mount_path") or "/datasets"
-            self.put(field, "solver.mounts", {str(value): inside})
-            put_in(self.bench, "solver.env_vars", {"NEMO_EVALUATOR_DATASET_DIR": inside})
+            mount_path = self.own.get("dataset_mount_path") or "/datasets"
+            self.put(field, "solver.mounts", {str(value): mount_path})
+            put_in(self.bench, "solver.env_vars", {"NEMO_EVALUATOR_DATASET_DIR": mount_path})
         else:
             super().apply(field, rule, value)
 
@@ -135,18 +149,24 @@ class TaskScope(TableSection):
             self._set_up_container(endpoint)
 
     def _set_protocol(self, endpoint: str) -> None:
+        """Set the API protocol; report an endpoint type that nel lacks, or that contradicts the URL."""
         protocol = table()["protocols"].get(endpoint)
         url = self.draft.config["services"]["model"].get("url")
         url_protocol = protocol_of_url(str(url)) if url else None
         if protocol is None:
-            why = f"{self.task.full_name} needs a {endpoint} endpoint, which nel does not support"
-            self.say("name", "refused", why)
+            reason = (
+                f"{self.task.full_name} needs a {endpoint} endpoint, which nel does not support"
+            )
+            self.say("name", "refused", reason)
         if url_protocol is not None and url_protocol != protocol:
-            why = f"the task needs a {endpoint} endpoint, but the URL path implies {url_protocol}"
-            self.say("name", "warned", why)
+            reason = (
+                f"the task needs a {endpoint} endpoint, but the URL path implies {url_protocol}"
+            )
+            self.say("name", "warned", reason)
         self.service["protocol"] = url_protocol or protocol or "chat_completions"
 
     def _set_up_container(self, endpoint: str) -> None:
+        """Set timeout, mounts, variables and endpoint type of a task that runs in a container."""
         head = self.head
         solver = self.bench["solver"]
         mounts = as_dict(as_dict(head.execution.get("mounts")).get("evaluation"))
@@ -171,40 +191,41 @@ class TaskScope(TableSection):
             self.bench["timeout"] = value
 
     def _limit(self, field: str, value: Any) -> None:
-        """Take the first N problems, as the launcher's harnesses do, or that share of all problems."""
+        """Set the number of problems: the first N, as in the launcher's harnesses, or a share of all."""
         if value is None:
             return
         if value < 1 or field.endswith("downsampling_ratio"):
-            nel = str(self.task.nel)
-            if nel in builtin_names():
-                info = getattr(environment_class(nel), "definition", None)
+            benchmark_name = str(self.task.nel)
+            if benchmark_name in builtin_names():
+                definition = getattr(environment_class(benchmark_name), "definition", None)
             else:
-                info = None
-            if info is None or not info.info.size:
+                definition = None
+            if definition is None or not definition.info.size:
                 self.say(
                     field,
                     "refused",
-                    f"the number of problems in {nel} is unknown; give a whole number",
+                    f"the number of problems in {benchmark_name} is unknown; give a whole number",
                 )
                 return
-            value = math.ceil(info.info.size * value)
+            value = math.ceil(definition.info.size * value)
         self.put(field, "max_problems", int(value))
         self.bench["shuffle_seed"] = None
 
     def _skills_arguments(self, field: str, value: Any) -> None:
-        """``++key=value`` words: sampling is ours too; another prompt is not."""
-        known = table()["arguments"]
-        for word in shlex.split(str(value or "")):
-            key, _, text = word.lstrip("+").partition("=")
-            if key in known and text != "null":
-                self.put(field, known[key], float(text))
-            elif key in (*known, "prompt_config"):
-                why = f"prompt and sampling are nel's own; {_CONTAINER_ONLY}"
-                self.say(field, "warned", why)
+        """Translate ``++key=value`` arguments: sampling settings have an equivalent, other prompts do not."""
+        paths_by_argument = table()["arguments"]
+        for argument in shlex.split(str(value or "")):
+            key, _, text = argument.lstrip("+").partition("=")
+            if key in paths_by_argument and text != "null":
+                self.put(field, paths_by_argument[key], float(text))
+            elif key in (*paths_by_argument, "prompt_config"):
+                reason = f"prompt and sampling are nel's own; {_CONTAINER_ONLY}"
+                self.say(field, "warned", reason)
             else:
                 self.say(field, "refused", f"{key}: {_CONTAINER_ONLY}")
 
     def _judge(self, field: str, value: Any) -> None:
+        """Keep the judge's settings if the benchmark needs a judge."""
         if "judge" in self.task.needs:
             self.judge = as_dict(value)
             self.put(field, "scoring.include_defaults", False)
@@ -212,13 +233,15 @@ class TaskScope(TableSection):
             self.say(field, "warned", f"{self.task.nel} is scored without a judge")
 
     def _shell(self, field: str, value: Any) -> None:
+        """Pass shell text to the harness's container, if the user trusts it."""
         if value and not self.contained:
-            why = "only the harness's own container has it; --containers runs the task there, or run it yourself"
-            self.say(field, "refused", why)
+            reason = "only the harness's own container has it; --containers runs the task there, or run it yourself"
+            self.say(field, "refused", reason)
         elif value and self.head.trusted(self, field):
             self.put(field, f"solver.{field}", shell(str(value)))
 
     def _task_env(self, field: str, value: Any) -> None:
+        """Set the task's variables: in its container, or for all tasks if it has none."""
         variables = self.head.variables_of(self.place(field), value)
         if self.contained:
             self.put(field, "solver.env_vars", variables)
@@ -226,6 +249,7 @@ class TaskScope(TableSection):
             self.head.put(self.place(field), "cluster.container_env", variables)
 
     def _adapter(self, field: str, value: Any) -> None:
+        """Translate ``adapter_config`` to interceptors and the response cache of the service."""
         if self.contained:
             self.put(field, "solver.adapter_config", as_dict(value))
             return
@@ -238,7 +262,13 @@ class TaskScope(TableSection):
 
 
 class Adapter(TableSection):
-    """The interceptors of an ``adapter_config``; its settings of the run itself go into the draft."""
+    """Translates an ``adapter_config`` to interceptors; its settings of the run itself go into the draft.
+
+    Args:
+        draft: The config of nel under construction, with the report.
+        fields: The fields of ``adapter_config``.
+        shown: The field of ``adapter_config`` as the user knows it.
+    """
 
     section: ClassVar[str] = "adapter"
 
@@ -256,27 +286,30 @@ class Adapter(TableSection):
         self._logging()
 
     def place(self, field: str) -> str:
+        """Return the field as the user knows it."""
         return f"{self.shown}.{field}"
 
     @property
     def interceptors(self) -> list[JsonDict]:
+        """The interceptors: the explicit list if there is one, else those that the settings switch on."""
         names = [name for name in (*_ORDER, "raise_client_errors") if name in self.stages]
         return self.listed or [
-            {"name": name} | ({"config": c} if (c := self.stages[name]) else {}) for name in names
+            {"name": name} | ({"config": config} if (config := self.stages[name]) else {})
+            for name in names
         ]
 
     def apply(self, field: str, rule: FieldRule, value: Any) -> None:
-        """A setting of a stage, or the switch of one."""
+        """Apply a row of the table: a setting of an interceptor, or the switch that turns one on."""
         if rule.stage is None or value in (rule.fine or ()):
             super().apply(field, rule, value)
             return
         switch = rule.switch or (None if rule.setting else field)
         if switch is not None and not self.fields.get(switch):
-            off = rule.setting is not None
+            has_setting = rule.setting is not None
             self.say(
                 field,
-                "warned" if off else "translated",
-                f"{switch} is off" if off else "needs nothing",
+                "warned" if has_setting else "translated",
+                f"{switch} is off" if has_setting else "needs nothing",
             )
             return
         settings = self.stages.setdefault(rule.stage, {})
@@ -285,6 +318,7 @@ class Adapter(TableSection):
         self.say(field, "translated", f"proxy.interceptors: {rule.stage}")
 
     def _system_prompt(self, field: str, value: Any) -> None:
+        """Report the switch of the system prompt; without a prompt it is refused."""
         if value and not self.fields.get("custom_system_prompt"):
             self.say(field, "refused", "custom_system_prompt is what it would use; give both")
         else:
@@ -295,6 +329,7 @@ class Adapter(TableSection):
             )
 
     def _cache_dir(self, field: str, value: Any) -> None:
+        """Set the folder of the response cache, unless caching is off."""
         if self.fields.get("use_caching", True):
             self.cache = {"mode": "write", "dir": str(value)}
             self.say(field, "translated", "proxy.cache.dir")
@@ -302,43 +337,45 @@ class Adapter(TableSection):
             self.say(field, "warned", "use_caching is off")
 
     def _logging(self) -> None:
-        """One stage logs requests, responses and failures; the launcher logs two of each where no number is given."""
-        wanted: dict[str, bool] = {}
-        for key in ("request", "response"):
-            wanted[key] = bool(self.fields.get(f"use_{key}_logging"))
-        failed = bool(self.fields.get("log_failed_requests"))
-        if failed or any(wanted.values()):
-            most: dict[str, Any | int] = {}
-            for key, on in wanted.items():
-                if on:
-                    most[key] = self.fields.get(f"max_logged_{key}s", _LOGGED)
+        """Add the logging interceptor; like the launcher, it logs two requests and responses by default."""
+        is_logged: dict[str, bool] = {}
+        for kind in ("request", "response"):
+            is_logged[kind] = bool(self.fields.get(f"use_{kind}_logging"))
+        logs_failures = bool(self.fields.get("log_failed_requests"))
+        if logs_failures or any(is_logged.values()):
+            limits: dict[str, Any | int] = {}
+            for kind, enabled in is_logged.items():
+                if enabled:
+                    limits[kind] = self.fields.get(f"max_logged_{kind}s", _LOGGED)
                 else:
-                    most[key] = 0
-            self.stages["logging"] = {f"max_{key}s": number for key, number in most.items()} | {
-                "log_failed": failed
+                    limits[kind] = 0
+            self.stages["logging"] = {f"max_{kind}s": limit for kind, limit in limits.items()} | {
+                "log_failed": logs_failures
             }
 
     def _explicit_list(self, field: str, value: Any) -> None:
-        """An explicit list takes the place of the whole chain; the two are not mixed."""
-        known = table()["interceptors"]
-        other = [name for name in self.fields if name != "interceptors"]
-        if other:
+        """Translate an explicit list of interceptors; it cannot be combined with other fields."""
+        known_interceptors = table()["interceptors"]
+        other_fields = [name for name in self.fields if name != "interceptors"]
+        if other_fields:
             self.say(
-                field, "refused", f"{other[0]} and an explicit list exclude each other; keep one"
+                field,
+                "refused",
+                f"{other_fields[0]} and an explicit list exclude each other; keep one",
             )
             return
-        for number, entry in enumerate(as_list(value)):
+        for index, entry in enumerate(as_list(value)):
             name = str(as_dict(entry).get("name"))
             settings = as_dict(as_dict(entry).get("config"))
             if as_dict(entry).get("enabled") is False:
                 continue
-            if name not in known:
-                hint = did_you_mean(name, known)
+            if name not in known_interceptors:
+                hint = did_you_mean(name, known_interceptors)
                 self.say(
-                    f"{field}[{number}]", "refused", f"there is no interceptor {name!r}; {hint}"
+                    f"{field}[{index}]", "refused", f"there is no interceptor {name!r}; {hint}"
                 )
-            elif ours := known[name].get("name"):
-                renamed = known[name].get("settings", {})
-                config = {renamed.get(key, key): setting for key, setting in settings.items()}
-                self.listed.append({"name": ours} | ({"config": config} if config else {}))
-                self.say(f"{field}[{number}]", "translated", f"proxy.interceptors: {ours}")
+            elif nel_name := known_interceptors[name].get("name"):
+                new_keys = known_interceptors[name].get("settings", {})
+                config = {new_keys.get(key, key): setting for key, setting in settings.items()}
+                self.listed.append({"name": nel_name} | ({"config": config} if config else {}))
+                self.say(f"{field}[{index}]", "translated", f"proxy.interceptors: {nel_name}")

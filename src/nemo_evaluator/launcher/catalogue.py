@@ -19,7 +19,17 @@ _NEEDS: Final = ("judge", "sandbox", "gated", "logprobs")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task. ``nel`` is the benchmark or URI that takes its place; None: only the container runs it."""
+    """One task of the launcher's catalogue.
+
+    Attributes:
+        endpoint: The type of endpoint that the task needs, such as ``chat``.
+        image: The container of its harness.
+        nel: The benchmark or URI of nel that replaces it; None: only the container runs it.
+        params: Parameters of that benchmark.
+        defaults: The harness's default settings.
+        needs: What it needs besides a model, such as ``judge``.
+        listed: Whether the catalogue lists it.
+    """
 
     name: str
     harness: str
@@ -33,85 +43,100 @@ class Task:
 
     @property
     def full_name(self) -> str:
-        """``harness.task``."""
+        """The name with its harness: ``harness.task``."""
         return f"{self.harness}.{self.name}" if self.harness else self.name
 
     @property
     def container(self) -> str:
-        """The URI of the harness's own container."""
+        """The URI that runs the task in its harness's own container."""
         return f"container://{self.image}#{self.name}"
 
 
 @cache
 def catalogue() -> tuple[Task, ...]:
-    """All tasks that are listed; families under the name that has a ``*``."""
+    """Return all listed tasks; a family of tasks is listed once, under a name with ``*``."""
     harnesses = read_data(_FILE)["harnesses"].items()
     return tuple(
         _task(harness, name, row)
-        for harness, own in harnesses
-        for name, row in own["tasks"].items()
+        for harness, harness_data in harnesses
+        for name, row in harness_data["tasks"].items()
     )
 
 
 def find_task(name: str, container: str | None = None) -> Task:
-    """The task of a name, with or without its harness. Raises UsageError with suggestions. A task that is not listed
-    runs in the container that is named; a benchmark or URI of ours is itself."""
+    """Find a task by name, with or without its harness.
+
+    Args:
+        name: The name of the task, or a benchmark or URI of nel, which stands for itself.
+        container: The image to run the task in; then the catalogue need not list the task.
+
+    Raises:
+        UsageError: If the name is unknown or ambiguous; the hint suggests names.
+    """
     name = read_data(_FILE)["aliases"].get(name, name)
     harness, dot, short = name.rpartition(".")
-    found = _fitting(harness, short)
-    if "://" in name or (not dot and not container and not found and name in builtin_names()):
+    matches = _fitting(harness, short)
+    if "://" in name or (not dot and not container and not matches and name in builtin_names()):
         return Task(name, "", "chat", image="", nel=name)
     if container:
-        if found:
-            one = found[0]
+        if matches:
+            task = matches[0]
         else:
-            one = Task(short, harness, "chat", image=container, listed=False)
-        return replace(one, image=container)
-    names = read_data(_FILE)["ambiguous"].get(name) or [one.full_name for one in found]
+            task = Task(short, harness, "chat", image=container, listed=False)
+        return replace(task, image=container)
+    names = read_data(_FILE)["ambiguous"].get(name) or [task.full_name for task in matches]
     if len(names) > 1:
         raise UsageError(
             f"the task name {name!r} is ambiguous", hint=f"write one of: {', '.join(names)}"
         )
-    if found:
-        return found[0]
+    if matches:
+        return matches[0]
     if harness in read_data(_FILE)["harnesses"]:
         return replace(_task(harness, short, {}), listed=False)
-    known = [word for one in catalogue() for word in (one.full_name, one.name)]
-    hint = did_you_mean(name, dict.fromkeys(known), "`nel ls tasks` lists them")
+    known_names = [task_name for task in catalogue() for task_name in (task.full_name, task.name)]
+    hint = did_you_mean(name, dict.fromkeys(known_names), "`nel ls tasks` lists them")
     raise UsageError(f"no task is called {name!r}", hint=f"{hint}; or give the task a container")
 
 
 def _fitting(harness: str, short: str) -> list[Task]:
-    """Tasks of that name, else members of a family; a family that takes every name only with its harness."""
-    mine = [one for one in catalogue() if harness in ("", one.harness)]
-    exact = [one for one in mine if one.name == short]
+    """Return the tasks with this name, else the members of a family that have it.
+
+    A family that accepts every name is used only if the harness is given.
+    """
+    harness_tasks = [task for task in catalogue() if harness in ("", task.harness)]
+    exact = [task for task in harness_tasks if task.name == short]
     if exact:
         return exact
-    fitting: dict[str, Task] = {}
-    for one in mine:
-        if one.name != "*" or harness:
-            star = re.search(r"[*?]", one.name)
+    family_members: dict[str, Task] = {}
+    for task in harness_tasks:
+        if task.name != "*" or harness:
+            wildcard = re.search(r"[*?]", task.name)
         else:
-            star = None
-        if star and fnmatch.fnmatchcase(short, one.name) and one.harness not in fitting:
-            part = short[star.start() :]
+            wildcard = None
+        if (
+            wildcard
+            and fnmatch.fnmatchcase(short, task.name)
+            and task.harness not in family_members
+        ):
+            wildcard_text = short[wildcard.start() :]
             params: dict[str, list[str | Any]] = {}
-            for key, value in one.params.items():
-                params[key] = [part if item == "*" else item for item in value]
-            fitting[one.harness] = replace(one, name=short, params=params)
-    return list(fitting.values())
+            for key, value in task.params.items():
+                params[key] = [wildcard_text if item == "*" else item for item in value]
+            family_members[task.harness] = replace(task, name=short, params=params)
+    return list(family_members.values())
 
 
 def _task(harness: str, name: str, row: JsonDict) -> Task:
-    file = read_data(_FILE)
-    own = read_data(_FILE)["harnesses"][harness]
+    """Build a task from its row in the catalogue and the settings of its harness."""
+    catalogue_data = read_data(_FILE)
+    harness_data = read_data(_FILE)["harnesses"][harness]
     return Task(
         name=name,
         harness=harness,
-        endpoint=row.get("type", own["type"]),
-        image=f"{file['registry']}/{own.get('image', harness)}:{file['tag']}",
+        endpoint=row.get("type", harness_data["type"]),
+        image=f"{catalogue_data['registry']}/{harness_data.get('image', harness)}:{catalogue_data['tag']}",
         nel=row.get("nel"),
         params=row.get("params", {}),
-        defaults={**own.get("defaults", {}), **row.get("defaults", {})},
+        defaults={**harness_data.get("defaults", {}), **row.get("defaults", {})},
         needs=tuple(need for need in _NEEDS if row.get(need)),
     )

@@ -32,7 +32,17 @@ _VARIABLE: Final = re.compile("\x01(\\w+)\x02")
 
 
 def compose_launcher(file: Path, overrides: Sequence[str] = (), *, raw: bool = False) -> JsonDict:
-    """The composed config. Raises ConfigError with every value that is missing, or what Hydra refuses."""
+    """Compose a config of the launcher with Hydra.
+
+    Args:
+        file: The launcher's config.
+        overrides: Overrides in Hydra's form; ``evaluation.tasks.NAME`` may name a task.
+        raw: Read the file as it is, without Hydra.
+
+    Raises:
+        ConfigError: If values are missing, or Hydra refuses the config.
+        UsageError: If there is no such file, or an override does not fit.
+    """
     if not file.is_file():
         raise UsageError(
             f"there is no file {file}", hint="give the launcher's YAML: nel run --config FILE"
@@ -42,20 +52,23 @@ def compose_launcher(file: Path, overrides: Sequence[str] = (), *, raw: bool = F
             "--config-mode raw takes the file as it is; -o cannot change it",
             hint="leave one of them out",
         )
-    of_tasks = [one for one in overrides if _TASK_OVERRIDE.fullmatch(one)]
+    task_overrides = [override for override in overrides if _TASK_OVERRIDE.fullmatch(override)]
     with _variables():
         try:
             if raw:
                 config = OmegaConf.create(_raw(file))
             else:
-                others = [one for one in overrides if one not in of_tasks]
+                hydra_overrides = [
+                    override for override in overrides if override not in task_overrides
+                ]
                 with initialize_config_dir(
                     version_base="1.3", config_dir=str(file.resolve().parent)
                 ):
                     config = compose(
-                        file.stem, overrides=[f"hydra.searchpath=['file://{GROUPS}']", *others]
+                        file.stem,
+                        overrides=[f"hydra.searchpath=['file://{GROUPS}']", *hydra_overrides],
                     )
-            for override in of_tasks:
+            for override in task_overrides:
                 _override_task(config, override)
             _refuse_missing(as_dict(OmegaConf.to_container(config, resolve=False)), file)
             resolved = OmegaConf.to_container(config, resolve=True)
@@ -69,7 +82,12 @@ def _raw(file: Path) -> JsonDict:
 
 
 def group_defaults(group: str, option: str) -> JsonDict:
-    """The values of a packaged group, such as ``execution`` and ``slurm/default``; empty when there is none."""
+    """Return the values of a packaged group; empty if there is no such group.
+
+    Args:
+        group: The group, such as ``execution``.
+        option: The option of the group, such as ``slurm/default``.
+    """
     path = GROUPS / group / f"{option}.yaml"
     if path.is_file():
         return _raw(path)
@@ -78,7 +96,7 @@ def group_defaults(group: str, option: str) -> JsonDict:
 
 @contextmanager
 def _variables() -> Iterator[None]:
-    """Secrets that the config takes from the environment stay references; other variables become their values."""
+    """Resolve variables while a config is composed; secrets from the environment stay references."""
 
     def variable(name: str, *default: Any) -> Any:
         if looks_secret(name):
@@ -91,8 +109,8 @@ def _variables() -> Iterator[None]:
         return value
 
     def select_not_null(key: str, default: Any = None, *, _root_: DictConfig) -> Any:
-        found = OmegaConf.select(_root_, key)
-        return default if found is None else found
+        selected = OmegaConf.select(_root_, key)
+        return default if selected is None else selected
 
     variables_read.set({})
     OmegaConf.register_new_resolver("oc.env", variable, replace=True)
@@ -104,6 +122,7 @@ def _variables() -> Iterator[None]:
 
 
 def _with_references(value: Any) -> Any:
+    """Turn the marks of secrets back into ``${NAME}`` references."""
     if isinstance(value, dict):
         return {str(key): _with_references(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -114,48 +133,52 @@ def _with_references(value: Any) -> Any:
 
 
 def _override_task(config: DictConfig, override: str) -> None:
-    """``evaluation.tasks.NAME.path=value``: Hydra knows only the number of a task, people know its name."""
-    found = _TASK_OVERRIDE.fullmatch(override)
-    assert found is not None
-    plain = as_dict(OmegaConf.to_container(config, resolve=False))
-    tasks = as_list(as_dict(plain.get("evaluation")).get("tasks"))
+    """Apply ``evaluation.tasks.NAME.path=value``; Hydra itself knows tasks by number only."""
+    override_match = _TASK_OVERRIDE.fullmatch(override)
+    assert override_match is not None
+    plain_config = as_dict(OmegaConf.to_container(config, resolve=False))
+    tasks = as_list(as_dict(plain_config.get("evaluation")).get("tasks"))
     names = [str(as_dict(task).get("name", "")) for task in tasks]
-    number, rest = _task_of(found["path"], names, override)
+    number, rest = _task_of(override_match["path"], names, override)
     path = f"evaluation.tasks.{number}.{rest}"
     OmegaConf.set_struct(config, False)
     if override.startswith("~"):
         parent, _, key = path.rpartition(".")
         OmegaConf.select(config, parent).pop(key)
     else:
-        OmegaConf.update(config, path, yaml.safe_load(found["value"] or '""'), force_add=True)
+        OmegaConf.update(
+            config, path, yaml.safe_load(override_match["value"] or '""'), force_add=True
+        )
 
 
 def _task_of(path: str, names: Sequence[str], override: str) -> tuple[int, str]:
-    first, _, rest = path.partition(".")
-    if first.isdecimal() and int(first) < len(names):
-        return int(first), rest
-    for parts in (1, 2):
-        words = path.split(".")
-        name = ".".join(words[:parts])
-        rest = ".".join(words[parts:])
-        fits: list[int] = []
-        for number, one in enumerate(names):
-            if one == name or one.rpartition(".")[2] == name:
-                fits.append(number)
-        if len(fits) == 1 and rest:
-            return fits[0], rest
-        if len(fits) > 1:
-            numbers = " or ".join(f"evaluation.tasks.{number}" for number in fits)
+    """Split the path of a task override into the number of the task and the rest of the path."""
+    first_segment, _, rest = path.partition(".")
+    if first_segment.isdecimal() and int(first_segment) < len(names):
+        return int(first_segment), rest
+    for name_length in (1, 2):
+        segments = path.split(".")
+        name = ".".join(segments[:name_length])
+        rest = ".".join(segments[name_length:])
+        matching_numbers: list[int] = []
+        for number, task_name in enumerate(names):
+            if task_name == name or task_name.rpartition(".")[2] == name:
+                matching_numbers.append(number)
+        if len(matching_numbers) == 1 and rest:
+            return matching_numbers[0], rest
+        if len(matching_numbers) > 1:
+            numbers = " or ".join(f"evaluation.tasks.{number}" for number in matching_numbers)
             raise UsageError(
-                f"-o {override}: {len(fits)} tasks are called {name}", hint=f"write {numbers}"
+                f"-o {override}: {len(matching_numbers)} tasks are called {name}",
+                hint=f"write {numbers}",
             )
     raise UsageError(
-        f"-o {override.partition('=')[0]}: no such task", hint=did_you_mean(first, names)
+        f"-o {override.partition('=')[0]}: no such task", hint=did_you_mean(first_segment, names)
     )
 
 
 def _refuse_missing(config: JsonDict, file: Path) -> None:
-    """All values that are still ``???``, each with the comment beside it and the override that sets it."""
+    """Raise ConfigError if values are still ``???``; hints show each value's comment and its override."""
     comments = dict(
         re.findall(
             r"^[\s-]*(\w+):\s*\?\?\?\s*#\s*(.+)$", file.read_text(encoding="utf-8"), re.MULTILINE
@@ -180,6 +203,7 @@ def _refuse_missing(config: JsonDict, file: Path) -> None:
 
 
 def _missing(value: Any, path: str) -> Iterator[str]:
+    """Yield the path of every value that is still ``???``."""
     items = (
         value.items()
         if isinstance(value, dict)
@@ -189,22 +213,25 @@ def _missing(value: Any, path: str) -> Iterator[str]:
     )
     for key, item in items:
         if path:
-            below = f"{path}.{key}"
+            child_path = f"{path}.{key}"
         else:
-            below = str(key)
+            child_path = str(key)
         if item == MISSING:
-            yield below
-        yield from _missing(item, below)
+            yield child_path
+        yield from _missing(item, child_path)
 
 
 def _problem(error: Exception) -> Problem:
+    """Describe an error of Hydra or OmegaConf: the field, the message, and the rest as a hint."""
     lines: list[str] = []
     for line in str(error).splitlines():
         if line.strip() and "object_type" not in line:
             lines.append(line.strip())
-    place = next(
+    path = next(
         (line.removeprefix("full_key: ") for line in lines if line.startswith("full_key: ")),
         "config",
     )
-    told = [line for line in lines if not line.startswith("full_key")]
-    return Problem(place, told[0] if told else type(error).__name__, " ".join(told[1:]) or None)
+    messages = [line for line in lines if not line.startswith("full_key")]
+    return Problem(
+        path, messages[0] if messages else type(error).__name__, " ".join(messages[1:]) or None
+    )

@@ -21,7 +21,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LauncherJob:
-    """One benchmark of a run; ``status`` is the launcher's word for how it is."""
+    """One benchmark of a run; ``status`` is in the launcher's terms, such as ``RUNNING``."""
 
     run: RunMeta
     number: int
@@ -32,51 +32,70 @@ class LauncherJob:
 
     @property
     def job_id(self) -> str:
+        """The launcher's job id: ``INVOCATION.NUMBER``."""
         return f"{invocation_of(self.run.run_id)}.{self.number}"
 
     @property
     def folder(self) -> Path:
+        """The folder of the benchmark's results."""
         return Path(self.run.output_dir) / self.task
 
 
 def run_of(which: str) -> tuple[RunMeta, int | None]:
-    """The run of an invocation id (or its beginning), run id or folder; of a job id also the job's number."""
-    word, dot, number = which.rpartition(".")
+    """Find a run, and the number of the job if a job id is given.
+
+    Args:
+        which: An invocation id or its beginning, a run id, a folder, or a job id.
+    """
+    run_name, dot, number = which.rpartition(".")
     if dot and number.isdecimal():
-        return (find_run(word), int(number))
+        return (find_run(run_name), int(number))
     return (find_run(which), None)
 
 
 def find_jobs(which: str) -> list[LauncherJob]:
-    """The jobs of a run, or the one that a job id names. Raises UsageError when there is none."""
+    """List the jobs of a run, or the one job that a job id names.
+
+    Raises:
+        UsageError: If there is no such run or job.
+    """
     run, number = run_of(which)
-    jobs = sorted(_jobs(run, read_status(run)), key=lambda one: one.number)
-    if number is not None and all(one.number != number for one in jobs):
-        known = ", ".join(one.job_id for one in jobs) or "none has begun"
+    jobs = sorted(_jobs(run, read_status(run)), key=lambda job: job.number)
+    if number is not None and all(job.number != number for job in jobs):
+        existing_ids = ", ".join(job.job_id for job in jobs) or "none has begun"
         raise UsageError(
-            f"run {invocation_of(run.run_id)} has no job {number}", hint=f"its jobs: {known}"
+            f"run {invocation_of(run.run_id)} has no job {number}", hint=f"its jobs: {existing_ids}"
         )
-    return [one for one in jobs if number in (None, one.number)]
+    return [job for job in jobs if number in (None, job.number)]
 
 
 def _jobs(run: RunMeta, status: RunOverview) -> Iterator[LauncherJob]:
-    """The number of a launcher's task ends the benchmark's key; of other runs it is the benchmark's place."""
-    begun = {safe_name(one.name) for one in status.benchmarks}
-    broken: list[BenchmarkStatus] = []
+    """Yield the jobs of a run.
+
+    The key of a benchmark from a launcher's config ends in the number of its task; for other runs, the number is the
+    position of the benchmark.
+    """
+    begun_folders = {safe_name(benchmark.name) for benchmark in status.benchmarks}
+    failed_benchmarks: list[BenchmarkStatus] = []
     for name in status.failed:
-        if safe_name(name) not in begun:
-            broken.append(BenchmarkStatus(name, "INVALID"))
-    for place, one in enumerate([*status.benchmarks, *broken]):
-        end = one.name.rpartition(".")[2]
-        word = _WORDS.get(one.status, "SUCCESS")
-        if one.status in _WORDS and status.state in ("stopped", "killed"):
-            word = "KILLED"
-        elif word == "PENDING" and not status.running:
-            word = "FAILED"
-        if end.isdecimal() and end != one.name:
-            number = int(end)
+        if safe_name(name) not in begun_folders:
+            failed_benchmarks.append(BenchmarkStatus(name, "INVALID"))
+    for position, benchmark in enumerate([*status.benchmarks, *failed_benchmarks]):
+        suffix = benchmark.name.rpartition(".")[2]
+        job_status = _WORDS.get(benchmark.status, "SUCCESS")
+        if benchmark.status in _WORDS and status.state in ("stopped", "killed"):
+            job_status = "KILLED"
+        elif job_status == "PENDING" and not status.running:
+            job_status = "FAILED"
+        if suffix.isdecimal() and suffix != benchmark.name:
+            number = int(suffix)
         else:
-            number = place
+            number = position
         yield LauncherJob(
-            run, number, one.name, status=word, done=one.scored + one.failed, total=one.total
+            run,
+            number,
+            benchmark.name,
+            status=job_status,
+            done=benchmark.scored + benchmark.failed,
+            total=benchmark.total,
         )

@@ -19,10 +19,10 @@ _SHORTEST: Final = 6
 
 
 class SecretReferences:
-    """Takes the secrets out of a config; ``variables`` are those that the config refers to instead.
+    """Replaces the secrets in a config by references to variables (``variables``, with their values).
 
     Args:
-        read: The environment variables whose values the launcher's config took over.
+        read: The environment variables whose values the launcher's config contains.
     """
 
     def __init__(self, read: Mapping[str, str]) -> None:
@@ -30,7 +30,13 @@ class SecretReferences:
         self._names = {value: name for name, value in read.items() if len(value) >= _SHORTEST}
 
     def replace(self, value: Any, path: ConfigPath = (), before: str = "") -> Any:
-        """The value with a reference in the place of each secret."""
+        """Return a value with a reference in the place of each secret.
+
+        Args:
+            value: The value, of any type.
+            path: Its path in the config.
+            before: The text before it in a list, such as the flag of a command.
+        """
         if isinstance(value, dict):
             mapping: dict[Any, Any] = {}
             for key, item in value.items():
@@ -43,17 +49,19 @@ class SecretReferences:
         return value
 
     def _listed(self, values: list[Any], path: ConfigPath) -> list[Any]:
+        """Replace the secrets in a list, where a text may follow its flag."""
         replaced: list[Any] = []
-        before = ""
+        previous_text = ""
         for number, item in enumerate(values):
-            replaced.append(self.replace(item, (*path, number), before))
+            replaced.append(self.replace(item, (*path, number), previous_text))
             if isinstance(item, str):
-                before = item
+                previous_text = item
             else:
-                before = ""
+                previous_text = ""
         return replaced
 
     def _text(self, text: str, path: ConfigPath, before: str) -> str:
+        """Replace the secrets in a text; a text that came from a variable refers to it by name."""
         if text in self._names and place_of(path) in (
             SettingKind.HEADER,
             SettingKind.NAMED,
@@ -66,20 +74,29 @@ class SecretReferences:
         )
 
     def _reference(self, secret: str, path: ConfigPath) -> str:
-        words = [re.sub(r"\W", "_", str(key)) for key in path]
-        name = "_".join([PREFIX, *words]).upper()
+        """Return a reference to a variable that holds the secret; its name is made from the path."""
+        path_names = [re.sub(r"\W", "_", str(key)) for key in path]
+        name = "_".join([PREFIX, *path_names]).upper()
         # What the config escapes, the environment holds as it is meant.
-        plain = secret.replace("$${", "${")
+        variable_value = secret.replace("$${", "${")
         number = 2
-        while self.variables.get(name, plain) != plain:
+        while self.variables.get(name, variable_value) != variable_value:
             name = f"{name.removesuffix(f'_{number - 1}')}_{number}"
             number += 1
-        self.variables[name] = plain
+        self.variables[name] = variable_value
         return f"${{{name}}}"
 
 
 def without_secrets(config: JsonDict, read: Mapping[str, str]) -> tuple[JsonDict, dict[str, str]]:
-    """The config with references in the place of secrets, and the variables that they name."""
+    """Replace the secrets in a config by references to environment variables.
+
+    Args:
+        config: The config; it is not changed.
+        read: The environment variables whose values the config contains.
+
+    Returns:
+        The config with references, and the variables to which they refer.
+    """
     references = SecretReferences(read)
     replaced = {key: references.replace(value, (key,)) for key, value in config.items()}
     return replaced, references.variables

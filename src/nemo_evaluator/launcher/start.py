@@ -26,21 +26,27 @@ _WIDTH: Final = 120
 
 
 def converted_text(translated: Translated, source: str) -> str:
-    """The YAML, with warnings at its head and the launcher's field beside each value. It holds no secret: those
-    of ``translated`` have become references (``move_secrets``)."""
+    """Render the translated config as YAML, with warnings at its head and the launcher's field beside each value.
+
+    Args:
+        translated: The translated config; its secrets are already references (see ``move_secrets``).
+        source: The launcher's file.
+    """
     origins = {
         path.replace("[", ".").replace("]", ""): field for path, field in translated.origins.items()
     }
     body = yaml.safe_dump(translated.config, sort_keys=False, allow_unicode=True, width=_WIDTH)
     lines = body.splitlines()
-    for path, mark in parse_document(body, source).marks.items():
+    for path, position in parse_document(body, source).marks.items():
         field = origins.get(".".join(map(str, path)))
-        line = (mark.line or 1) - 1
+        line = (position.line or 1) - 1
         if field is not None and "#" not in lines[line]:
             lines[line] += f"  # {field}"
-    head = [f"# Converted from {source}. Run it with: nel eval run FILE"]
-    head += [f"# {one.field}: {one.detail}" for one in translated.of("warned")]
-    return valid_text(scrub("\n".join([*head, *lines])) + "\n")
+    header = [f"# Converted from {source}. Run it with: nel eval run FILE"]
+    header += [
+        f"# {translation.field}: {translation.detail}" for translation in translated.of("warned")
+    ]
+    return valid_text(scrub("\n".join([*header, *lines])) + "\n")
 
 
 def move_secrets(translated: Translated) -> list[str]:
@@ -65,12 +71,24 @@ def start_translated(
     dry_run: bool = False,
     wait: bool = False,
 ) -> int:
-    """Keep the translated config as ``<invocation>_config.yml`` and start it; returns the exit code. What is wrong with
-    it names the fields of ``source``, the launcher's file."""
+    """Store a translated config as ``<invocation>_config.yml`` and start it.
+
+    Args:
+        translated: The translated config.
+        text: The config as YAML.
+        command: The command line, for the record.
+        source: The launcher's file; errors name its fields.
+        folder: Where to store the config; None: beside the registry of runs.
+        dry_run: Print the plan; start nothing.
+        wait: Wait for the run to end, rather than run it in the background.
+
+    Returns:
+        The exit code.
+    """
     run_id = new_run_id()
     if dry_run:
-        with tempfile.TemporaryDirectory() as place:
-            file = Path(place) / "config.yaml"
+        with tempfile.TemporaryDirectory() as temporary_dir:
+            file = Path(temporary_dir) / "config.yaml"
             file.write_text(text, encoding="utf-8")
             return _started(
                 RunRequest(str(file), dry_run=True, command=command), translated, source
@@ -83,21 +101,24 @@ def start_translated(
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(file, text, mode=0o600)
     output_dir = f"{translated.config['output']['dir'].rstrip('/')}/{run_id}"
-    slurm = translated.config.get("cluster", {}).get("type") == "slurm"
+    uses_slurm = translated.config.get("cluster", {}).get("type") == "slurm"
     request = RunRequest(str(file), output_dir=output_dir, run_id=run_id, command=command)
     if not wait:
-        request = replace(request, background=not slurm, submit=slurm)
-    code = _started(request, translated, source)
-    if code == 0 and not wait:
+        request = replace(request, background=not uses_slurm, submit=uses_slurm)
+    exit_code = _started(request, translated, source)
+    if exit_code == 0 and not wait:
         lines = [f"Config: {file}", f"Job submission successful | Invocation ID: {invocation}"]
-        jobs = [bench["id"].rpartition(".") for bench in translated.config["benchmarks"]]
+        jobs = [benchmark["id"].rpartition(".") for benchmark in translated.config["benchmarks"]]
         lines += [f"  {invocation}.{number}: {name}" for name, _, number in jobs]
-        lines += [f"  nel {word} {invocation}" for word in ("status", "info", "logs", "kill")]
+        lines += [
+            f"  nel {subcommand} {invocation}" for subcommand in ("status", "info", "logs", "kill")
+        ]
         print("\n".join(lines), flush=True)
-    return code
+    return exit_code
 
 
 def _started(request: RunRequest, translated: Translated, source: str) -> int:
+    """Start a request; errors name the launcher's fields."""
     try:
         return start(request)
     except ConfigError as error:
@@ -105,7 +126,7 @@ def _started(request: RunRequest, translated: Translated, source: str) -> int:
 
 
 def is_own(file: Path) -> bool:
-    """Whether a file is a config of nel rather than of the launcher, such as one that `nel init` wrote."""
+    """Return whether a file is a config of nel, such as one from `nel init`, rather than of the launcher."""
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -126,18 +147,32 @@ def start_own(
     dry_run: bool = False,
     wait: bool = False,
 ) -> int:
-    """Start a config of nel as it is; the launcher's ``++a.b=c`` becomes ``a.b=c``. Returns the exit code."""
-    removed = [one for one in overrides if one.startswith("~")]
-    if removed:
+    """Start a config of nel unchanged.
+
+    Args:
+        file: The config.
+        overrides: Overrides in the launcher's form; ``++a.b=c`` becomes ``a.b=c``.
+        command: The command line, for the record.
+        dry_run: Print the plan; start nothing.
+        wait: Wait for the run to end, rather than run it in the background.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UsageError: If an override removes a value (``~``), which nel does not support.
+    """
+    removals = [override for override in overrides if override.startswith("~")]
+    if removals:
         raise UsageError(
-            f"-o {removed[0]}: {file} is a config of nel, which has no `~`",
+            f"-o {removals[0]}: {file} is a config of nel, which has no `~`",
             hint="take it out of the file",
         )
-    plain = tuple(one.lstrip("+") for one in overrides)
+    nel_overrides = tuple(override.lstrip("+") for override in overrides)
     return start(
         RunRequest(
             str(file),
-            override=plain,
+            override=nel_overrides,
             dry_run=dry_run,
             background=not wait and not dry_run,
             command=command,

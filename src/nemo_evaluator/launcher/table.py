@@ -42,7 +42,7 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """One row of the table; its file says what the keys mean."""
+    """A row of the table of fields; ``data/fields.yaml`` explains the columns."""
 
     to: str | None = None
     via: str | None = None
@@ -75,19 +75,19 @@ class FieldRule:
 
 @cache
 def read_data(name: str) -> Mapping[str, Any]:
-    """A data file of this package."""
+    """Parse a YAML file of this package's data folder."""
     data: JsonDict = yaml.safe_load((_DATA / name).read_text(encoding="utf-8"))
     return data
 
 
 def table() -> Mapping[str, Any]:
-    """The table of fields."""
+    """Return the table of fields."""
     return read_data("fields.yaml")
 
 
 @cache
 def rules(section: str) -> Mapping[str, FieldRule]:
-    """The rows of one section, by field."""
+    """Return the rows of one section of the table, by field."""
     return {name: FieldRule(**row) for name, row in table()[section].items()}
 
 
@@ -99,22 +99,29 @@ class Translated:
         self.report: list[Translation] = []
 
     def say(self, field: str, outcome: Outcome, detail: str) -> None:
-        """Report a field; the same thing is reported once."""
+        """Add the outcome of a field to the report, unless it is there already."""
         translation = Translation(field, outcome, detail)
         if translation not in self.report:
             self.report.append(translation)
 
     def of(self, outcome: str) -> list[Translation]:
-        """The fields with one outcome."""
+        """Return the fields that had one outcome."""
         return [translation for translation in self.report if translation.outcome == outcome]
 
     @property
     def origins(self) -> dict[str, str]:
-        """The launcher's fields by the paths to which they went; the first of several."""
-        return {one.detail: one.field for one in reversed(self.of("translated"))}
+        """The launcher's fields by the path in nel's config; the first field if several share a path."""
+        return {
+            translation.detail: translation.field for translation in reversed(self.of("translated"))
+        }
 
     def blamed(self, error: ConfigError, source: str) -> ConfigError:
-        """The errors of the translated config, with the paths of the launcher's fields that the user wrote."""
+        """Rewrite an error about nel's config to name the launcher's fields, which the user wrote.
+
+        Args:
+            error: The error about nel's config.
+            source: The launcher's file.
+        """
         problems: list[Problem] = []
         for problem in error.problems:
             field = self._field(problem.path)
@@ -122,7 +129,7 @@ class Translated:
         return ConfigError(problems, source=source)
 
     def _field(self, path: str) -> str:
-        """The launcher's field behind a path of nel's config, with that path; the path alone when there is none."""
+        """Return the launcher's field behind a path of nel's config; if there is none, the path itself."""
         parts = re.split(r"(?=[.\[])", re.sub(r"^services\.model_\d+", "services.model", path))
         origins = self.origins
         field: str | None = None
@@ -137,30 +144,43 @@ class Translated:
         return f"{field} ({path})" if field else path
 
     def check(self, source: str | None = None) -> None:
-        """Raise a ConfigError with everything that was refused."""
+        """Raise ConfigError if any field was refused."""
         refused = self.of("refused")
         if refused:
-            raise ConfigError([Problem(one.field, one.detail) for one in refused], source=source)
+            raise ConfigError(
+                [Problem(refusal.field, refusal.detail) for refusal in refused], source=source
+            )
 
 
 def put_in(tree: JsonDict, path: str, value: Any) -> None:
-    """Write a copy of a value under a dotted path, and merge it with an existing list or mapping.
+    """Write a copy of a value under a dotted path; a list or mapping is merged with an existing one.
 
     The copy keeps the table unchanged when the config changes later.
+
+    Args:
+        tree: The mapping to change.
+        path: The dotted path in it.
+        value: The value.
     """
-    *above, last = path.split(".")
-    for key in above:
+    *parent_keys, last_key = path.split(".")
+    for key in parent_keys:
         tree = tree.setdefault(key, {})
-    current = tree.get(last)
+    current = tree.get(last_key)
     if isinstance(current, list) and isinstance(value, list):
         value = [*current, *value]
     elif isinstance(current, dict) and isinstance(value, dict):
         value = {**current, **value}
-    tree[last] = copy.deepcopy(value)
+    tree[last_key] = copy.deepcopy(value)
 
 
 class TableSection:
-    """A part of the launcher's config, translated by one section of the table; ``by: NAME`` is its method ``_NAME``."""
+    """A part of the launcher's config, translated by one section of the table.
+
+    A row with ``by: NAME`` is handled by the method ``_NAME``.
+
+    Args:
+        draft: The config of nel under construction, with the report.
+    """
 
     section: ClassVar[str]
 
@@ -168,23 +188,35 @@ class TableSection:
         self.draft = draft
 
     def place(self, field: str) -> str:
-        """The field as the user knows it."""
+        """Return the field as the user knows it."""
         return field
 
     def say(self, field: str, outcome: Outcome, detail: str) -> None:
+        """Report the outcome of a field."""
         self.draft.say(self.place(field), outcome, detail)
 
     def put(self, field: str, path: str, value: Any) -> None:
-        """Write a value where it belongs, and report it."""
+        """Write a value into the draft, and report the field as translated.
+
+        Args:
+            field: The launcher's field.
+            path: The dotted path in nel's config.
+            value: The value.
+        """
         put_in(self.draft.config, path, value)
         self.say(field, "translated", path)
 
     def default(self, field: str) -> Any:
-        """The value that a packaged group has for a field."""
+        """Return the value that a packaged group has for a field."""
         return None
 
     def translate(self, fields: JsonDict, prefix: str = "") -> None:
-        """Apply the row of every field; a field that has none is refused."""
+        """Apply the row of every field; a field without a row is refused.
+
+        Args:
+            fields: The fields of a section of the launcher's config.
+            prefix: Their common path, with a dot at its end.
+        """
         rows = rules(self.section)
         for key, value in fields.items():
             field = f"{prefix}{key}"
@@ -203,11 +235,11 @@ class TableSection:
 
     def apply(self, field: str, rule: FieldRule, value: Any) -> None:
         """Apply the row of a field: the first of its columns that fits decides the outcome."""
-        worth = rule.worth(value)
+        translated_value = rule.worth(value)
         is_harmless = (
             rule.fine == "any" or value in (rule.fine or ()) or value == self.default(field)
         )
-        is_empty = worth is None or worth in ("", {}, [])
+        is_empty = translated_value is None or translated_value in ("", {}, [])
         if rule.among and value not in (*rule.among, None):
             hint = did_you_mean(str(value), rule.among)
             self.say(field, "refused", f"{value!r} is not supported; {hint}")
@@ -216,7 +248,7 @@ class TableSection:
         elif is_empty or (is_harmless and (rule.warn or rule.refuse)):
             self.say(field, "translated", "needs nothing")
         elif rule.to is not None:
-            self.put(field, rule.to.replace("*", field.rpartition(".")[2]), worth)
+            self.put(field, rule.to.replace("*", field.rpartition(".")[2]), translated_value)
         elif rule.note is not None:
             self.say(field, "translated", rule.note)
         elif rule.warn:
@@ -226,7 +258,7 @@ class TableSection:
 
 
 def shell(value: str) -> str:
-    """Shell text, whose variables are not ours to expand."""
+    """Escape shell text, so that nel does not expand its variables."""
     return value.replace("${", "$${")
 
 

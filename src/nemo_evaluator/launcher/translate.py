@@ -62,50 +62,50 @@ def translate(
 
 
 def _normalised(config: JsonDict, draft: Translated) -> JsonDict:
-    """The config in the spelling that the table of fields knows; what was moved is reported."""
+    """Return the config in the one spelling that the table of fields knows; moved fields are reported."""
     config.pop("defaults", None)
     evaluation = config["evaluation"] = as_dict(config.get("evaluation"))
     target = as_dict(as_dict(config.get("target")).get("api_endpoint"))
     adapter = target.pop("adapter_config", None)
     if adapter:
-        place = "nemo_evaluator_config.target.api_endpoint.adapter_config"
-        put_in(evaluation, place, adapter)
-        draft.say("target.api_endpoint.adapter_config", "translated", f"evaluation.{place}")
+        path = "nemo_evaluator_config.target.api_endpoint.adapter_config"
+        put_in(evaluation, path, adapter)
+        draft.say("target.api_endpoint.adapter_config", "translated", f"evaluation.{path}")
     owners: dict[str, dict[str, Any]] = {}
-    for n, task in enumerate(as_list(evaluation.get("tasks"))):
-        owners[f"evaluation.tasks[{n}]"] = as_dict(task)
-    for place, owner in {"evaluation": evaluation, **owners}.items():
-        _nested(owner, place, draft)
+    for number, task in enumerate(as_list(evaluation.get("tasks"))):
+        owners[f"evaluation.tasks[{number}]"] = as_dict(task)
+    for path, owner in {"evaluation": evaluation, **owners}.items():
+        _nested(owner, path, draft)
     return config
 
 
 def _nested(owner: JsonDict, place: str, draft: Translated) -> None:
-    """``overrides`` (dotted), ``config`` and ``config.target`` become ``nemo_evaluator_config``."""
-    inner = as_dict(owner.pop("nemo_evaluator_config", None))
-    where = f"{place}.nemo_evaluator_config"
+    """Merge ``overrides`` (dotted), ``config`` and ``config.target`` into ``nemo_evaluator_config``."""
+    settings = as_dict(owner.pop("nemo_evaluator_config", None))
+    settings_path = f"{place}.nemo_evaluator_config"
     for key, value in as_dict(owner.pop("overrides", None)).items():
-        put_in(inner, key, value)
-        draft.say(f"{place}.overrides.{key}", "translated", f"{where}.{key}")
-    old = as_dict(owner.pop("config", None))
-    if old:
-        inner = deep_merge(inner, old)
-        draft.say(f"{place}.config", "translated", where)
-    target = as_dict(inner.get("config")).pop("target", None)
+        put_in(settings, key, value)
+        draft.say(f"{place}.overrides.{key}", "translated", f"{settings_path}.{key}")
+    config = as_dict(owner.pop("config", None))
+    if config:
+        settings = deep_merge(settings, config)
+        draft.say(f"{place}.config", "translated", settings_path)
+    target = as_dict(settings.get("config")).pop("target", None)
     if target:
-        inner["target"] = deep_merge(as_dict(inner.get("target")), as_dict(target))
+        settings["target"] = deep_merge(as_dict(settings.get("target")), as_dict(target))
         draft.say(
-            f"{where}.config.target",
+            f"{settings_path}.config.target",
             "warned",
-            f"it belongs beside config, and is read from {where}.target",
+            f"it belongs beside config, and is read from {settings_path}.target",
         )
-    if inner:
-        owner["nemo_evaluator_config"] = inner
+    if settings:
+        owner["nemo_evaluator_config"] = settings
 
 
 def _chosen(
     evaluation: JsonDict, only: Sequence[str], draft: Translated
 ) -> list[tuple[int, JsonDict]]:
-    """The tasks, or those that ``-t`` names (``ifeval``, ``simple_evals.mmlu``, ``mmlu.0``), with their numbers."""
+    """Return all tasks with their numbers, or those that ``-t`` names (``ifeval``, ``mmlu.0``)."""
     tasks = [as_dict(task) for task in as_list(evaluation.get("tasks"))]
     if not tasks:
         draft.say("evaluation.tasks", "refused", "there are no tasks; `nel ls tasks` lists them")
@@ -118,8 +118,12 @@ def _chosen(
     chosen: set[int] = set()
     for name in only:
         if name not in numbers_by_name:
-            known = ", ".join(f"{task.get('name')}.{number}" for number, task in enumerate(tasks))
-            raise UsageError(f"-t {name}: no such task in the config", hint=f"its tasks: {known}")
+            task_names = ", ".join(
+                f"{task.get('name')}.{number}" for number, task in enumerate(tasks)
+            )
+            raise UsageError(
+                f"-t {name}: no such task in the config", hint=f"its tasks: {task_names}"
+            )
         chosen |= numbers_by_name[name]
     return [(number, task) for number, task in enumerate(tasks) if not only or number in chosen]
 
@@ -139,8 +143,8 @@ def _task(
         head.say(field, "refused", f"{error.message}: {error.hint}")
         return None
     if not task.listed and not image and os.environ.get(UNLISTED) != "1":
-        why = f"{task.full_name} is not in the catalogue; if you trust it: export {UNLISTED}=1"
-        head.say(field, "refused", why)
+        reason = f"{task.full_name} is not in the catalogue; if you trust it: export {UNLISTED}=1"
+        head.say(field, "refused", reason)
         return None
     in_harness = bool(task.harness) and (containers or task.nel is None)
     contained = bool(image) or in_harness
@@ -163,6 +167,7 @@ def _task(
 
 
 def _endpoint_type(tree: JsonDict) -> Any:
+    """Return the endpoint type that a config's target sets, if any."""
     endpoint = as_dict(as_dict(tree.get("target")).get("api_endpoint"))
     return endpoint.get("type")
 
@@ -192,8 +197,8 @@ def _services(head: Head, tasks: list[TaskScope]) -> None:
         variant = variants.index(task.service)
         task.bench["solver"]["service"] = _service_name(variant)
         if variant and head.kind != "none":
-            why = f"it needs different server settings from the other tasks; run it alone: -t {task.task.name}"
-            head.say(f"evaluation.tasks[{task.number}]", "refused", why)
+            reason = f"it needs different server settings from the other tasks; run it alone: -t {task.task.name}"
+            head.say(f"evaluation.tasks[{task.number}]", "refused", reason)
         if task.judge is not None:
             _judge(services, task, task.judge)
     # Last to first: the others are copies of the first, which is then still without settings of its own.
@@ -208,6 +213,7 @@ def _services(head: Head, tasks: list[TaskScope]) -> None:
 
 
 def _service_name(variant: int) -> str:
+    """Name a service by its place among the variants: model, model_2, model_3."""
     return f"model_{variant + 1}" if variant else "model"
 
 
@@ -224,15 +230,15 @@ def _warn_of_differences(head: Head, tasks: list[TaskScope]) -> None:
     """Warn of images without a version, and of tasks that run as nel's own benchmarks."""
     for name, service in head.draft.config["services"].items():
         if str(service.get("image")).endswith(":latest"):
-            why = f"{service['image']} is not pinned: another version may score otherwise"
-            head.draft.say(f"image of {name}", "warned", why)
+            reason = f"{service['image']} is not pinned: another version may score otherwise"
+            head.draft.say(f"image of {name}", "warned", reason)
     native: list[str] = []
     for task in tasks:
         if task.task.harness and not task.contained:
             native.append(task.task.full_name)
     if native:
-        why = "run as benchmarks of nel, whose prompts and graders differ; --containers runs the harness's own"
-        head.draft.say(", ".join(dict.fromkeys(native)), "warned", why)
+        reason = "run as benchmarks of nel, whose prompts and graders differ; --containers runs the harness's own"
+        head.draft.say(", ".join(dict.fromkeys(native)), "warned", reason)
 
 
 def _judge(services: JsonDict, task: TaskScope, settings: JsonDict) -> None:
