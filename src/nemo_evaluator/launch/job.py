@@ -36,74 +36,74 @@ _SHARD_VARIABLES: Final = {
 
 
 def job_of(request: RunRequest) -> Job:
-    """Make the job that a request asks for: load its config, select its shard, name the run.
+    """Build the job for a request: load its config, select its shard, name the run.
 
     The process changes to the folder that the request names.
 
     Raises:
-        ConfigError: With all that keeps its config from running.
-        UsageError: When flags contradict each other.
+        ConfigError: If the config has problems; the error lists all of them.
+        UsageError: If flags contradict each other.
     """
     if request.resume and request.fresh:
         raise UsageError("--resume and --fresh exclude each other", hint="give one of them")
     if request.cwd:
         os.chdir(request.cwd)
     request, config_dir = _as_in_snapshot(request)
-    env_dir = config_dir or Path()
-    _load_env_file(env_dir, request.env_file)
+    env_folder = config_dir or Path()
+    _load_env_file(env_folder, request.env_file)
     try:
         loaded = load_request(request, config_dir)
     except ConfigError as error:
         raise error.with_rest(find_problems) from None
     shard = shard_of(request)
-    part_of = None
+    whole_run_id = None
     if shard is not None and request.shard is None:
         # The environment names the shard: an executor started it for the run that is listed.
-        part_of = request.run_id
+        whole_run_id = request.run_id
     # Elsewhere, the environment may not name it.
-    shard_flag = f"{shard.index}/{shard.total}" if shard is not None else None
-    request = replace(request, cwd=str(Path.cwd()), shard=shard_flag)
+    shard_text = f"{shard.index}/{shard.total}" if shard is not None else None
+    request = replace(request, cwd=str(Path.cwd()), shard=shard_text)
     output_dir = _shard_dir(Path(loaded.config.output.dir), shard)
-    run = _new_run(request, loaded, output_dir, config_dir=env_dir)
-    if part_of is not None and shard is not None:
-        details = run.details | {"part_of": part_of}
-        run = replace(run, run_id=f"{part_of}_{shard.index}", details=details)
+    run = _new_run(request, loaded, output_dir, config_dir=env_folder)
+    if whole_run_id is not None and shard is not None:
+        details = run.details | {"part_of": whole_run_id}
+        run = replace(run, run_id=f"{whole_run_id}_{shard.index}", details=details)
     return Job(request, loaded, run)
 
 
 def _load_env_file(folder: Path, env_file: str | None) -> None:
-    """Read the variables of the .env file, and say on stderr which they are."""
-    names = use_env_file(folder, env_file)
-    if names:
+    """Read the variables of the .env file, and list their names on stderr."""
+    variable_names = use_env_file(folder, env_file)
+    if variable_names:
         source = env_file or folder / ".env"
-        print(f"variables from {source}: {', '.join(names)}", file=sys.stderr)
+        print(f"variables from {source}: {', '.join(variable_names)}", file=sys.stderr)
 
 
 def _new_run(
     request: RunRequest, loaded: LoadedConfig, output_dir: Path, config_dir: Path
 ) -> RunMeta:
-    """The run as it will be listed; a resumed one keeps its id."""
+    """Build the entry of a run for the registry; a resumed run keeps its id."""
     config = loaded.config
     run_id = request.run_id
     if not run_id and request.resume:
         earlier_run = load_run(output_dir)
         run_id = earlier_run.run_id if earlier_run is not None else None
     models: list[str] = []
-    for bench in config.benchmarks:
-        service = bench.solver.model_service
+    for benchmark in config.benchmarks:
+        service = benchmark.solver.model_service
         if service is not None and service in config.model_services():
             models.append(config.model_id(service))
     details = places(output_dir, cwd=Path.cwd(), config_dir=config_dir)
     if request.shard:
         details["shard"] = request.shard
     details["model"] = ", ".join(dict.fromkeys(models))
-    details["benchmarks"] = [bench.key for bench in config.benchmarks]
+    details["benchmarks"] = [benchmark.key for benchmark in config.benchmarks]
     return RunMeta(
         run_id=run_id or new_run_id(),
         executor=config.cluster.type,
         output_dir=str(output_dir.resolve()),
         started_at=datetime.now(UTC).isoformat(),
-        config_summary=summary_of([bench.name for bench in config.benchmarks]),
+        config_summary=summary_of([benchmark.name for benchmark in config.benchmarks]),
         details=details,
     )
 
@@ -111,16 +111,16 @@ def _new_run(
 def resume_request(
     run: RunMeta, *, background: bool, as_json: bool, command: tuple[str, ...] = ()
 ) -> RunRequest:
-    """Make the request that continues a run: its own config again, in its own folder.
+    """Build the request that continues a run with its own config, in its own folder.
 
     Args:
         run: The run.
-        background: Run detached.
+        background: Run it in the background.
         as_json: Print JSON lines.
-        command: The command, as others may read it.
+        command: The command line, for the record, without secrets.
 
     Raises:
-        UsageError: When the snapshot of its config is gone, or is not what the run wrote.
+        UsageError: If the snapshot of the config is missing, or was changed after the run wrote it.
     """
     folder = Path(run.output_dir)
     ensure_free(folder)
@@ -144,13 +144,13 @@ def resume_request(
 
 
 def _as_in_snapshot(request: RunRequest) -> tuple[RunRequest, Path | None]:
-    """Put a request for the snapshot of an earlier run into the place of that run.
+    """Adapt a request for the snapshot of an earlier run to the place of that run.
 
-    Its relative paths mean what they meant in the run: the process changes to the folder in which that ran. A request
-    for any other config stays as it is.
+    The process changes to the working folder of that run, so that its relative paths keep their meaning. A request for
+    any other config stays as it is.
 
     Returns:
-        The request, and the folder of the config that the run was started with.
+        The request, and the folder of the config with which the run was started.
     """
     if request.config_file is None:
         return request, None
@@ -174,14 +174,14 @@ def _as_in_snapshot(request: RunRequest) -> tuple[RunRequest, Path | None]:
 
 
 def load_request(request: RunRequest, folder: Path | None = None) -> LoadedConfig:
-    """Load the config of a request: the file's, or the one that quick mode stands for, with the flags as overrides.
+    """Load the config of a request, from its file or from the flags of quick mode, with flags as overrides.
 
     Args:
         request: The request.
-        folder: Where the config was, if not where the file is.
+        folder: Folder of the original config, if the file is elsewhere.
 
     Raises:
-        ConfigError: With all that is wrong in it.
+        ConfigError: If the config has problems; the error lists all of them.
     """
     suite_settings = {
         "output.strict_export": request.strict_export or None,
@@ -197,32 +197,33 @@ def load_request(request: RunRequest, folder: Path | None = None) -> LoadedConfi
     loaded = _load(request, overrides, folder)
     # How many benchmarks there are shows only now.
     benchmark_overrides: list[str] = []
-    for number in range(len(loaded.config.benchmarks)):
+    for index in range(len(loaded.config.benchmarks)):
         for setting in _settings(benchmark_settings):
-            benchmark_overrides.append(f"benchmarks.{number}.{setting}")
+            benchmark_overrides.append(f"benchmarks.{index}.{setting}")
     if not benchmark_overrides:
         return loaded
     return _load(request, [*overrides, *benchmark_overrides], folder)
 
 
 def _chosen_problems(request: RunRequest) -> list[int | str] | None:
-    """The problems that ``--only`` names, by index or hash; None: all."""
+    """Return the problems that ``--only`` names, by index or hash; None: all."""
     if not request.only:
         return None
     chosen: list[int | str] = []
     for text in request.only:
-        for name in text.split(","):
-            if name:
-                chosen.append(int(name) if name.isdecimal() else name)
+        for problem in text.split(","):
+            if problem:
+                chosen.append(int(problem) if problem.isdecimal() else problem)
     return chosen
 
 
 def _settings(flags: Mapping[str, object]) -> list[str]:
-    """What flags set, as overrides; None: nothing."""
+    """Write flags as overrides; flags that are None are left out."""
     return [f"{key}={json.dumps(value)}" for key, value in flags.items() if value is not None]
 
 
 def _load(request: RunRequest, overrides: list[str], folder: Path | None) -> LoadedConfig:
+    """Load the config file of a request, or build the config of quick mode."""
     if request.config_file is not None:
         return load_config(
             request.config_file, overrides, output_dir=request.output_dir, folder=folder
@@ -231,7 +232,11 @@ def _load(request: RunRequest, overrides: list[str], folder: Path | None) -> Loa
 
 
 def shard_of(request: RunRequest) -> Shard | None:
-    """The shard to run: the flag's, or the environment's; None for the whole. Raises UsageError when it is not I/N."""
+    """Return the shard to run, from the request or from the environment; None: the whole run.
+
+    Raises:
+        UsageError: If the shard is not written as I/N.
+    """
     if request.shard is not None:
         flag_index, _, flag_total = request.shard.partition("/")
         return _shard(flag_index, flag_total, f"--shard {request.shard}")
@@ -244,13 +249,14 @@ def shard_of(request: RunRequest) -> Shard | None:
 
 
 def _shard_dir(output_dir: Path, shard: Shard | None) -> Path:
-    """Shards write side by side, so that `nel eval merge` finds them."""
+    """Return the output folder of a shard; shards write side by side, so that `nel eval merge` finds them."""
     if shard is None or output_dir.name == f"shard_{shard.index}":
         return output_dir
     return output_dir / f"shard_{shard.index}"
 
 
 def _shard(index: str, total: str, source: str) -> Shard:
+    """Parse a shard; the error names its source."""
     try:
         return Shard(int(index), int(total))
     except ValueError as error:

@@ -20,11 +20,17 @@ _LONGEST: Final = 15.0
 
 
 def ask_vendors(run: RunMeta, status: RunOverview) -> RunOverview:
-    """The status of a run that has stopped, with the vendors' state of the batches that nobody has collected."""
+    """Add the vendors' state of uncollected batches to the status of a run that has stopped.
+
+    Args:
+        run: The run.
+        status: Its status.
+    """
     return asyncio.run(_with_answers(run, status))
 
 
 async def _with_answers(run: RunMeta, status: RunOverview) -> RunOverview:
+    """Ask each vendor about the open batches, and add its answers to the benchmarks' reasons."""
     endpoints: dict[str, Endpoint] = {}
     benchmarks = []
     for benchmark in status.benchmarks:
@@ -45,7 +51,7 @@ async def _with_answers(run: RunMeta, status: RunOverview) -> RunOverview:
 
 
 def _endpoints(run: RunMeta) -> dict[str, Endpoint]:
-    """The services of the run's own config, by the names of their folders."""
+    """Return the endpoints of the run's batch services, by the names of their folders."""
     folder = run.place("config_dir")
     if folder is not None:
         use_env_file(Path(folder))
@@ -58,7 +64,12 @@ def _endpoints(run: RunMeta) -> dict[str, Endpoint]:
 
 
 async def _describe_batches(endpoint: Endpoint, waves: list[Wave]) -> list[str]:
-    """The state of batches, a line each. Raises NelError, or TimeoutError, when the vendor cannot be reached."""
+    """Describe the state of each batch on one line.
+
+    Raises:
+        NelError: If the request to the vendor fails.
+        TimeoutError: If the vendor does not answer in time.
+    """
     vendor = vendor_of(endpoint)
     lines = []
     try:

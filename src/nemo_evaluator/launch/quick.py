@@ -15,7 +15,11 @@ _JUDGE_KEY: Final = "NEMO_JUDGE_API_KEY"
 
 
 def quick_config(request: RunRequest) -> JsonDict:
-    """The config that the flags of quick mode stand for. Raises UsageError when they name no model."""
+    """Build the config that the flags of quick mode stand for.
+
+    Raises:
+        UsageError: If the flags name no model, or only part of a judge.
+    """
     url = request.model_url
     model = request.model_id
     key = request.key_variable
@@ -45,27 +49,27 @@ def quick_config(request: RunRequest) -> JsonDict:
 def _quick_judge(
     request: RunRequest, model_url: str, model_key: str | None
 ) -> QuickEndpoint | None:
-    """The judge, if one is asked for. The model's key goes to it only where it is on the model's own server."""
+    """Return the judge if flags name one; it gets the model's key only if it is on the model's server."""
     url = request.judge_url
-    judge = request.judge_id
+    judge_model = request.judge_id
     key = request.judge_key_variable
-    if not url and not judge and key is None:
+    if not url and not judge_model and key is None:
         return None
-    if not url or not judge:
+    if not url or not judge_model:
         raise UsageError(
             "a judge needs its URL and its model", hint="give --judge-url and --judge-id"
         )
     if key is None:
-        same = urlsplit(url)[:2] == urlsplit(model_url)[:2]
+        is_same_server = urlsplit(url)[:2] == urlsplit(model_url)[:2]
         if os.environ.get(_JUDGE_KEY):
             key = _JUDGE_KEY
-        elif same:
+        elif is_same_server:
             key = model_key
         else:
             key = None
-    return QuickEndpoint(url, judge, _reference(key))
+    return QuickEndpoint(url, judge_model, _reference(key))
 
 
 def _reference(variable: str | None) -> str | None:
-    """A key by reference: the key itself must not reach the snapshot of the config."""
+    """Return a reference to a key's variable; the key itself must not reach the snapshot of the config."""
     return f"${{{variable}}}" if variable else None

@@ -17,13 +17,16 @@ from nemo_evaluator.suite.dry_run import describe_plan
 
 
 def start(request: RunRequest) -> int:
-    """Hand a request to the executor of its config, or print its plan (``--dry-run``).
+    """Start a request with the executor of its config, or print its plan (``--dry-run``).
+
+    Args:
+        request: The request.
 
     Returns:
         The exit code.
 
     Raises:
-        NelError: When something keeps the run from running.
+        NelError: If the run cannot start.
     """
     job = job_of(request)
     if request.dry_run:
@@ -43,14 +46,17 @@ def start(request: RunRequest) -> int:
 
 
 def start_worker(file: Path, *, resume: bool = False) -> int:
-    """Run a request file in this process: an executor has brought it to where it is to run.
+    """Run a request file in this process; an executor has brought the file to where the run takes place.
 
     Args:
         file: The request file.
-        resume: Continue a run that was begun before, whatever the file says.
+        resume: Continue an earlier run, even if the request does not say so.
 
     Returns:
         The exit code.
+
+    Raises:
+        NelError: If the run cannot start.
     """
     request = read_request(file)
     if resume:
@@ -67,7 +73,7 @@ def start_worker(file: Path, *, resume: bool = False) -> int:
 
 
 def _show_plan(job: Job) -> int:
-    """Print the plan of the executor, or that of the run; problems are raised after the former, before the latter."""
+    """Print the executor's plan and then any problems, or check for problems and then print the plan of the run."""
     executor_plan = executor_of(job.run.executor).plan(job)
     if executor_plan is not None:
         text, data = executor_plan

@@ -24,19 +24,19 @@ from nemo_evaluator.store.run_registry import RunMeta
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkStatus:
-    """How far one benchmark is.
+    """The progress of one benchmark.
 
     Attributes:
-        name: The benchmark, after its shard if it has one.
-        status: How it is, in a word.
-        total: How many steps are planned.
-        scored: Steps that were scored.
-        failed: Steps that failed.
-        mean_reward: The mean over the scored steps.
-        rate: Steps a second since it was last started.
-        eta_seconds: Seconds to its end at this rate.
-        cost_usd: What its answers cost.
-        reasons: Why the status is what it is; per cause of failure the count and one example.
+        name: Name of the benchmark, after its shard if it has one.
+        status: State or verdict of the benchmark.
+        total: Number of planned steps.
+        scored: Number of scored steps.
+        failed: Number of failed steps.
+        mean_reward: Mean reward of the scored steps.
+        rate: Steps per second since the last start.
+        eta_seconds: Seconds left at this rate.
+        cost_usd: Cost of the answers so far.
+        reasons: Reasons for the status, and per cause of failure the count and an example.
     """
 
     name: str
@@ -53,7 +53,7 @@ class BenchmarkStatus:
 
 @dataclass(frozen=True, slots=True)
 class RunOverview:
-    """Everything that is known of a run."""
+    """The state of a run, and the progress of its benchmarks."""
 
     run_id: str
     executor: str
@@ -69,8 +69,8 @@ class RunOverview:
 
 
 def read_status(run: RunMeta) -> RunOverview:
-    """The status of a run, while it runs and after."""
-    life = status_of(run)
+    """Read the status of a run from its executor and its folder, during the run or after it."""
+    run_state = status_of(run)
     root = Path(run.output_dir)
     failed: JsonDict = {}
     benchmarks: list[BenchmarkStatus] = []
@@ -82,16 +82,16 @@ def read_status(run: RunMeta) -> RunOverview:
         planned = as_list(checkpoint.get("planned_benchmarks"))
         if not planned:
             planned = as_list(run.details.get("benchmarks"))
-        for benchmark in _read_part(folder, checkpoint, map(str, planned), running=life.alive):
+        for benchmark in _read_part(folder, checkpoint, map(str, planned), running=run_state.alive):
             benchmarks.append(replace(benchmark, name=prefix + benchmark.name))
     return RunOverview(
         run_id=run.run_id,
         executor=run.executor,
-        state=life.state,
-        running=life.alive,
-        where=life.where,
-        pid=life.facts.get("pid"),
-        exit_code=life.facts.get("exit_code"),
+        state=run_state.state,
+        running=run_state.alive,
+        where=run_state.where,
+        pid=run_state.facts.get("pid"),
+        exit_code=run_state.facts.get("exit_code"),
         started_at=run.started_at,
         output_dir=run.output_dir,
         benchmarks=benchmarks,
@@ -100,13 +100,14 @@ def read_status(run: RunMeta) -> RunOverview:
 
 
 def _result_folders(root: Path) -> list[Path]:
-    """Where the results of a run are: in its folder, or before its shards are merged in theirs."""
+    """Return the folders with the results of a run: its own, or those of its shards until they are merged."""
     shard_folders = sorted(root.glob("shard_*"), key=_shard_number)
     is_merged = any(folder.parent == root for folder in task_folders(root))
     return shard_folders if shard_folders and not is_merged else [root]
 
 
 def _shard_number(folder: Path) -> int:
+    """Return the number of a shard's folder, for sorting."""
     number = folder.name.removeprefix("shard_")
     return int(number) if number.isdecimal() else 0
 
@@ -114,21 +115,26 @@ def _shard_number(folder: Path) -> int:
 def _read_part(
     root: Path, checkpoint: JsonDict, planned: Iterable[str], running: bool
 ) -> Iterator[BenchmarkStatus]:
-    """The benchmarks of a run, or of one shard, in the order of its config; then those that are no longer in it."""
+    """Yield the benchmarks of a run, or of one shard.
+
+    They come in the order of the config, followed by benchmarks that the config no longer has.
+    """
     failed = as_dict(checkpoint.get("failed_benchmarks"))
     sessions = as_dict(checkpoint.get("sessions"))
-    by_folder = {safe_name(key): as_dict(session) for key, session in sessions.items()}
-    begun = {folder.name: folder for folder in task_folders(root) if folder.parent == root}
-    names = {safe_name(key): key for key in planned}
-    for name in dict.fromkeys([*names, *begun]):
-        if name in begun:
-            yield benchmark_status(begun[name], by_folder.get(name, {}), running=running)
-        elif names[name] not in failed:
+    sessions_by_folder = {safe_name(key): as_dict(session) for key, session in sessions.items()}
+    begun_folders = {folder.name: folder for folder in task_folders(root) if folder.parent == root}
+    planned_names = {safe_name(key): key for key in planned}
+    for name in dict.fromkeys([*planned_names, *begun_folders]):
+        if name in begun_folders:
+            yield benchmark_status(
+                begun_folders[name], sessions_by_folder.get(name, {}), running=running
+            )
+        elif planned_names[name] not in failed:
             yield BenchmarkStatus(name, "not started")
 
 
 def describe(status: RunOverview) -> str:
-    """The status for people, with what to do when the run did not come to its end."""
+    """Describe the status for people; if the run stopped early, say what to do."""
     where = f" ({status.where})" if status.where else ""
     lines = [
         f"Run:      {status.run_id}",
@@ -151,7 +157,7 @@ def describe(status: RunOverview) -> str:
 
 
 def _sharded_benchmarks(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatus]:
-    """Benchmarks whose shards are listed one by one, as a whole."""
+    """Yield the totals of every benchmark that is listed by shard."""
     shards_by_name: dict[str, list[BenchmarkStatus]] = {}
     for part in parts:
         _, is_shard, name = part.name.partition("/")
@@ -175,7 +181,7 @@ def _sharded_benchmarks(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatu
 
 
 def _mean_reward(shards: list[BenchmarkStatus]) -> float | None:
-    """The mean over the scored steps of all shards; None when there are none."""
+    """Return the mean reward over the scored steps of all shards; None if there are none."""
     scored = 0
     reward_sum = 0.0
     for shard in shards:
@@ -186,7 +192,10 @@ def _mean_reward(shards: list[BenchmarkStatus]) -> float | None:
 
 
 def _failure_lines(folder: Path) -> list[str]:
-    """Per cause the count and one example, and where the rest is; from the index, which a running run has, too."""
+    """List the count and an example per cause of failure, and where to find all failed rows.
+
+    The causes come from the index, which exists while the run is going on, too.
+    """
     with BenchmarkFolder(folder).reading() as (columns, reader):
         lines: list[str] = []
         for cause, (count, first) in columns.causes().items():
@@ -198,7 +207,7 @@ def _failure_lines(folder: Path) -> list[str]:
 
 
 def _describe_benchmark(benchmark: BenchmarkStatus) -> str:
-    """One line for people."""
+    """Describe the progress of a benchmark on one line."""
     if benchmark.total is not None:
         parts = [f"{benchmark.scored + benchmark.failed}/{benchmark.total} done"]
     else:
@@ -217,17 +226,17 @@ def _describe_benchmark(benchmark: BenchmarkStatus) -> str:
 
 
 def benchmark_status(folder: Path, session: JsonDict, *, running: bool) -> BenchmarkStatus:
-    """Read the numbers of one benchmark.
+    """Read the progress of one benchmark.
 
     Args:
-        folder: Its folder.
-        session: The checkpoint's note of its last start.
+        folder: Folder of the benchmark.
+        session: What the checkpoint notes about its last start.
         running: Whether the run is alive.
     """
-    done = BenchmarkFolder(folder).progress()
-    rows = done.scored + done.failed
+    progress = BenchmarkFolder(folder).progress()
+    done_rows = progress.scored + progress.failed
     total = as_count(session.get("planned"))
-    began = as_number(session.get("at"))
+    started_at = as_number(session.get("at"))
     try:
         bundle = newest_bundle(folder)
         if bundle:
@@ -240,29 +249,29 @@ def benchmark_status(folder: Path, session: JsonDict, *, running: bool) -> Bench
         bundle = None
         status = error.message
     is_working = running and bundle is None
-    task = TaskPaths(folder)
+    paths = TaskPaths(folder)
     rate = None
-    if began is not None and task.journal.is_file():
-        last_work = time.time() if is_working else task.journal.stat().st_mtime
-        new_rows = max(0, rows - (as_count(session.get("done")) or 0))
-        if last_work > began:
-            rate = new_rows / (last_work - began)
+    if started_at is not None and paths.journal.is_file():
+        last_work = time.time() if is_working else paths.journal.stat().st_mtime
+        new_rows = max(0, done_rows - (as_count(session.get("done")) or 0))
+        if last_work > started_at:
+            rate = new_rows / (last_work - started_at)
     eta_seconds = None
     if is_working and rate and total is not None:
-        eta_seconds = (total - rows) / rate
+        eta_seconds = (total - done_rows) / rate
     reasons = list(bundle.reasons) if bundle is not None else []
-    if done.failed:
+    if progress.failed:
         reasons += _failure_lines(folder)
-    reasons += open_batches(task.batches)
+    reasons += open_batches(paths.batches)
     return BenchmarkStatus(
         folder.name,
         status,
         total,
-        scored=done.scored,
-        failed=done.failed,
-        mean_reward=done.mean_reward,
+        scored=progress.scored,
+        failed=progress.failed,
+        mean_reward=progress.mean_reward,
         rate=rate,
         eta_seconds=eta_seconds,
-        cost_usd=done.cost_usd,
+        cost_usd=progress.cost_usd,
         reasons=tuple(reasons),
     )

@@ -39,10 +39,13 @@ _GC_THRESHOLDS: Final = (200_000, 20, 100)
 
 
 def work(job: Job) -> int:
-    """Run a job to its end while holding its folder, and note the exit code with the run.
+    """Run a job to its end, with its folder locked, and store the exit code in the registry.
 
     Returns:
         The exit code.
+
+    Raises:
+        NelError: If the run fails.
     """
     say = partial(print, file=sys.stderr, flush=True)
     with folder_lock(job.folder, run_id=job.run.run_id, say=say):
@@ -69,11 +72,11 @@ def work(job: Job) -> int:
 
 
 def note_refusal(folder: Path, exit_code: int) -> None:
-    """Note that this process was to continue a run and could not: the run was not killed.
+    """Record that this process could not continue a run, so that the run does not count as killed.
 
     Args:
         folder: The folder of the run.
-        exit_code: What this process exits with.
+        exit_code: The exit code of this process.
     """
     run = run_in(folder)
     if run is None or not task_folders(folder):
@@ -85,10 +88,10 @@ def note_refusal(folder: Path, exit_code: int) -> None:
 
 
 def _listed_run(job: Job) -> RunMeta:
-    """The run as it is listed from now on: with the handle that its executor has noted, and without an earlier end."""
-    old = load_run(job.folder)
-    is_same_run = old is not None and old.run_id == job.run.run_id
-    details = dict(old.details) if old is not None and is_same_run else {}
+    """Build the run's registry entry: it keeps details that the executor stored, without an earlier exit code."""
+    earlier_run = load_run(job.folder)
+    is_same_run = earlier_run is not None and earlier_run.run_id == job.run.run_id
+    details = dict(earlier_run.details) if earlier_run is not None and is_same_run else {}
     details |= job.run.details
     details |= {"pid": os.getpid(), "host": socket.gethostname()}
     details.pop("exit_code", None)
@@ -96,13 +99,17 @@ def _listed_run(job: Job) -> RunMeta:
 
 
 def _note_exit_code(run: RunMeta, exit_code: int) -> None:
+    """Store the exit code of a run in the registry."""
     # Whoever started it may have noted its handle meanwhile.
     details = refreshed(run).details | run.details
     replace(run, details=details | {"exit_code": exit_code}).save()
 
 
 def _is_alive(run_id: str) -> bool:
-    """Whether a run that was to write here may still want its request; its folder is here, so it is looked for here."""
+    """Return whether another run that was to write here may still need its request.
+
+    The folder is on this machine, so the run is looked up on this machine.
+    """
     run = load_run(registry_dir() / run_id)
     if run is None:
         return False
@@ -114,7 +121,7 @@ def _is_alive(run_id: str) -> bool:
 
 
 def _run_job(job: Job) -> int:
-    """Run the suite of a job; the folder says who runs it, and has checksums at the end."""
+    """Run the suite of a job; its folder gets the process id at the start, and checksums at the end."""
     request = job.request
     config = job.loaded.config
     folder = job.folder
@@ -161,14 +168,14 @@ def _run_job(job: Job) -> int:
 
 
 def _log_to_stderr() -> None:
-    """Show what happens inside (``--verbose``)."""
+    """Send debug logs to stderr (``--verbose``)."""
     handler = logging.StreamHandler()
     handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.DEBUG, handlers=[handler])
 
 
 def _print_result(console: Console, result: SuiteResult, folder: Path) -> None:
-    """Print the summary, for people or (``--json``) for programs."""
+    """Print the summary: as text, or as JSON with ``--json``."""
     if console.as_json:
         document = dumps(summary_json(result, folder))
         print(scrub_json(document).decode(), flush=True)
