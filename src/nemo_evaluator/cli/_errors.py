@@ -15,27 +15,31 @@ from nemo_evaluator.core.wording import counted
 
 
 def tell(error: NelError | OSError | click.ClickException) -> int:
-    """Show an error that ends a command; returns the exit code."""
+    """Show an error that ends a command.
+
+    Returns:
+        The exit code.
+    """
     if (
         isinstance(error, click.NoSuchOption)
-        and (meant := same_word("options", error.option_name)) is not None
+        and (suggestion := same_word("options", error.option_name)) is not None
     ):
         error = click.UsageError(
-            f"No such option {error.option_name!r}. Did you mean {meant!r}?", ctx=error.ctx
+            f"No such option {error.option_name!r}. Did you mean {suggestion!r}?", ctx=error.ctx
         )
     if isinstance(error, click.ClickException):
         error.show()
         return EXIT_USAGE
     if isinstance(error, NelError):
-        told = error
+        shown_error = error
     else:
-        told = storage_error(error)
-    click.echo(harmless(render_error(told)), err=True)
-    return told.exit_code
+        shown_error = storage_error(error)
+    click.echo(harmless(render_error(shown_error)), err=True)
+    return shown_error.exit_code
 
 
 def render_error(error: NelError) -> str:
-    """The text of an error, several lines when it holds several problems."""
+    """Render an error as text; a config error lists its problems, each with its place and hint."""
     if not isinstance(error, ConfigError) or not error.problems:
         return scrub(f"error: {error.message}" + (f"\n  hint: {error.hint}" if error.hint else ""))
     where = f" in {error.source}" if error.source else ""
@@ -47,35 +51,63 @@ def render_error(error: NelError) -> str:
 
 
 def problem_place(problem: Problem, source: str | None = None) -> str:
-    """``file:line: path`` as far as it is known."""
-    file = problem.source or source
-    if file is None or problem.path.startswith("-O"):
+    """Describe where a problem is: ``file:line: path``, as far as that is known.
+
+    Args:
+        problem: The problem.
+        source: The file of the config, if the problem does not name one.
+    """
+    source_file = problem.source or source
+    if source_file is None or problem.path.startswith("-O"):
         return problem.path
-    if file.startswith("-O"):
-        return f"{problem.path} (from {file})"
+    if source_file.startswith("-O"):
+        return f"{problem.path} (from {source_file})"
     if problem.line is not None:
-        return f"{file}:{problem.line}: {problem.path}"
-    return f"{file}: {problem.path}"
+        return f"{source_file}:{problem.line}: {problem.path}"
+    return f"{source_file}: {problem.path}"
 
 
 def better_command(group: str, word: str, known: Sequence[str]) -> str | None:
-    """The command that the user probably meant, for one that ``group`` does not have."""
+    """Suggest the command that the user probably meant.
+
+    Args:
+        group: The group of commands, such as ``nel eval``.
+        word: The unknown command.
+        known: The commands of the group.
+
+    Returns:
+        The suggestion; None if there is none.
+    """
     if word.endswith((".yaml", ".yml")):
         return f"nel eval run {word}"
     if group.endswith(" eval") and (
         word.endswith(".py") or ".py:" in word or ".py@" in word or "://" in word
     ):
         return f"nel eval run --bench {word.partition('@')[0]}"
-    close = nearest(word, list(known))
-    if close is None and group.endswith(" eval"):
+    nearest_command = nearest(word, list(known))
+    if nearest_command is None and group.endswith(" eval"):
         return f"nel eval run --bench {word}"
-    if close is not None:
-        return f"{group} {close}"
+    if nearest_command is not None:
+        return f"{group} {nearest_command}"
     return same_word("commands", word)
 
 
 def same_word(kind: str, word: str) -> str | None:
-    """The name in nel for a command or option of another tool."""
-    peers = yaml.safe_load(Path(__file__).with_name("peers.yaml").read_text(encoding="utf-8"))[kind]
-    plain = word.replace("_", "-").lower()
-    return next((ours for ours, theirs in peers.items() if plain in theirs), None)
+    """Return nel's name for a command or option of another tool; None if there is none.
+
+    Args:
+        kind: ``commands`` or ``options``.
+        word: The name in the other tool.
+    """
+    peer_names_by_own = yaml.safe_load(
+        Path(__file__).with_name("peers.yaml").read_text(encoding="utf-8")
+    )[kind]
+    normalised = word.replace("_", "-").lower()
+    return next(
+        (
+            own_name
+            for own_name, peer_names in peer_names_by_own.items()
+            if normalised in peer_names
+        ),
+        None,
+    )

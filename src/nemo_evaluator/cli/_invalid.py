@@ -9,7 +9,7 @@ from nemo_evaluator.runs.bundle import Bundle
 
 
 def warn_invalid(bundles: Iterable[Bundle]) -> None:
-    """Say on stderr which benchmarks are INVALID, and why."""
+    """Warn on stderr about benchmarks that are INVALID, with the reasons."""
     for bundle in bundles:
         if bundle.invalid:
             click.echo(harmless(f"{bundle.name} is INVALID: {'; '.join(bundle.invalid)}"), err=True)

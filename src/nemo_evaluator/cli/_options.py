@@ -29,7 +29,7 @@ def say(line: str) -> None:
 
 
 def benchmark_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The benchmarks whose name begins like this."""
+    """Complete the name of a benchmark."""
     names: list[str] = importlib.import_module(
         "nemo_evaluator.environments.registry"
     ).list_environments()
@@ -39,19 +39,19 @@ def benchmark_names(ctx: click.Context, parameter: click.Parameter, incomplete: 
 def run_ids(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The runs whose id begins like this, with what they run; and folders, which name a run too."""
+    """Complete a run id, with what the run evaluates; a folder names a run, too."""
     runs = importlib.import_module("nemo_evaluator.store.run_registry").list_runs()
-    found: list[CompletionItem[Any]] = []
+    completions: list[CompletionItem[Any]] = []
     for run in runs:
         if run.run_id.startswith(incomplete):
-            found.append(CompletionItem(run.run_id, help=run.config_summary))
-    return [*found, CompletionItem(incomplete, type="dir")]
+            completions.append(CompletionItem(run.run_id, help=run.config_summary))
+    return [*completions, CompletionItem(incomplete, type="dir")]
 
 
 def benchmarks_and_runs(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """For an argument that is either."""
+    """Complete an argument that is a benchmark or a run."""
     names = benchmark_names(ctx, parameter, incomplete)
     return [*map(CompletionItem, names), *run_ids(ctx, parameter, incomplete)]
 
@@ -59,27 +59,47 @@ def benchmarks_and_runs(
 def config_files(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Folders, and YAML files."""
-    folder, _, start = incomplete.rpartition("/")
-    found = sorted(
-        Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(f"{glob.escape(start)}*")
+    """Complete the path of a YAML file."""
+    folder, _, name_start = incomplete.rpartition("/")
+    paths = sorted(
+        Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(
+            f"{glob.escape(name_start)}*"
+        )
     )
-    names = [one.name + "/" if one.is_dir() else one.name for one in found]
-    fitting = [name for name in names if name.endswith(("/", ".yaml", ".yml"))]
-    return [CompletionItem(f"{incomplete.removesuffix(start)}{name}") for name in fitting]
+    names = [path.name + "/" if path.is_dir() else path.name for path in paths]
+    matching_names = [name for name in names if name.endswith(("/", ".yaml", ".yml"))]
+    return [
+        CompletionItem(f"{incomplete.removesuffix(name_start)}{name}") for name in matching_names
+    ]
 
 
 def show_table(
     rows: Sequence[Sequence[str]], narrow: Sequence[int] = (), more: Iterable[str] = ()
 ) -> None:
-    """Print rows as columns, those that ``narrow`` names giving way to the terminal's width; and ``more`` lines."""
+    """Print rows as columns.
+
+    Args:
+        rows: The rows, the head first.
+        narrow: Indices of the columns that are shortened to fit the terminal, in this order.
+        more: Lines to print after the table.
+    """
     click.echo(harmless("\n".join([*table(rows, terminal_width(), narrow), *more])))
 
 
 def load_whole(
     file: Path | str, overrides: Sequence[str], *, file_only: bool = False, **more: Any
 ) -> Any:
-    """Load a config. The error for a broken one also lists the problems of its correct parts."""
+    """Load a config; the error for a broken one also lists the problems of its correct parts.
+
+    Args:
+        file: The config.
+        overrides: Overrides as ``KEY=VALUE``.
+        file_only: Check only the file; open no dataset and no sandbox.
+        more: Further arguments of ``load_config``.
+
+    Raises:
+        ConfigError: If the config has problems.
+    """
     try:
         from nemo_evaluator.config import load_config  # noqa: PLC0415 - most commands read no config
 
@@ -91,7 +111,7 @@ def load_whole(
 
 
 def echo_verdict(text: str) -> None:
-    """Print text whose lines may start with a verdict."""
+    """Print text whose lines may start with a verdict, in colour on a terminal."""
     click.echo(
         coloured(harmless(text)), nl=False, color=False if os.environ.get("NO_COLOR") else None
     )

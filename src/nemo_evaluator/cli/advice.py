@@ -19,23 +19,32 @@ from nemo_evaluator.core.terminal import harmless
 def recipe(name: str | None, as_json: bool) -> None:
     """Show a benchmark's usual repeats, limits and needs, as a config entry; without NAME, list all recipes."""
     if name:
-        chosen = [find_recipe(name)]
+        chosen_recipes = [find_recipe(name)]
     else:
-        chosen = list(recipes().values())
+        chosen_recipes = list(recipes().values())
     if as_json:
-        data = [{**asdict(one), "benchmark": one.benchmark} for one in chosen]
+        data = [
+            {**asdict(chosen_recipe), "benchmark": chosen_recipe.benchmark}
+            for chosen_recipe in chosen_recipes
+        ]
         click.echo(dumps(data[0] if name else data, indent=True))
         return
     if not name:
         rows: list[tuple[str, str, str, str, str]] = []
-        for one in chosen:
+        for chosen_recipe in chosen_recipes:
             rows.append(
-                (one.name, str(one.repeats), one.damage, ", ".join(one.needs) or "-", one.title)
+                (
+                    chosen_recipe.name,
+                    str(chosen_recipe.repeats),
+                    chosen_recipe.damage,
+                    ", ".join(chosen_recipe.needs) or "-",
+                    chosen_recipe.title,
+                )
             )
-        head = ("RECIPE", "REPEATS", "SHOWS QUANTIZATION DAMAGE", "NEEDS", "WHAT")
-        show_table([head, *rows], narrow=(3, 4))
+        header = ("RECIPE", "REPEATS", "SHOWS QUANTIZATION DAMAGE", "NEEDS", "WHAT")
+        show_table([header, *rows], narrow=(3, 4))
         return
-    click.echo(render("recipe.txt.j2", **asdict(chosen[0])))
+    click.echo(render("recipe.txt.j2", **asdict(chosen_recipes[0])))
 
 
 @click.command(name="inspect-model")
@@ -58,23 +67,25 @@ def inspect_model(
     """
     folder = find_checkpoint(model)
     if not Path(model).expanduser().exists():
-        named: str | None = model
+        model_name: str | None = model
     else:
-        named = None
-    advice = advise(read_checkpoint(folder, named), gpus, gpu_memory)
+        model_name = None
+    advice = advise(read_checkpoint(folder, model_name), gpus, gpu_memory)
     changed: list[str] = []
     if config is not None:
         path = Path(config)
-        served = named or str(folder.resolve())
-        text, changed = apply_advice(path.read_text(encoding="utf-8"), advice, served)
+        served_model = model_name or str(folder.resolve())
+        text, changed = apply_advice(path.read_text(encoding="utf-8"), advice, served_model)
         write_atomic(path, text.encode())
     if as_json:
         click.echo(dumps(asdict(advice) | {"changed": changed}, indent=True))
     else:
-        shown: list[str] = []
+        benchmark_lines: list[str] = []
         for name in advice.benchmarks:
-            shown.append(f"{name} ({recipes()[name].damage})" if name in recipes() else name)
+            benchmark_lines.append(
+                f"{name} ({recipes()[name].damage})" if name in recipes() else name
+            )
         facts = {field.name: getattr(advice, field.name) for field in fields(advice)} | {
-            "benchmarks": shown
+            "benchmarks": benchmark_lines
         }
         click.echo(harmless(render("inspect.txt.j2", **facts, changed=changed, config=config)))

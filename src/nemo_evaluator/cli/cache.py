@@ -20,6 +20,7 @@ _SIZES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def _folder(context: click.Context, parameter: click.Parameter, given: Path | None) -> Path:
+    """Return the given cache folder, or the user's own."""
     if given is not None:
         return given.expanduser()
     return cache_folder()
@@ -44,18 +45,20 @@ def cache() -> None:
 @JSON
 def stats(folder: Path, as_json: bool) -> None:
     """Show the number, size and age of the cached answers."""
-    found = store_stats(folder)
+    cache_stats = store_stats(folder)
     if as_json:
-        click.echo(json.dumps(asdict(found) | {"path": str(found.path)}, indent=2))
+        click.echo(json.dumps(asdict(cache_stats) | {"path": str(cache_stats.path)}, indent=2))
         return
-    click.echo(f"{found.path}: {counted(found.entries, 'answer')}, {found.bytes / 1e6:.1f} MB")
-    for model, count in found.models.items():
+    click.echo(
+        f"{cache_stats.path}: {counted(cache_stats.entries, 'answer')}, {cache_stats.bytes / 1e6:.1f} MB"
+    )
+    for model, count in cache_stats.models.items():
         click.echo(f"  {count:8}  {model}")
-    if found.oldest is not None and found.newest is not None:
-        days: list[str] = []
-        for when in (found.oldest, found.newest):
-            days.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(when)))
-        click.echo(f"  from {days[0]} to {days[1]}")
+    if cache_stats.oldest is not None and cache_stats.newest is not None:
+        dates: list[str] = []
+        for timestamp in (cache_stats.oldest, cache_stats.newest):
+            dates.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(timestamp)))
+        click.echo(f"  from {dates[0]} to {dates[1]}")
 
 
 @cache.command()
@@ -102,7 +105,7 @@ def _removed(number: int, as_json: bool) -> None:
 
 
 def _amount(text: str, units: dict[str, int], wanted: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]?)b?", text.strip().lower())
-    if match is None or match.group(2) not in units:
+    amount_match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]?)b?", text.strip().lower())
+    if amount_match is None or amount_match.group(2) not in units:
         raise UsageError(f"{text!r} is not {wanted}")
-    return float(match.group(1)) * units[match.group(2)]
+    return float(amount_match.group(1)) * units[amount_match.group(2)]

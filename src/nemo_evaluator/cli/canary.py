@@ -42,8 +42,8 @@ def canary(
         RunRequest(config_file, override=override, env_file=env_file, command=command), limit
     )
     if as_json:
-        shown = dumps({"verdict": report.verdict} | asdict(report)).decode()
+        text = dumps({"verdict": report.verdict} | asdict(report)).decode()
     else:
-        shown = canary_text(report)
-    click.echo(scrub(harmless(shown)))
+        text = canary_text(report)
+    click.echo(scrub(harmless(text)))
     ctx.exit(report.exit_code)

@@ -52,34 +52,42 @@ def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
     if not checks:
         hint = "give the output directory of a finished run"
         raise UsageError(f"no bundle (eval-*.json) under {run}: {FailureClass.CONFIG}", hint=hint)
-    worst = max((one.status for one in checks), key=list(RunStatus).index)
+    worst = max((run_check.status for run_check in checks), key=list(RunStatus).index)
     if as_json:
-        click.echo(dumps({"status": str(worst), "benchmarks": [one.to_dict() for one in checks]}))
+        click.echo(
+            dumps(
+                {"status": str(worst), "benchmarks": [run_check.to_dict() for run_check in checks]}
+            )
+        )
     else:
-        counts = Counter(one.status for one in checks)
-        said = ", ".join(f"{counts[status]} {status}" for status in RunStatus if counts[status])
+        counts = Counter(run_check.status for run_check in checks)
+        counts_text = ", ".join(
+            f"{counts[status]} {status}" for status in RunStatus if counts[status]
+        )
         if len(checks) > 1:
-            total = f"{len(checks)} benchmarks: {said}\n"
+            total_line = f"{len(checks)} benchmarks: {counts_text}\n"
         else:
-            total = ""
-        echo_verdict("".join(map(_text, checks)) + total)
+            total_line = ""
+        echo_verdict("".join(map(_text, checks)) + total_line)
     if strict or worst is RunStatus.INVALID:
         sys.exit(worst.exit_code)
 
 
 def _text(one: RunCheck) -> str:
-    """What was found in a run, as plain text."""
+    """Render the findings of one benchmark as plain text."""
     if one.failure_class not in (None, FailureClass.UNKNOWN):
-        found = f" ({one.failure_class})"
+        failure_text = f" ({one.failure_class})"
     else:
-        found = ""
-    count = words.counted(one.problems, "problem")
+        failure_text = ""
+    problem_count = words.counted(one.problems, "problem")
     width = terminal_width()
-    count += f" in {one.rows:,} rows" if one.rows != one.problems else ""
+    problem_count += f" in {one.rows:,} rows" if one.rows != one.problems else ""
     lines = words.wrapped(
-        f"{one.status}  {one.benchmark}{found}: {count}, {one.run_id or one.path}", "", width=width
+        f"{one.status}  {one.benchmark}{failure_text}: {problem_count}, {one.run_id or one.path}",
+        "",
+        width=width,
     )
     for finding in one.findings:
-        said = f"{finding.check}: {finding.message}".replace("\n", " ")
-        lines += words.wrapped(said, mark=f"{finding.level:<8}  ", width=width)
+        finding_text = f"{finding.check}: {finding.message}".replace("\n", " ")
+        lines += words.wrapped(finding_text, mark=f"{finding.level:<8}  ", width=width)
     return words.printable("\n".join(lines)) + "\n"

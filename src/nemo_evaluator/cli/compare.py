@@ -27,6 +27,13 @@ _TESTS = ["auto", "mcnemar", "sign", "permutation"]
 def show(
     fmt: str, document: Callable[[], JsonDict], pages: Mapping[str, Callable[[], str]]
 ) -> None:
+    """Print a decision in one format.
+
+    Args:
+        fmt: The format, one of ``FORMATS``.
+        document: Builds the decision as data, for JSON.
+        pages: Functions that render the decision, by format.
+    """
     if fmt == "json":
         click.echo(dumps(document()))
     elif fmt == "text":
@@ -36,15 +43,23 @@ def show(
 
 
 def write_page(target: Path, html: Callable[[], str] | None, markdown: Callable[[], str]) -> None:
+    """Write a report, and name the file on stderr.
+
+    Args:
+        target: The file; its ending decides between HTML and Markdown.
+        html: Renders HTML; None: always write Markdown.
+        markdown: Renders Markdown.
+    """
     if html is not None and target.suffix.lower() in (".html", ".htm"):
-        page = html
+        render_page = html
     else:
-        page = markdown
-    write_atomic(target, page())
+        render_page = markdown
+    write_atomic(target, render_page())
     click.echo(f"report written: {target}", err=True)
 
 
 def _finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Refuse an option's value that is not a finite number."""
     # Every comparison with what is no number would be false.
     if not math.isfinite(value):
         raise click.BadParameter("a finite number is expected", context, parameter)
@@ -114,22 +129,22 @@ def compare(baseline: Path, candidates: tuple[Path, ...], **flags: Any) -> None:
     2 WARN or INCONCLUSIVE, or no run at a path; 1 when the runs share no benchmark.
     """
     options = CompareOptions(
-        **{one.name: flags[one.name] for one in fields(CompareOptions) if one.name in flags}
+        **{field.name: flags[field.name] for field in fields(CompareOptions) if field.name in flags}
     )
-    found = compare_paths(baseline, candidates, options)
-    for warning in found.warnings:
+    comparison = compare_paths(baseline, candidates, options)
+    for warning in comparison.warnings:
         click.echo(f"warning: {warning}", err=True)
-    _write_comparison(found, flags)
-    how = {name: flags[name] for name in ("show_flips", "compact", "verbose")}
-    pages = {"markdown": lambda: set_markdown(found), "html": lambda: set_html(found)}
-    pages["text"] = lambda: set_text(found, width=terminal_width(), **how)
-    show("json" if flags["as_json"] else flags["fmt"], found.to_dict, pages)
+    _write_comparison(comparison, flags)
+    text_options = {name: flags[name] for name in ("show_flips", "compact", "verbose")}
+    pages = {"markdown": lambda: set_markdown(comparison), "html": lambda: set_html(comparison)}
+    pages["text"] = lambda: set_text(comparison, width=terminal_width(), **text_options)
+    show("json" if flags["as_json"] else flags["fmt"], comparison.to_dict, pages)
     if flags["strict"]:
-        sys.exit(found.verdict.exit_code)
+        sys.exit(comparison.verdict.exit_code)
 
 
 def _write_comparison(found: ComparisonSet, flags: dict[str, Any]) -> None:
-    """Write the files, and name them on stderr, so that stdout can be parsed."""
+    """Write the files, and name them on stderr, so that programs can parse stdout."""
     if flags["output"]:
         write_json(flags["output"], found.to_dict())
         click.echo(f"JSON report written: {flags['output']}", err=True)

@@ -72,18 +72,23 @@ def check(
         source = error.source or file
         if not as_json:
             raise ConfigError(error.problems, source=source) from error
-        problems = [{**asdict(one), "place": problem_place(one, source)} for one in error.problems]
+        problems = [
+            {**asdict(problem), "place": problem_place(problem, source)}
+            for problem in error.problems
+        ]
         click.echo(
             scrub(json.dumps({"ok": False, "source": source, "problems": problems}, indent=2))
         )
         context.exit(error.exit_code)
     if ping:
-        asked: list[str] | None = loaded.config.api_services()
+        answered_services: list[str] | None = loaded.config.api_services()
     else:
-        asked = None
+        answered_services = None
     if as_json:
         click.echo(
-            json.dumps(_success(loaded, file) | ({"answered": asked} if ping else {}), indent=2)
+            json.dumps(
+                _success(loaded, file) | ({"answered": answered_services} if ping else {}), indent=2
+            )
         )
         return
     for warning in loaded.warnings:
@@ -91,9 +96,9 @@ def check(
     click.echo(f"ok: {file}")
     for line in _summary(loaded):
         click.echo(f"  {line}")
-    if asked is not None:
+    if answered_services is not None:
         click.echo(
-            f"  answered: {', '.join(asked) or 'no endpoint to ask; nel starts the services itself'}"
+            f"  answered: {', '.join(answered_services) or 'no endpoint to ask; nel starts the services itself'}"
         )
 
 
@@ -127,9 +132,9 @@ def show() -> None:
 def get(key: str) -> None:
     """Print your default for KEY."""
     value: Any = _settings()
-    for part in _known(key).split("."):
+    for key_part in _known(key).split("."):
         if isinstance(value, dict):
-            value = value.get(part)
+            value = value.get(key_part)
         else:
             value = None
     if value is None:
@@ -157,9 +162,13 @@ def unset(key: str) -> None:
     settings = _settings()
     if name not in settings.get(group, {}):
         raise UsageError(f"{key} is not set", hint="see: nel config show")
-    rest = {other: value for other, value in settings[group].items() if other != name}
-    kept = {other: value for other, value in settings.items() if other != group}
-    save_settings({**kept, group: rest} if rest else kept)
+    remaining = {
+        other_name: value for other_name, value in settings[group].items() if other_name != name
+    }
+    other_groups = {
+        other_name: value for other_name, value in settings.items() if other_name != group
+    }
+    save_settings({**other_groups, group: remaining} if remaining else other_groups)
     click.echo(f"{key} is no longer set")
 
 
@@ -168,6 +177,12 @@ def _settings() -> dict[str, Any]:
 
 
 def _known(key: str, *, whole: bool = False) -> str:
+    """Return a key of the user's settings, or raise UsageError with a suggestion.
+
+    Args:
+        key: The key; the name of a group is allowed unless ``whole`` is set.
+        whole: Accept only complete keys.
+    """
     names = setting_names()
     if whole:
         groups: list[str] = []
@@ -179,6 +194,7 @@ def _known(key: str, *, whole: bool = False) -> str:
 
 
 def _summary(loaded: LoadedConfig) -> list[str]:
+    """Describe a correct config in a few lines."""
     config = loaded.config
     services = ", ".join(f"{name} ({service.type})" for name, service in config.services.items())
     lines = [
@@ -198,6 +214,7 @@ def _summary(loaded: LoadedConfig) -> list[str]:
 
 
 def _success(loaded: LoadedConfig, file: str) -> dict[str, Any]:
+    """Describe a correct config as data, for JSON."""
     return {
         "ok": True,
         "source": file,

@@ -32,8 +32,8 @@ def mirror(benchmarks: tuple[str, ...], folder: Path, as_json: bool) -> None:
     """
     opened: list[Opened] = []
     for name in benchmarks:
-        for one in _datasets_of(name):
-            opened.append(one)
+        for dataset in _datasets_of(name):
+            opened.append(dataset)
     if not opened:
         raise UsageError(
             f"{', '.join(benchmarks)}: nothing to mirror, the rows are on this machine already"
@@ -51,9 +51,9 @@ def mirror(benchmarks: tuple[str, ...], folder: Path, as_json: bool) -> None:
 
 
 def _datasets_of(name: str) -> list[Opened]:
-    """What a benchmark opens, its few-shot split included."""
+    """Return the datasets that a benchmark opens, including its few-shot split."""
     definition = getattr(environment_class(name), "definition", None)
-    with recording() as opened:
+    with recording() as datasets:
         get_environment(name, num_fewshot=0 if definition and definition.fewshot else None)
     if definition and (definition.fewshot_split or definition.fewshot_dataset):
         with recording() as examples:
@@ -62,8 +62,8 @@ def _datasets_of(name: str) -> list[Opened]:
             except UsageError as error:
                 # The split to test on is what matters; examples are wanted only by those who ask for them.
                 click.echo(f"{name}: without few-shot examples: {error.message}", err=True)
-        opened += examples
-    return opened
+        datasets += examples
+    return datasets
 
 
 @data.command("verify")
@@ -75,15 +75,15 @@ def verify(ctx: click.Context, folder: Path, as_json: bool) -> None:
 
     Exit codes: 0 all files match, 2 some do not.
     """
-    found = Mirror.read(folder)
-    problems = found.verify()
+    mirrored = Mirror.read(folder)
+    problems = mirrored.verify()
     if as_json:
-        click.echo(json.dumps({"files": len(found.entries), "problems": problems}, indent=2))
+        click.echo(json.dumps({"files": len(mirrored.entries), "problems": problems}, indent=2))
     else:
         for problem in problems:
             click.echo(problem, err=True)
         click.echo(
-            f"{len(found.entries) - len(problems)} of {counted(len(found.entries), 'file')} as the index says"
+            f"{len(mirrored.entries) - len(problems)} of {counted(len(mirrored.entries), 'file')} as the index says"
         )
     ctx.exit(EXIT_FAILED if problems else 0)
 
@@ -108,8 +108,8 @@ def lock(as_json: bool) -> None:
 @JSON
 def update(datasets: tuple[str, ...], as_json: bool) -> None:
     """Remove DATASETS (keys of `nel data lock`, or the start of one) from the lock; the next use locks the newest."""
-    starts = tuple(wanted.removeprefix("hf://") for wanted in datasets)
-    keys = {key for key in read_lock() if key.removeprefix("hf://").startswith(starts)}
+    key_starts = tuple(dataset.removeprefix("hf://") for dataset in datasets)
+    keys = {key for key in read_lock() if key.removeprefix("hf://").startswith(key_starts)}
     if not keys:
         hint = "`nel data lock` shows the keys"
         raise UsageError(f"nothing in the lock begins with {', '.join(datasets)}", hint=hint)

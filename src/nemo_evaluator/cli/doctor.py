@@ -41,7 +41,7 @@ _EXTRA: Final = re.compile(r"extra == ['\"]([\w-]+)['\"]")
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheck:
-    """One line: ``ok`` None is a fact, neither good nor bad."""
+    """One line of the report; ``ok`` is None for a fact that is neither good nor bad."""
 
     about: str
     ok: bool | None
@@ -57,66 +57,76 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
     Exits with 2 when something that every run needs does not work.
     """
-    found = list(examine())
+    checks = list(examine())
     if as_json:
-        click.echo(dumps([asdict(one) for one in found]).decode())
+        click.echo(dumps([asdict(check) for check in checks]).decode())
     else:
         width = terminal_width()
-        for one in found:
-            mark = f"{ {True: 'ok', False: 'no', None: '--'}[one.ok] }  {one.about:<20} "
-            lines = wrapped(scrub(one.text), "", width=width, mark=mark)
-            if one.fix:
-                lines += wrapped(one.fix, "      ", width=width, mark="fix: ")
+        for check in checks:
+            mark = f"{ {True: 'ok', False: 'no', None: '--'}[check.ok] }  {check.about:<20} "
+            lines = wrapped(scrub(check.text), "", width=width, mark=mark)
+            if check.fix:
+                lines += wrapped(check.fix, "      ", width=width, mark="fix: ")
             click.echo("\n".join(lines))
-    needed = ("python", "disk", "datasets")
+    essential = ("python", "disk", "datasets")
     ctx.exit(
-        EXIT_FAILED if any(one.ok is False and one.about in needed for one in found) else EXIT_OK
+        EXIT_FAILED
+        if any(check.ok is False and check.about in essential for check in checks)
+        else EXIT_OK
     )
 
 
 def examine() -> Iterator[DoctorCheck]:
-    """Everything that is looked at, in the order of the page."""
+    """Yield all checks, in the order of the report."""
     yield DoctorCheck(
         "python", True, f"{platform.python_version()} on {platform.machine()}, nel {__version__}"
     )
     yield from _extras()
-    for word in _TRIED:
-        yield asyncio.run(_sandbox(word))
+    for sandbox_type in _TRIED:
+        yield asyncio.run(_sandbox(sandbox_type))
     yield _command(
         "gpu", ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], "no NVIDIA driver found"
     )
     yield _command("slurm", ["sinfo", "--version"], "no SLURM commands found")
-    free = shutil.disk_usage(Path.cwd()).free
-    if free < _SCARCE:
+    free_bytes = shutil.disk_usage(Path.cwd()).free
+    if free_bytes < _SCARCE:
         fix = "free some, or write elsewhere: -o FOLDER"
     else:
         fix = ""
     yield DoctorCheck(
-        "disk", free >= _SCARCE, f"{free / 1024**3:.1f} GB free in this folder", fix=fix
+        "disk", free_bytes >= _SCARCE, f"{free_bytes / 1024**3:.1f} GB free in this folder", fix=fix
     )
     for name in _PROXIES:
         value = os.environ.get(name) or os.environ.get(name.lower())
         if value:
             yield DoctorCheck(f"proxy {name}", None, re.sub(r"//[^@/]*@", "//***@", value))
-    names = [*_KEYS, *(one.key for one in providers().values() if one.key)]
-    present = [name for name in names if os.environ.get(name)]
-    yield DoctorCheck("keys", None, f"set: {', '.join(present) or 'none'}")
+    variables = [*_KEYS, *(provider.key for provider in providers().values() if provider.key)]
+    set_variables = [name for name in variables if os.environ.get(name)]
+    yield DoctorCheck("keys", None, f"set: {', '.join(set_variables) or 'none'}")
     yield _datasets()
 
 
 def _extras() -> Iterator[DoctorCheck]:
-    wanted: dict[str, list[str]] = {}
-    for line in importlib.metadata.requires("nemo-evaluator") or ():
-        extra = _EXTRA.search(line)
-        first = re.match(r"[\w.-]+", line)
-        if extra and first and extra[1] not in ("all", "dev", "parts"):
-            wanted.setdefault(extra[1], []).append(first[0])
-    for word, packages in sorted(wanted.items()):
-        absent = ", ".join(package for package in packages if not _installed(package))
-        lacking = DoctorCheck(
-            f"extra {word}", None, f"not installed: {absent}", fix=install_line(word)
+    """Yield one check per extra: whether its packages are installed."""
+    packages_by_extra: dict[str, list[str]] = {}
+    for requirement in importlib.metadata.requires("nemo-evaluator") or ():
+        extra_match = _EXTRA.search(requirement)
+        package_match = re.match(r"[\w.-]+", requirement)
+        if extra_match and package_match and extra_match[1] not in ("all", "dev", "parts"):
+            packages_by_extra.setdefault(extra_match[1], []).append(package_match[0])
+    for extra_name, packages in sorted(packages_by_extra.items()):
+        missing_packages = ", ".join(package for package in packages if not _installed(package))
+        missing_check = DoctorCheck(
+            f"extra {extra_name}",
+            None,
+            f"not installed: {missing_packages}",
+            fix=install_line(extra_name),
         )
-        yield lacking if absent else DoctorCheck(f"extra {word}", True, "installed")
+        yield (
+            missing_check
+            if missing_packages
+            else DoctorCheck(f"extra {extra_name}", True, "installed")
+        )
 
 
 def _installed(package: str) -> bool:
@@ -128,7 +138,8 @@ def _installed(package: str) -> bool:
 
 
 async def _sandbox(word: str) -> DoctorCheck:
-    about = f"sandbox {word}"
+    """Check whether a type of sandbox works."""
+    label = f"sandbox {word}"
     try:
         provider = SANDBOXES.build(word, default_kind(SANDBOXES, word)(), "doctor")
         try:
@@ -136,34 +147,36 @@ async def _sandbox(word: str) -> DoctorCheck:
         finally:
             await provider.close()
     except NelError as error:
-        return DoctorCheck(about, None, error.message, fix=error.hint or "")
-    return DoctorCheck(about, True, "works here")
+        return DoctorCheck(label, None, error.message, fix=error.hint or "")
+    return DoctorCheck(label, True, "works here")
 
 
 def _command(about: str, words: list[str], absent: str) -> DoctorCheck:
+    """Check a program by its output; the program may be absent."""
     if shutil.which(words[0]) is None:
         return DoctorCheck(about, None, absent)
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=20)
+        result = subprocess.run(words, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired) as error:
         return DoctorCheck(about, None, f"{words[0]} does not answer: {error}")
-    if done.returncode:
+    if result.returncode:
         return DoctorCheck(
-            about, None, f"{words[0]} fails: {done.stderr.strip().partition(chr(10))[0]}"
+            about, None, f"{words[0]} fails: {result.stderr.strip().partition(chr(10))[0]}"
         )
-    return DoctorCheck(about, True, ", ".join(done.stdout.split("\n")).strip(", "))
+    return DoctorCheck(about, True, ", ".join(result.stdout.split("\n")).strip(", "))
 
 
 def _datasets() -> DoctorCheck:
+    """Report where datasets come from, and where they are cached."""
     try:
         mirror = mirror_dir()
         cache = cache_dir()
     except NelError as error:
         return DoctorCheck("datasets", False, error.message, fix=error.hint or "")
     if mirror:
-        where = f"mirror {mirror}"
+        row_source = f"mirror {mirror}"
     else:
-        where = "no mirror: rows come from the hub"
+        row_source = "no mirror: rows come from the hub"
     return DoctorCheck(
-        "datasets", True, f"{where}; cache {cache}{'; offline' if is_offline() else ''}"
+        "datasets", True, f"{row_source}; cache {cache}{'; offline' if is_offline() else ''}"
     )

@@ -32,7 +32,10 @@ _QUICK: Final = {
 
 
 def _variable(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The name of a variable. What is none may be the key itself, so it is not repeated."""
+    """Check that an option is the name of an environment variable.
+
+    The error does not repeat the value, because it may be the key itself.
+    """
     if value is not None and not value.isidentifier():
         raise click.BadParameter(
             "give the name of an environment variable, not the key", ctx, parameter
@@ -190,25 +193,26 @@ def run(
 
 
 def _refuse_quick_flags(ctx: click.Context, config_file: str | None) -> None:
-    given: list[str] = []
+    """Raise UsageError if flags of quick mode do not fit the config or each other."""
+    quick_flags: list[str] = []
     for name in _QUICK:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            given.append(name)
-    if config_file is not None and given:
-        flag = "--" + given[0].replace("_", "-")
-        hint = f"use {_QUICK[given[0]]}"
+            quick_flags.append(name)
+    if config_file is not None and quick_flags:
+        flag = "--" + quick_flags[0].replace("_", "-")
+        hint = f"use {_QUICK[quick_flags[0]]}"
         raise UsageError(f"{flag} is for quick mode and would not reach {config_file}", hint=hint)
     if config_file is None and ctx.params.get("bench") is None:
         hint = "nel eval run config.yaml, or: nel eval run --bench gsm8k --model openai/MODEL (see `nel list`)"
         raise UsageError("give a config file or --bench", hint=hint)
-    if "api_key" in given and "api_key_env" in given:
+    if "api_key" in quick_flags and "api_key_env" in quick_flags:
         raise UsageError(
             "--api-key and --api-key-env exclude each other",
             hint="--api-key-env keeps the key out of the process list",
         )
-    twice = next((name for name in ("model_url", "model_id") if name in given), None)
-    if "model" in given and twice is not None:
-        flag = "--" + twice.replace("_", "-")
+    redundant = next((name for name in ("model_url", "model_id") if name in quick_flags), None)
+    if "model" in quick_flags and redundant is not None:
+        flag = "--" + redundant.replace("_", "-")
         raise UsageError(
             f"--model and {flag} exclude each other",
             hint="--model names the endpoint and the model",

@@ -19,7 +19,16 @@ from nemo_evaluator.store.legacy import convert_legacy
 
 
 def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> dict[str, Any]:
-    """The settings of an exporter: the file's part under its name (or the whole file), then ``key=value`` over it."""
+    """Read the settings of an exporter.
+
+    Args:
+        name: The exporter.
+        file: File with settings, either of this exporter only or by exporter; None: no file.
+        overrides: ``key=value`` pairs, which override the file.
+
+    Raises:
+        UsageError: If the file or an override cannot be parsed.
+    """
     settings: dict[str, Any] = {}
     if file is not None:
         try:
@@ -38,8 +47,8 @@ def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> d
             settings = content
     for override in overrides:
         # A launcher's override names the exporter as well.
-        key, equals, text = override.lstrip("+").removeprefix(f"export.{name}.").partition("=")
-        if not equals or not key:
+        key, separator, text = override.lstrip("+").removeprefix(f"export.{name}.").partition("=")
+        if not separator or not key:
             raise UsageError(f"{override!r} is not key=value")
         try:
             settings[key] = orjson.loads(text)
@@ -77,11 +86,14 @@ def export(
     output_dir: Path | None,
 ) -> None:
     """Send finished runs to a tracker. PATH is a bundle file, a folder to search for bundles, or a run id."""
-    paths = [Path(one) if Path(one).exists() else Path(run_of(one)[0].output_dir) for one in names]
+    paths = [
+        Path(run_name) if Path(run_name).exists() else Path(run_of(run_name)[0].output_dir)
+        for run_name in names
+    ]
     for path in paths:
         convert_legacy(path)
     warn_invalid([load_bundle(path) for path in find_bundles(paths)])
-    for place in export_bundles(
+    for destination in export_bundles(
         name, paths, read_settings(name, file, overrides), output_dir=output_dir
     ):
-        click.echo(place)
+        click.echo(destination)

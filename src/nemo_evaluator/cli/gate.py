@@ -62,10 +62,13 @@ def gate(baseline: Path, candidate: Path, policy: Path, **flags: Any) -> None:
         target = target or (flags["output"].with_suffix(".md") if fmt != "json" else None)
     if target is not None and not flags["no_report"]:
         write_page(target, lambda: gate_html(report), lambda: gate_markdown(report, explain=True))
-    how = {"explain": flags["explain"]}
-    pages = {"markdown": lambda: gate_markdown(report, **how), "html": lambda: gate_html(report)}
+    text_options = {"explain": flags["explain"]}
+    pages = {
+        "markdown": lambda: gate_markdown(report, **text_options),
+        "html": lambda: gate_html(report),
+    }
     pages["text"] = lambda: gate_text(
-        report, verbose=flags["verbose"], width=terminal_width(), **how
+        report, verbose=flags["verbose"], width=terminal_width(), **text_options
     )
     show(fmt, report.to_dict, pages)
     if flags["strict"]:

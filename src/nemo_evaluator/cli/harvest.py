@@ -35,29 +35,30 @@ def harvest(run: str, form: str) -> None:
 
     Run `nel check RUN` first: do not use the score of a benchmark that is listed as INVALID.
     """
-    lines = harvest_run(Path(run) if Path(run).exists() else Path(find_run(run).output_dir))
+    scores = harvest_run(Path(run) if Path(run).exists() else Path(find_run(run).output_dir))
     if form == "json":
-        click.echo(dumps([asdict(one) for one in lines], indent=True))
+        click.echo(dumps([asdict(score) for score in scores], indent=True))
     elif form == "csv":
         writer = csv.DictWriter(
             sys.stdout, [field.name for field in fields(Harvested)], lineterminator="\n"
         )
         writer.writeheader()
-        writer.writerows(map(asdict, lines))
+        writer.writerows(map(asdict, scores))
     else:
         # What few runs have takes no space in the tables of others.
-        more: list[str] = []
+        optional_columns: list[str] = []
         for name in _SOMETIMES:
-            if any(getattr(line, name) is not None for line in lines):
-                more.append(name)
-        columns = [*_COLUMNS, *more]
+            if any(getattr(score, name) is not None for score in scores):
+                optional_columns.append(name)
+        columns = [*_COLUMNS, *optional_columns]
         rows: list[list[str]] = []
-        for line in lines:
-            rows.append([_cell(getattr(line, name)) for name in columns])
+        for score in scores:
+            rows.append([_cell(getattr(score, name)) for name in columns])
         show_table([columns, *rows], narrow=(1, 2))
 
 
 def _cell(value: object) -> str:
+    """Render one value of the table."""
     if value is None:
         return "-"
     if isinstance(value, float):

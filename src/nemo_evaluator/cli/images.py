@@ -49,23 +49,23 @@ def package(
     image = BenchmarkImage(module.resolve(), base_image, requirements, include=include)
     if output is not None:
         if push:
-            why = "--push needs an image, and --output writes a Dockerfile only"
-            raise UsageError(why, hint="leave one of them out")
+            reason = "--push needs an image, and --output writes a Dockerfile only"
+            raise UsageError(reason, hint="leave one of them out")
         # Docker reads it instead of `.dockerignore`.
-        ignored = output.with_name(f"{output.name}.dockerignore")
-        ignored.write_text(image.ignored(), encoding="utf-8")
+        ignore_file = output.with_name(f"{output.name}.dockerignore")
+        ignore_file.write_text(image.ignored(), encoding="utf-8")
         output.write_text(image.dockerfile(), encoding="utf-8")
         click.echo(image.content().listing())
         click.echo(
-            f"{output} (with {ignored.name}): build it in the folder that holds {image.module.name}"
+            f"{output} (with {ignore_file.name}): build it in the folder that holds {image.module.name}"
         )
         return
     tag = tag or f"nel-{image.module.stem.lower().replace('_', '-')}:latest"
     image.build(tag, push=push, say=click.echo)
-    bench = image.module.name + ("/FILE.py" if image.module.is_dir() else "")
-    run = f"eval run --bench {bench} --model PROVIDER/MODEL -o /data/results"
+    benchmark_path = image.module.name + ("/FILE.py" if image.module.is_dir() else "")
+    run_command = f"eval run --bench {benchmark_path} --model PROVIDER/MODEL -o /data/results"
     click.echo(f"{'pushed' if push else 'built'} {tag}; to run it:")
-    click.echo(f'  docker run --rm -v "$PWD:/data" {tag} {run}')
+    click.echo(f'  docker run --rm -v "$PWD:/data" {tag} {run_command}')
 
 
 _VARIANTS: Final = ("base", "harbor", "lm-eval", "skills", "gym", "full")
@@ -109,9 +109,9 @@ def cache_sqsh(
         image = f"{registry}:{tag}-{target}"
     else:
         image = re.sub(r"^(docker|dockerd)://", "", target)
-    name = filename or (
+    file_name = filename or (
         f"nel-{target}.sqsh" if target in _VARIANTS else f"{re.sub('[/:#]', '-', image)}.sqsh"
     )
-    path = f"{output_path.rstrip('/')}/{name}"
-    said = import_image(image, path, None if host in _HERE else host, dry_run=dry_run)
-    click.echo(said if dry_run else f"{said.strip()}\nimage: {path}")
+    path = f"{output_path.rstrip('/')}/{file_name}"
+    output = import_image(image, path, None if host in _HERE else host, dry_run=dry_run)
+    click.echo(output if dry_run else f"{output.strip()}\nimage: {path}")

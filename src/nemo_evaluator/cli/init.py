@@ -25,13 +25,24 @@ from nemo_evaluator.core.errors import UsageError
 
 
 def answer_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The flags of the five questions, in both spellings, and what else a config may be given."""
+    """Return a decorator that adds the flags of the five questions, and the other options of a new config.
 
-    many = questions()["benchmarks"]
-    about = f"{', '.join([*many.words, *many.hidden])}, or names of recipes (`nel recipe`)."
+    Args:
+        required: Whether every question except ``export`` needs an answer.
+    """
+
+    benchmarks = questions()["benchmarks"]
+    benchmarks_help = (
+        f"{', '.join([*benchmarks.words, *benchmarks.hidden])}, or names of recipes (`nel recipe`)."
+    )
     options = [
         option(
-            "--benchmarks", "-b", multiple=True, required=required, metavar="A B ...", help=about
+            "--benchmarks",
+            "-b",
+            multiple=True,
+            required=required,
+            metavar="A B ...",
+            help=benchmarks_help,
         )
     ]
     for name, short in {
@@ -40,16 +51,22 @@ def answer_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
         "export": "x",
         "model_type": "m",
     }.items():
-        one = questions()[name]
-        must = required and name != "export"
+        question = questions()[name]
+        is_required = required and name != "export"
         names = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}", f"-{short}"))
         options.append(
-            option(*names, name, required=must, metavar=f"[{'|'.join(one.words)}]", help=one.ask)
+            option(
+                *names,
+                name,
+                required=is_required,
+                metavar=f"[{'|'.join(question.words)}]",
+                help=question.ask,
+            )
         )
-    value = "Any value of the config; repeatable."
+    settings_help = "Any value of the config; repeatable."
     options += [
         click.argument("more", nargs=-1, metavar="[BENCHMARK]..."),
-        option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=value),
+        option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=settings_help),
         option("--model", help="PROVIDER/MODEL of an endpoint, or the model to serve."),
         option(
             "--output",
@@ -57,14 +74,20 @@ def answer_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
             help="Write the config to this file (*.yaml) or folder [default: this folder].",
         ),
     ]
-    return lambda command: reduce(lambda made, add: add(made), reversed(options), command)
+    return lambda command: reduce(
+        lambda decorated, decorator: decorator(decorated), reversed(options), command
+    )
 
 
 def given_answers(given: dict[str, Any]) -> dict[str, Any]:
-    """What flags answered; ``--benchmarks A B`` gives the words after the first as arguments."""
+    """Return the answers that flags gave.
+
+    Args:
+        given: The values of the flags. ``--benchmarks A B`` gives all names after the first as arguments (``more``).
+    """
     benchmarks = (*given["benchmarks"], *given["more"])
-    words = {name: value for name, value in given.items() if name in questions() and value}
-    return words | ({"benchmarks": benchmarks} if benchmarks else {})
+    answers = {name: value for name, value in given.items() if name in questions() and value}
+    return answers | ({"benchmarks": benchmarks} if benchmarks else {})
 
 
 @click.group()
@@ -85,8 +108,8 @@ def build(settings: tuple[str, ...], model: str | None, output: str | None, **gi
     missing = missing_values(text)
     if missing:
         click.echo("Values that are missing (???), to be filled in:")
-        for one in missing:
-            click.echo(f"  {one.name}: {one.hint}")
+        for missing_value in missing:
+            click.echo(f"  {missing_value.name}: {missing_value.hint}")
 
 
 @skills.command()
@@ -104,33 +127,38 @@ def install(folder: Path | None, force: bool) -> None:
 
 
 def _choose(question: Question, default: str) -> str:
-    """Ask at the terminal, again until the answer is one."""
-    words = list(question.words)
+    """Ask a question at the terminal until the answer is valid."""
+    choices = list(question.words)
     click.echo(f"\n{question.ask}")
-    for number, (word, about) in enumerate(question.words.items(), start=1):
-        click.echo(f"  {number}. {word:<15} {about}")
+    for number, (choice, meaning) in enumerate(question.words.items(), start=1):
+        click.echo(f"  {number}. {choice:<15} {meaning}")
 
     def checked(text: str) -> str:
+        """Return the chosen answers, which may be numbers or names; click asks again after an error."""
         parts = text.replace(",", " ").split()
-        named: list[str] = []
+        chosen: list[str] = []
         for part in parts:
-            named.append(
-                words[int(part) - 1] if part.isdecimal() and 0 < int(part) <= len(words) else part
+            chosen.append(
+                choices[int(part) - 1]
+                if part.isdecimal() and 0 < int(part) <= len(choices)
+                else part
             )
-        if not named or (len(named) > 1 and not question.many):
+        if not chosen or (len(chosen) > 1 and not question.many):
             raise click.BadParameter(
                 "one of the numbers or words above" + (", or several" * question.many)
             )
         try:
-            return ",".join(question.check(part) for part in named)
+            return ",".join(question.check(part) for part in chosen)
         except UsageError as error:
             raise click.BadParameter(f"{error.message}; {error.hint}") from error
 
-    found: str = click.prompt("Answer", default=default, value_proc=checked)
-    return found
+    answer: str = click.prompt("Answer", default=default, value_proc=checked)
+    return answer
 
 
 def _value(missing: MissingValue) -> str:
+    """Ask at the terminal for a missing value."""
+
     def checked(text: str) -> str:
         if not text.strip():
             raise click.BadParameter("a value is needed; Ctrl-C leaves without writing anything")
@@ -142,10 +170,10 @@ def _value(missing: MissingValue) -> str:
             )
         return text
 
-    found: str = click.prompt(
+    answer: str = click.prompt(
         f"\n{missing.name}\n  {missing.hint}\nValue", "", value_proc=checked, show_default=False
     )
-    return found
+    return answer
 
 
 @click.command()
@@ -163,15 +191,15 @@ def init(
 
     The config is shown before it is written; an existing file is never overwritten.
     """
-    given = given_answers(flags)
+    given_by_flags = given_answers(flags)
     if yes:
-        answers = read_answers(given)
+        answers = read_answers(given_by_flags)
         text = build_config(answers, settings, model)
         refuse_missing(text)
     else:
-        if len(given) < len(questions()):
+        if len(given_by_flags) < len(questions()):
             click.echo("Five questions build the config. Enter takes the answer in brackets.")
-        answers = ask_answers(_choose, given)
+        answers = ask_answers(_choose, given_by_flags)
         text = ask_missing(_value, build_config(answers, settings, model))
         click.echo(f"\n{text}")
         click.confirm(f"Write {output_path(answers, output)}?", default=True, abort=True)

@@ -31,19 +31,27 @@ from nemo_evaluator.store.run_registry import find_run
 
 
 def bundle_of(run: str, benchmark: str | None = None) -> Bundle:
-    """The only finished benchmark of a run (a folder, a bundle or an id), or the one that is named."""
+    """Return a finished benchmark of a run.
+
+    Args:
+        run: A folder, a bundle or a run id.
+        benchmark: Name of the benchmark; None: the only one.
+
+    Raises:
+        UsageError: If not exactly one benchmark fits.
+    """
     if Path(run).exists():
         path: Path | str = Path(run)
     else:
         path = find_run(run).output_dir
-    found = [one for one in find_runs(Path(path)) if benchmark in (None, one.name)]
-    if len(found) != 1:
-        names = ", ".join(sorted(one.name for one in found)) or "none"
+    bundles = [bundle for bundle in find_runs(Path(path)) if benchmark in (None, bundle.name)]
+    if len(bundles) != 1:
+        names = ", ".join(sorted(bundle.name for bundle in bundles)) or "none"
         raise UsageError(
-            f"{run} holds {len(found)} finished benchmarks ({names})",
+            f"{run} holds {len(bundles)} finished benchmarks ({names})",
             hint="choose with --benchmark NAME",
         )
-    return found[0]
+    return bundles[0]
 
 
 @click.command()
@@ -91,13 +99,13 @@ def sample(
     if like is None:
         draw = draw_rows(rows, labels, method, seed=seed)
     else:
-        other = bundle_of(like, benchmark or bundle.name)
-        theirs = read_draw(other.path.parent)
-        if theirs is None:
+        like_bundle = bundle_of(like, benchmark or bundle.name)
+        like_draw = read_draw(like_bundle.path.parent)
+        if like_draw is None:
             raise UsageError(f"no rows of {like} are drawn", hint=f"nel judge sample {like}")
-        draw = draw_like(rows, read_judged(other), theirs)
+        draw = draw_like(rows, read_judged(like_bundle), like_draw)
     draw.save(folder)
-    corrected, alone = expected_widths(rows, len(draw.rows))
+    corrected, labels_alone = expected_widths(rows, len(draw.rows))
     facts = {
         "folder": str(folder),
         "method": draw.method,
@@ -111,7 +119,7 @@ def sample(
                     **facts,
                     "rows": len(rows),
                     "half_width": corrected,
-                    "half_width_labels_alone": alone,
+                    "half_width_labels_alone": labels_alone,
                 }
             )
         )
@@ -119,8 +127,8 @@ def sample(
     click.echo(
         f"{bundle.name}: {len(draw.rows):,} of {len(rows):,} rows drawn ({draw.method}, seed {draw.seed})"
     )
-    known = f"±{corrected:.3f} with a usual judge, ±{alone:.3f} by labels alone"
-    click.echo(f"the corrected score will be known to about {known}")
+    widths = f"±{corrected:.3f} with a usual judge, ±{labels_alone:.3f} by labels alone"
+    click.echo(f"the corrected score will be known to about {widths}")
     click.echo(f"next: nel judge label {run}, or label them in the viewer")
 
 
@@ -144,58 +152,71 @@ def label(run: str, who: str, benchmark: str | None) -> None:
     if draw is None:
         raise UsageError(f"no rows of {folder} are drawn", hint=f"nel judge sample {run}")
     low, high = read_judged(bundle).scale
-    done = read_labels(folder)
-    texts = {row.key: row for row in bundle.rows() if row.key in {drawn.key for drawn in draw.rows}}
-    todo = [drawn.key for drawn in draw.rows if drawn.key not in done and drawn.key in texts]
-    click.echo(f"{counted(len(draw.rows) - len(todo), 'row')} labelled, {len(todo):,} to go")
-    at = 0
-    while at < len(todo):
-        row = texts[todo[at]]
+    labels = read_labels(folder)
+    rows_by_key = {
+        row.key: row
+        for row in bundle.rows()
+        if row.key in {drawn_row.key for drawn_row in draw.rows}
+    }
+    unlabelled = [
+        drawn_row.key
+        for drawn_row in draw.rows
+        if drawn_row.key not in labels and drawn_row.key in rows_by_key
+    ]
+    click.echo(
+        f"{counted(len(draw.rows) - len(unlabelled), 'row')} labelled, {len(unlabelled):,} to go"
+    )
+    position = 0
+    while position < len(unlabelled):
+        row = rows_by_key[unlabelled[position]]
         if row.expected not in (None, ""):
-            expected = f"\n--- reference\n{row.expected}"
+            reference = f"\n--- reference\n{row.expected}"
         else:
-            expected = ""
-        shown = f"--- prompt\n{row.prompt}\n--- answer\n{row.response}{expected}"
-        click.echo(harmless(f"\n=== {at + 1} of {len(todo)}\n{shown}\n"))
-        said = _asked(low, high)
-        if said == "q":
+            reference = ""
+        row_text = f"--- prompt\n{row.prompt}\n--- answer\n{row.response}{reference}"
+        click.echo(harmless(f"\n=== {position + 1} of {len(unlabelled)}\n{row_text}\n"))
+        reply = _asked(low, high)
+        if reply == "q":
             break
-        if said == "b":
-            at = max(at - 1, 0)
+        if reply == "b":
+            position = max(position - 1, 0)
             continue
-        if said != "s":
-            word = _WORDS.get(said)
-            if word is not None:
+        if reply != "s":
+            explicit_verdict = _WORDS.get(reply)
+            if explicit_verdict is not None:
                 reward: float | None = None
             else:
-                reward = (float(said) - low) / (high - low)
-            named: Verdict = word or ("right" if reward is not None and reward >= 0.5 else "wrong")
-            append_label(folder, Label(*todo[at], named, who=who, reward=reward))
-        at += 1
-    left = sum(key not in read_labels(folder) for key in todo)
+                reward = (float(reply) - low) / (high - low)
+            verdict: Verdict = explicit_verdict or (
+                "right" if reward is not None and reward >= 0.5 else "wrong"
+            )
+            append_label(folder, Label(*unlabelled[position], verdict, who=who, reward=reward))
+        position += 1
+    remaining = sum(key not in read_labels(folder) for key in unlabelled)
     click.echo(
-        f"saved; {counted(left, 'row')} to go"
-        if left
+        f"saved; {counted(remaining, 'row')} to go"
+        if remaining
         else f"all rows are labelled: nel judge calibrate {run}"
     )
 
 
 def _asked(low: float, high: float) -> str:
-    graded = high - low > 1
-    grade = f", a grade from {low:g} to {high:g}" if graded else ""
+    """Ask for a label at the terminal until the reply is valid; returns a letter or a grade."""
+    has_grades = high - low > 1
+    grade_text = f", a grade from {low:g} to {high:g}" if has_grades else ""
     while True:
-        said: str = click.prompt(
-            f"[r]ight, [w]rong, [u]nsure{grade}, [s]kip, [b]ack, [q]uit", prompt_suffix=" > "
+        reply: str = click.prompt(
+            f"[r]ight, [w]rong, [u]nsure{grade_text}, [s]kip, [b]ack, [q]uit", prompt_suffix=" > "
         )
-        said = said.strip().lower()
-        if said[:1] in (*_WORDS, "s", "b", "q"):
-            return said[0]
+        reply = reply.strip().lower()
+        if reply[:1] in (*_WORDS, "s", "b", "q"):
+            return reply[0]
         try:
-            if graded and low <= float(said) <= high:
-                return said
+            if has_grades and low <= float(reply) <= high:
+                return reply
         except ValueError:
             pass
-        click.echo(f"{said!r} is none of these")
+        click.echo(f"{reply!r} is none of these")
 
 
 @click.command("calibrate")
@@ -230,26 +251,27 @@ def calibrate_runs(
         len(runs) > 1 or (file is not None and source is not None)
     ):
         raise UsageError("--labels and --from are for one run, one of them at a time")
-    found: list[CalibrationReport] = []
+    reports: list[CalibrationReport] = []
     for run in runs:
-        found.append(
+        reports.append(
             _one(bundle_of(run, benchmark), file, convenience, source=source, benchmark=benchmark)
         )
-    for report in found:
+    for report in reports:
         report.save()
-    documents = [report.to_dict() for report in found]
+    documents = [report.to_dict() for report in reports]
     if as_json:
         click.echo(dumps(documents[0] if len(documents) == 1 else documents))
     else:
         # By name: drawing and labelling need no templates.
         from nemo_evaluator.reports.texts import calibrations_text  # noqa: PLC0415 - not for JSON
 
-        click.echo(calibrations_text(found), nl=False)
+        click.echo(calibrations_text(reports), nl=False)
 
 
 def _one(
     run: Bundle, file: Path | None, convenience: bool, source: str | None, benchmark: str | None
 ) -> CalibrationReport:
+    """Calibrate one run, by its own labels, those of a file, or another run's calibration."""
     if source is not None:
         return carry(run, bundle_of(source, benchmark or run.name))
     folder = run.path.parent
@@ -257,14 +279,14 @@ def _one(
     draw = read_draw(folder)
     if file is not None:
         rows = read_judged(run)
-        given = read_label_file(file, rows.scale)
+        imported_labels = read_label_file(file, rows.scale)
         draw = draw or read_draw(file.parent)
-        check_draw(rows, given, draw, convenience=convenience)
+        check_draw(rows, imported_labels, draw, convenience=convenience)
         if not convenience and draw is not None:
             draw.save(folder)
-            for one in given.values():
-                append_label(folder, one)
-        labels |= given
+            for imported_label in imported_labels.values():
+                append_label(folder, imported_label)
+        labels |= imported_labels
     if not labels:
         raise UsageError(
             f"{run.name} has no labels", hint="nel judge sample RUN, then nel judge label RUN"

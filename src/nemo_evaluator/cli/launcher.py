@@ -27,22 +27,24 @@ from nemo_evaluator.store.run_registry import invocation_of, list_runs, registry
 def status(ids: tuple[str, ...], as_json: bool) -> None:
     """Show the status of each job of a run. ID is an invocation id or a job id, or the beginning of one."""
     jobs: list[LauncherJob] = []
-    for which in ids:
-        for job in find_jobs(which):
+    for identifier in ids:
+        for job in find_jobs(identifier):
             jobs.append(job)
     if as_json:
-        more: list[dict[str, object]] = []
-        for one in jobs:
-            more.append(
+        progress_entries: list[dict[str, object]] = []
+        for listed_job in jobs:
+            progress_entries.append(
                 {
-                    "progress": {"done": one.done, "total": one.total},
-                    "data": {"output_dir": str(one.folder)},
+                    "progress": {"done": listed_job.done, "total": listed_job.total},
+                    "data": {"output_dir": str(listed_job.folder)},
                 }
             )
-        rows = [_state(job) | also for job, also in zip(jobs, more, strict=True)]
+        rows = [
+            _state(job) | progress for job, progress in zip(jobs, progress_entries, strict=True)
+        ]
         click.echo(dumps(rows, indent=True).decode())
         return
-    head = ("JOB ID", "STATUS", "SAMPLES", "EXECUTOR", "TASK")
+    header = ("JOB ID", "STATUS", "SAMPLES", "EXECUTOR", "TASK")
     lines: list[tuple[str, str, str, str, str]] = []
     for job in jobs:
         lines.append(
@@ -50,13 +52,14 @@ def status(ids: tuple[str, ...], as_json: bool) -> None:
         )
     # A path is not cut: it is there to be copied.
     show_table(
-        [head, *lines],
+        [header, *lines],
         narrow=(4,),
         more=dict.fromkeys(f"Location: {job.run.output_dir}" for job in jobs),
     )
 
 
 def _state(job: LauncherJob) -> JsonDict:
+    """Return the status of a job as JSON data."""
     return {
         "invocation": invocation_of(job.run.run_id),
         "job_id": job.job_id,
@@ -80,25 +83,25 @@ def info(
     copy_artifacts: Path | None,
 ) -> None:
     """Show facts about a run and where its files are. ID is an invocation id or a job id."""
-    for job in (job for which in ids for job in find_jobs(which)):
+    for job in (job for identifier in ids for job in find_jobs(identifier)):
         root = Path(job.run.output_dir)
         if show_config:
-            kept = (registry_dir() / job.run.run_id if job.run.remote else root) / SNAPSHOT
+            config_file = (registry_dir() / job.run.run_id if job.run.remote else root) / SNAPSHOT
             click.echo(
-                kept.read_text(encoding="utf-8")
-                if kept.is_file()
-                else f"# {kept} does not exist yet"
+                config_file.read_text(encoding="utf-8")
+                if config_file.is_file()
+                else f"# {config_file} does not exist yet"
             )
         elif artifacts or logs:
             # Servers and jobs of a cluster have logs of their own; a run without them has only its own.
-            apart = root / "logs"
+            log_folder = root / "logs"
             if not logs:
-                place = job.folder
-            elif job.run.remote or apart.is_dir():
-                place = apart
+                path = job.folder
+            elif job.run.remote or log_folder.is_dir():
+                path = log_folder
             else:
-                place = root / LOG
-            click.echo(f"{job.job_id}: {_shown(job, place)}")
+                path = root / LOG
+            click.echo(f"{job.job_id}: {_shown(job, path)}")
         elif copy_logs is None and copy_artifacts is None:
             _describe(job)
         for source, target in (
@@ -111,6 +114,7 @@ def info(
 
 
 def _describe(job: LauncherJob) -> None:
+    """Print the facts of a job."""
     root = Path(job.run.output_dir)
     facts = {
         "executor": job.run.executor,
@@ -120,13 +124,14 @@ def _describe(job: LauncherJob) -> None:
     }
     places = {"artifacts": job.folder, "log": root / LOG, "logs of servers": root / "logs"}
     facts |= {name: _shown(job, path) for name, path in places.items()}
-    slurm = job.run.details.get("job_ids")
-    if slurm:
-        facts["slurm job"] = ", ".join(map(str, slurm))
+    slurm_job_ids = job.run.details.get("job_ids")
+    if slurm_job_ids:
+        facts["slurm job"] = ", ".join(map(str, slurm_job_ids))
     click.echo("\n".join([job.job_id, *(f"  {name}: {value}" for name, value in facts.items())]))
 
 
 def _shown(job: LauncherJob, path: Path) -> str:
+    """Describe a path of a job's files, and whether it exists."""
     if job.run.remote:
         user = job.run.details.get("username")
         return f"ssh://{f'{user}@' if user else ''}{job.run.details['hostname']}{path} (remote)"
@@ -134,6 +139,7 @@ def _shown(job: LauncherJob, path: Path) -> str:
 
 
 def _copy(job: LauncherJob, source: Path, target: Path) -> None:
+    """Copy a file or folder of a job; files of a remote run are refused."""
     if job.run.remote:
         host = job.run.details["hostname"]
         raise UsageError(
@@ -156,7 +162,9 @@ def _copy(job: LauncherJob, source: Path, target: Path) -> None:
 )
 def logs(ids: tuple[str, ...], no_follow: bool) -> None:
     """Print the logs of runs, local or on SLURM, one after another. The jobs of a run share one log."""
-    for run in {found.run_id: found for which in ids for found in [run_of(which)[0]]}.values():
+    for run in {
+        named_run.run_id: named_run for identifier in ids for named_run in [run_of(identifier)[0]]
+    }.values():
         if len(ids) > 1:
             prefix = f"{invocation_of(run.run_id)[:6]} "
         else:
@@ -193,24 +201,28 @@ def ls(ctx: click.Context) -> None:
 def tasks(as_json: bool) -> None:
     """List the launcher's tasks by harness, each with the nel benchmark that replaces it."""
     if as_json:
-        click.echo(dumps({"tasks": [_facts(one) for one in catalogue()]}, indent=True).decode())
+        click.echo(
+            dumps(
+                {"tasks": [_facts(listed_task) for listed_task in catalogue()]}, indent=True
+            ).decode()
+        )
         return
-    head = ("TASK", "ENDPOINT", "RUNS AS", "NEEDS")
+    header = ("TASK", "ENDPOINT", "RUNS AS", "NEEDS")
     rows: list[tuple[str, str, str, str]] = []
-    for one in catalogue():
+    for listed_task in catalogue():
         rows.append(
             (
-                one.name,
-                one.endpoint,
-                one.nel or "its container only",
-                "".join(need[0].upper() for need in one.needs),
+                listed_task.name,
+                listed_task.endpoint,
+                listed_task.nel or "its container only",
+                "".join(need[0].upper() for need in listed_task.needs),
             )
         )
-    first, *lines = table([head, *rows], terminal_width(), narrow=(2, 0))
-    click.echo(first)
-    for place, (one, line) in enumerate(zip(catalogue(), lines, strict=True)):
-        if not place or one.harness != catalogue()[place - 1].harness:
-            click.echo(f"\n{one.harness}\n{one.image}")
+    header_line, *lines = table([header, *rows], terminal_width(), narrow=(2, 0))
+    click.echo(header_line)
+    for index, (listed_task, line) in enumerate(zip(catalogue(), lines, strict=True)):
+        if not index or listed_task.harness != catalogue()[index - 1].harness:
+            click.echo(f"\n{listed_task.harness}\n{listed_task.image}")
         click.echo(line)
     click.echo("\nNEEDS: J judge, S sandbox for code, G gated dataset (HF_TOKEN), L logprobs.")
     click.echo("A name with * or ?? stands for several tasks. Details: nel ls task HARNESS.NAME")
@@ -232,14 +244,17 @@ def task(name: str, as_json: bool) -> None:
 @option("--since", metavar="DATE|Nd|Nh", help="List only runs started since this time.")
 def runs(limit: int | None, executor: str | None, since: str | None) -> None:
     """List runs, newest first; `nel eval runs` shows their scores as well."""
-    found = [
+    matching_runs = [
         run
         for run in list_runs()
         if executor in (None, run.executor) and _is_recent(run.started_at, since)
     ]
     rows: list[tuple[str, str, str, str, str]] = []
-    for run in found[:limit]:
-        for jobs in [run.details.get("benchmarks") or [one.name for one in overview(run)]]:
+    for run in matching_runs[:limit]:
+        for jobs in [
+            run.details.get("benchmarks")
+            or [benchmark_line.name for benchmark_line in overview(run)]
+        ]:
             rows.append(
                 (
                     invocation_of(run.run_id),
@@ -256,6 +271,7 @@ def runs(limit: int | None, executor: str | None, since: str | None) -> None:
 
 
 def _facts(one: Task) -> JsonDict:
+    """Return the facts of a task as JSON data."""
     facts: JsonDict = {
         "task": one.name,
         "harness": one.harness,
@@ -266,18 +282,21 @@ def _facts(one: Task) -> JsonDict:
 
 
 def _is_recent(started: str, since: str | None) -> bool:
+    """Return whether a run was started since a time, which may be a date or an age."""
     if since is None:
         return True
     try:
-        ago = re.fullmatch(r"(\d+)([dh])", since)
-        unit = {"d": timedelta(days=1), "h": timedelta(hours=1)}
-        if ago:
-            then = datetime.now(UTC) - int(ago[1]) * unit[ago[2]]
+        age_match = re.fullmatch(r"(\d+)([dh])", since)
+        units = {"d": timedelta(days=1), "h": timedelta(hours=1)}
+        if age_match:
+            earliest = datetime.now(UTC) - int(age_match[1]) * units[age_match[2]]
         else:
-            then = datetime.fromisoformat(since)
+            earliest = datetime.fromisoformat(since)
     except ValueError as error:
         raise UsageError(
             f"--since {since} is not a valid time",
             hint="write 2026-01-31, 2026-01-31T12:00, 7d or 12h",
         ) from error
-    return datetime.fromisoformat(started) >= (then if then.tzinfo else then.replace(tzinfo=UTC))
+    return datetime.fromisoformat(started) >= (
+        earliest if earliest.tzinfo else earliest.replace(tzinfo=UTC)
+    )

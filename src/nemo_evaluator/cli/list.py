@@ -49,16 +49,16 @@ def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
     for scheme in ("skills", "lm-eval"):
         if source == scheme or (source == "all" and SCHEMES.get(scheme).missing is None):
             missing = SCHEMES.get(scheme).missing
-            where = f" (data in {data_dir})" if data_dir else ""
+            data_note = f" (data in {data_dir})" if data_dir else ""
             if missing:
-                said = f"{scheme}:// benchmarks are {missing}"
+                usage = f"{scheme}:// benchmarks are {missing}"
             else:
-                said = f"name one as {scheme}://TASK{where}"
-            click.echo(f"\n{scheme}://\n  {said}")
+                usage = f"name one as {scheme}://TASK{data_note}"
+            click.echo(f"\n{scheme}://\n  {usage}")
 
 
 def benchmark_facts(name: str) -> JsonDict:
-    """What there is to say about a registered benchmark."""
+    """Return the facts of a registered benchmark as JSON data."""
     environment = environment_class(name)
     definition = getattr(environment, "definition", None)
     facts: JsonDict = {
@@ -75,7 +75,10 @@ def benchmark_facts(name: str) -> JsonDict:
 
 
 def _print(facts: list[JsonDict]) -> None:
+    """Print benchmarks by group, in a fixed order of groups."""
+
     def place(fact: JsonDict) -> tuple[int, str]:
+        """Return the sort key of a benchmark's group."""
         group = fact["group"]
         return (_ORDER.index(group) if group in _ORDER else len(_ORDER), group)
 

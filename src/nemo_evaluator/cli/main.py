@@ -17,13 +17,13 @@ COLLECTIONS: Final = (500_000, 20, 100)
 
 
 def _read_contents() -> dict[str, dict[str, tuple[str, str]]]:
-    """The sections of ``contents.txt``: per command its module and function, and one line of help."""
+    """Parse ``contents.txt``: for each section its commands, each with its module and function, and a line of help."""
     title = ""
     sections = dict[str, dict[str, tuple[str, str]]]()
     for line in Path(__file__).with_name("contents.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith(" "):
-            name, target, words = line.split(maxsplit=2)
-            sections[title][name] = target, words
+            name, target, help_line = line.split(maxsplit=2)
+            sections[title][name] = target, help_line
         elif line and not line.startswith("#"):
             title = line
             sections[title] = {}
@@ -34,23 +34,29 @@ CONTENTS: Final = _read_contents()
 
 
 class LazyGroup(click.Group):
-    """Commands of some sections of the table of contents; with several, the help shows them apart."""
+    """A group of commands that imports a command only when it is used.
+
+    Args:
+        args: Arguments of ``click.Group``.
+        sections: Sections of ``contents.txt`` whose commands belong to the group; the help shows several separately.
+        kwargs: Arguments of ``click.Group``.
+    """
 
     def __init__(self, *args: Any, sections: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._sections = {title: CONTENTS[title] for title in sections}
-        lazy: dict[str, tuple[str, str]] = {}
+        rows_by_command: dict[str, tuple[str, str]] = {}
         for section in self._sections.values():
             for name, row in section.items():
-                lazy[name] = row
-        self._lazy = lazy
+                rows_by_command[name] = row
+        self._lazy = rows_by_command
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order they were given."""
+        """Return the names of the commands, in the order of ``contents.txt``."""
         return list(self._lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Import a command; None if there is no such command."""
         if cmd_name in self._lazy and cmd_name not in self.commands:
             module, _, attribute = self._lazy[cmd_name][0].partition(":")
             command: click.Command = getattr(
@@ -62,24 +68,26 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; the error for an unknown one suggests the command that was probably meant."""
+        """Find a command; the error for an unknown one suggests what the user probably meant."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             from nemo_evaluator.cli._errors import better_command  # noqa: PLC0415 - only when something went wrong
 
-            meant = better_command(ctx.command_path, args[0], self.list_commands(ctx))
-            if meant is None:
+            suggestion = better_command(ctx.command_path, args[0], self.list_commands(ctx))
+            if suggestion is None:
                 raise
-            raise click.UsageError(f"{error.message} Did you mean: {meant}", ctx) from None
+            raise click.UsageError(f"{error.message} Did you mean: {suggestion}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, from the table, without importing any."""
+        """Write the list of commands from ``contents.txt``, without importing any."""
         width = max(map(len, self._lazy))
         for title, rows in self._sections.items():
             with formatter.section(title if len(self._sections) > 1 else "Commands"):
                 # All sections have their second column at the same place.
-                formatter.write_dl([(name.ljust(width), line) for name, (_, line) in rows.items()])
+                formatter.write_dl(
+                    [(name.ljust(width), help_line) for name, (_, help_line) in rows.items()]
+                )
 
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -133,12 +141,12 @@ def version() -> None:
 
 
 def main() -> None:
-    """The entry point: errors for users are shown without a traceback."""
+    """Run ``nel``; errors for users are shown without a traceback."""
     gc.set_threshold(*COLLECTIONS)
     hide_arguments()
     try:
-        code = nel.main(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        exit_code = nel.main(standalone_mode=False)
+        sys.exit(exit_code if isinstance(exit_code, int) else 0)
     except (NelError, OSError, click.ClickException) as error:
         from nemo_evaluator.cli._errors import tell  # noqa: PLC0415 - only when something went wrong
 

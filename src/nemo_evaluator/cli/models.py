@@ -73,5 +73,6 @@ def rm_command(name: str, as_json: bool) -> None:
 
 
 def _facts(model: PackagedModel) -> dict[str, Any]:
-    told = ("name", "title", "size", "licence", "terms", "sha256", "present")
-    return {key: getattr(model, key) for key in told} | {"path": str(model.path)}
+    """Return the facts of a packaged model as JSON data."""
+    shown_fields = ("name", "title", "size", "licence", "terms", "sha256", "present")
+    return {key: getattr(model, key) for key in shown_fields} | {"path": str(model.path)}

@@ -79,9 +79,12 @@ def power(
     **flags: Any,
 ) -> None:
     """Plan a comparison from a finished RUN, from two runs, or from --score alone."""
-    told = {name: flags[name] for name in ("confidence", "correlation", "benchmarks")}
+    shared_settings = {name: flags[name] for name in ("confidence", "correlation", "benchmarks")}
     question = PowerQuestion(
-        drop=drop, power=flags["chance"], repeats=tuple(sorted(set(flags["repeats"]))), **told
+        drop=drop,
+        power=flags["chance"],
+        repeats=tuple(sorted(set(flags["repeats"]))),
+        **shared_settings,
     )
     _refuse_idle(context, run, candidate)
     if flags["budget_usd"] and not flags["labels_cost"]:
@@ -102,24 +105,36 @@ def power(
     else:
         raise UsageError("nothing to plan from", hint="give a finished run, or --score")
     if flags["labels_cost"]:
-        labels: list[LabelPlan] = [_labels(plan, run, question, flags=flags) for plan in plans]
+        label_plans: list[LabelPlan] = [_labels(plan, run, question, flags=flags) for plan in plans]
     else:
-        labels = []
+        label_plans = []
     if as_json:
-        more = [{"labels": asdict(one)} for one in labels] or [{} for _ in plans]
-        click.echo(dumps([asdict(plan) | also for plan, also in zip(plans, more, strict=True)]))
+        label_entries = [{"labels": asdict(label_plan)} for label_plan in label_plans] or [
+            {} for _ in plans
+        ]
+        click.echo(
+            dumps(
+                [
+                    asdict(plan) | label_entry
+                    for plan, label_entry in zip(plans, label_entries, strict=True)
+                ]
+            )
+        )
     else:
         click.echo(
-            plans_text(plans) + "".join(label_plan_text(one, drop) for one in labels), nl=False
+            plans_text(plans)
+            + "".join(label_plan_text(label_plan, drop) for label_plan in label_plans),
+            nl=False,
         )
 
 
 def _labels(
     plan: PowerPlan, run: Path | None, question: PowerQuestion, flags: dict[str, Any]
 ) -> LabelPlan:
+    """Plan how to divide the budget between human labels and problems."""
     budget = flags["budget_usd"]
-    paid = [line.usd / line.answers for line in plan.lines if line.usd and line.answers]
-    if budget is None or not (price := flags["usd_per_answer"] or next(iter(paid), None)):
+    answer_prices = [line.usd / line.answers for line in plan.lines if line.usd and line.answers]
+    if budget is None or not (price := flags["usd_per_answer"] or next(iter(answer_prices), None)):
         hint = "give --budget-usd, and --usd-per-answer where the run does not know its price"
         raise UsageError(
             "--labels-cost plans a budget, and needs the price of an answer", hint=hint
@@ -140,13 +155,13 @@ def _labels(
 
 
 def _refuse_idle(context: click.Context, run: Path | None, candidate: Path | None) -> None:
-    """An option that would change nothing is an error."""
-    idle = {
+    """Raise UsageError for an option that has no effect, because the runs show its value."""
+    is_idle_by_option = {
         "score": run is not None,
         "problems": run is not None,
         "correlation": candidate is not None,
     }
-    for name, useless in idle.items():
-        if useless and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            known = "two runs show" if name == "correlation" else "a run shows"
-            raise UsageError(f"--{name} is what {known}", hint=f"leave --{name} out")
+    for name, is_idle in is_idle_by_option.items():
+        if is_idle and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            evidence = "two runs show" if name == "correlation" else "a run shows"
+            raise UsageError(f"--{name} is what {evidence}", hint=f"leave --{name} out")

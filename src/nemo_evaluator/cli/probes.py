@@ -55,8 +55,8 @@ def noise(
     """
     loaded: LoadedConfig = load_whole(config, override, output_dir=output_dir)
     loaded.refuse(find_problems(loaded, file_only=True))
-    found = asyncio.run(measure_noise(loaded.config, problems, concurrency, say=say))
-    _show(found, _noise_text, as_json)
+    reports = asyncio.run(measure_noise(loaded.config, problems, concurrency, say=say))
+    _show(reports, _noise_text, as_json)
 
 
 def _show(found: Sequence[_Report], text: Callable[[_Report], str], as_json: bool) -> None:
@@ -67,17 +67,25 @@ def _show(found: Sequence[_Report], text: Callable[[_Report], str], as_json: boo
 
 
 def _noise_text(report: NoiseReport) -> str:
+    """Render the noise of one benchmark as a table."""
     low, high = report.levels
     rows = [["", "answers changed", "verdicts changed", "score differs by"]]
-    for name, one in (
+    for name, comparison in (
         (f"again at {low}", report.again),
         (f"{low} against {high}", report.other_level),
     ):
-        rows.append([name, f"{one.answers:.1%}", f"{one.verdicts:.1%}", f"{one.score:.4f}"])
-    head = (
+        rows.append(
+            [
+                name,
+                f"{comparison.answers:.1%}",
+                f"{comparison.verdicts:.1%}",
+                f"{comparison.score:.4f}",
+            ]
+        )
+    header = (
         f"{report.benchmark}, {report.model}: {report.again.problems:,} problems at temperature 0"
     )
-    return "\n".join([head, *table(rows, terminal_width())])
+    return "\n".join([header, *table(rows, terminal_width())])
 
 
 @click.command()
@@ -116,13 +124,14 @@ def attack(
         )
     if config is not None:
         loaded: LoadedConfig = load_whole(config, override, file_only=True)
-        found = asyncio.run(attack_config(loaded.config, problems=problems, say=say))
+        reports = asyncio.run(attack_config(loaded.config, problems=problems, say=say))
     else:
-        found = [asyncio.run(_alone(str(judge_url), str(judge_id), problems))]
-    _show(found, _attack_text, as_json)
+        reports = [asyncio.run(_alone(str(judge_url), str(judge_id), problems))]
+    _show(reports, _attack_text, as_json)
 
 
 async def _alone(url: str, model: str, problems: int | None) -> AttackReport:
+    """Attack the judge at a URL, with the API key from NEMO_API_KEY."""
     key = os.environ.get("NEMO_API_KEY")
     endpoint = Endpoint(
         "judge", url, "chat_completions", model=model, api_key=Secret(key) if key else None
@@ -135,20 +144,21 @@ async def _alone(url: str, model: str, problems: int | None) -> AttackReport:
 
 
 def _attack_text(report: AttackReport) -> str:
+    """Render the report of an attack on one judge."""
     total = report.tried.total()
     flips = report.flipped.total()
     if report.rate is None:
-        said = "no attack could be tried"
+        summary = "no attack could be tried"
     else:
-        said = f"{report.rate:.1%} of {total} attacks flipped it"
+        summary = f"{report.rate:.1%} of {total} attacks flipped it"
     if report.blind:
-        said += "; it does not tell right from wrong, so that says little"
+        summary += "; it does not tell right from wrong, so that says little"
     rows: list[list[str]] = []
-    for kind, many in sorted(report.tried.items()):
-        rows.append([kind, f"{report.flipped[kind]} of {many}"])
-    wrong = f"{report.misjudged} of {report.judged} verdicts wrong without an attack"
-    lines = [f"{report.judge}: {said}", *table(rows, terminal_width())]
-    lines.append(f"  {wrong}, {report.unread} without a verdict")
+    for kind, count in sorted(report.tried.items()):
+        rows.append([kind, f"{report.flipped[kind]} of {count}"])
+    misjudged_text = f"{report.misjudged} of {report.judged} verdicts wrong without an attack"
+    lines = [f"{report.judge}: {summary}", *table(rows, terminal_width())]
+    lines.append(f"  {misjudged_text}, {report.unread} without a verdict")
     if flips:
         lines.append(
             f"  what worked: {', '.join(sorted({example['attack'] for example in report.examples}))}"

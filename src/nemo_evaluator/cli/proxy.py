@@ -72,15 +72,17 @@ def proxy(file: Path, overrides: tuple[str, ...], name: str | None, host: str, *
 
 
 def _load(file: Path, overrides: tuple[str, ...]) -> EvalConfig:
+    """Load a config, which may contain services only."""
     if "benchmarks" in compose_config(file):
-        whole: LoadedConfig = load_whole(file, overrides, file_only=True)
-        return whole.config
+        loaded: LoadedConfig = load_whole(file, overrides, file_only=True)
+        return loaded.config
     # Services alone are enough here; the schema wants a benchmark, so it gets one that asks nobody.
-    nobody = {"name": "quickstart", "solver": {"type": "oracle"}}
-    return load_mapping({**compose_config(file), "benchmarks": [nobody]}, overrides).config
+    placeholder = {"name": "quickstart", "solver": {"type": "oracle"}}
+    return load_mapping({**compose_config(file), "benchmarks": [placeholder]}, overrides).config
 
 
 def _choose(config: EvalConfig, name: str | None) -> str:
+    """Return the name of the service to use: the given one, or the only one."""
     names = list(config.services)
     if name is None and len(names) != 1:
         raise UsageError("which service?", hint=f"--service one of: {', '.join(names)}")
@@ -101,15 +103,18 @@ async def _serve(
     traffic: Path | None,
     as_json: bool,
 ) -> None:
+    """Start the service and its proxy, and serve until the process is asked to end."""
     asked_to_end = ended()
     token = os.environ.get(TOKEN)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nel-proxy-"))
-        where = (
+        running_service = (
             await stack.enter_async_context(start_services(config.only([name]), Path(folder)))
         )[name]
         service: Any = config.services[name]
-        endpoint = where.reach(endpoint_of(name, service, url=where.url, base_dir=base_dir))
+        endpoint = running_service.reach(
+            endpoint_of(name, service, url=running_service.url, base_dir=base_dir)
+        )
         scope = CallScope()
         if traffic is not None:
             log = TrafficLog(traffic)
@@ -126,26 +131,36 @@ async def _serve(
         _announce(
             server,
             name,
-            {one: server.session(replace(scope, session=one)) for one in sessions},
+            {
+                session_name: server.session(replace(scope, session=session_name))
+                for session_name in sessions
+            },
             as_json=as_json,
         )
         await asked_to_end.wait()
 
 
 def _announce(server: Proxy, service: str, sessions: dict[str, str], as_json: bool) -> None:
-    shown: JsonDict = {"service": service, "url": server.url, "token": server.token.reveal()}
-    opened: dict[str, dict[str, str]] = {}
+    """Print the URL and key of the proxy, or those of its sessions."""
+    connection: JsonDict = {"service": service, "url": server.url, "token": server.token.reveal()}
+    opened_sessions: dict[str, dict[str, str]] = {}
     for name, url in sessions.items():
-        opened[name] = {"url": url, "key": server.key_of(name).reveal()}
+        opened_sessions[name] = {"url": url, "key": server.key_of(name).reveal()}
     if as_json:
-        click.echo(json.dumps(shown | {"sessions": opened} if opened else shown))
+        click.echo(
+            json.dumps(
+                connection | {"sessions": opened_sessions} if opened_sessions else connection
+            )
+        )
         return
     click.echo(
         f"service   {service} ({server.pipeline.endpoint.model} at {scrub(server.pipeline.endpoint.url)})"
     )
-    for name, one in opened.items():
-        click.echo(f"session   {name}: base URL {one['url']}, API key {one['key']}")
-    if not opened:
+    for name, session in opened_sessions.items():
+        click.echo(f"session   {name}: base URL {session['url']}, API key {session['key']}")
+    if not opened_sessions:
         click.echo(f"base URL  {server.url}   (Anthropic clients: {server.root})")
-        click.echo(f"API key   {f'as in {TOKEN}' if os.environ.get(TOKEN) else shown['token']}")
+        click.echo(
+            f"API key   {f'as in {TOKEN}' if os.environ.get(TOKEN) else connection['token']}"
+        )
     click.echo("stop with Ctrl-C")

@@ -20,7 +20,10 @@ _FORMATS = click.Choice(list(RENDERERS))
 
 
 def _show(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
-    """Print one report, or write it to a file and name the file on stderr, so that stdout can be parsed."""
+    """Render one report on several paths.
+
+    It goes to stdout or to a file; the file is named on stderr, so that programs can parse stdout.
+    """
     for path in paths:
         convert_legacy(path)
     text = render(load_report(paths, rows=fmt in WANTS_ROWS), fmt)
@@ -40,12 +43,13 @@ def _show(paths: Sequence[Path], fmt: str, output: Path | None) -> None:
 
 @contextmanager
 def _writing(target: Path) -> Iterator[None]:
+    """Turn an error while a file is written into a UsageError that names the file."""
     try:
         yield
     except OSError as error:
-        place = error.filename2 or error.filename or target
+        path = error.filename2 or error.filename or target
         raise UsageError(
-            f"cannot write {place}: {error.strerror}", hint="give another place with -o"
+            f"cannot write {path}: {error.strerror}", hint="give another place with -o"
         ) from error
 
 

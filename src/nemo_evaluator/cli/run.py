@@ -88,21 +88,21 @@ def run(
     use_env_file(Path(), env_file)
     command = tuple(masked_arguments(sys.argv[1:]))
     if is_own(file.expanduser()):
-        for flag, given in (("-t", tasks), ("--convert", convert), ("--containers", containers)):
-            if given:
-                why = f"{flag} is for configs of the launcher, and {file} is one of nel"
-                raise UsageError(why, hint="leave it out")
+        for flag, value in (("-t", tasks), ("--convert", convert), ("--containers", containers)):
+            if value:
+                reason = f"{flag} is for configs of the launcher, and {file} is one of nel"
+                raise UsageError(reason, hint="leave it out")
         ctx.exit(start_own(file.expanduser(), override, command, dry_run=dry_run, wait=wait))
     composed = compose_launcher(file.expanduser(), override, raw=config_mode == "raw")
-    dry = dry_run or convert is not None
-    translated = translate(composed, tasks, containers=containers, dry=dry)
-    moved = move_secrets(translated)
+    is_dry = dry_run or convert is not None
+    translated = translate(composed, tasks, containers=containers, dry=is_dry)
+    moved_variables = move_secrets(translated)
     for outcome in translated.report if verbose else translated.of("warned"):
         click.echo(scrub(f"{outcome.outcome}: {outcome.field}: {outcome.detail}"), err=True)
     translated.check(str(file))
-    if moved:
+    if moved_variables:
         click.echo(
-            f"secrets of the config are references now; to resume it, set: {', '.join(moved)}",
+            f"secrets of the config are references now; to resume it, set: {', '.join(moved_variables)}",
             err=True,
         )
     click.echo(f"{counted(len(translated.of('translated')), 'field')} translated", err=True)

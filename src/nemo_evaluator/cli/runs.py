@@ -49,9 +49,10 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_run(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Call a command with the ``run`` that its argument RUN (an id, its beginning, or a folder) or an option names.
+    """Give a command the run that the user names, as its argument ``run``.
 
-    With ``--shard`` that is one of its shards.
+    The user names it by the argument RUN (an id, the beginning of one, or a folder) or by an option; ``--shard``
+    selects one of its shards.
     """
 
     @functools.wraps(command)
@@ -63,7 +64,7 @@ def with_run(command: Callable[..., Any]) -> Callable[..., Any]:
         shard: int | None,
         **more: Any,
     ) -> Any:
-        if sum(word is not None for word in (which, run_id, output_dir)) > 1:
+        if sum(name is not None for name in (which, run_id, output_dir)) > 1:
             raise UsageError("name the run once", hint="give RUN, --run-id or --output-dir")
         run = find_run(which or run_id, output_dir)
         return command(
@@ -80,7 +81,14 @@ def with_run(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A run as it is listed."""
+    """A run with the columns of the list.
+
+    Attributes:
+        run: The run.
+        state: Its state; ``-`` if nel did not look, ``unknown`` if it could not.
+        age: Its age in seconds; None: unknown.
+        benchmarks: Its benchmarks with their scores.
+    """
 
     run: RunMeta
     state: str
@@ -88,33 +96,46 @@ class _Listed:
     benchmarks: Sequence[BenchmarkLine]
 
     def rows(self, name: str) -> list[tuple[str, ...]]:
-        """A line a benchmark; the verdict takes the place of the state once there is one."""
+        """Return a table row per benchmark; a verdict, once there is one, replaces the state."""
         unit = next(
-            ((size, word) for size, word in _UNITS if self.age is not None and self.age >= size),
+            (
+                (size, symbol)
+                for size, symbol in _UNITS
+                if self.age is not None and self.age >= size
+            ),
             (1, "s"),
         )
         if self.age is None:
             age = "-"
         else:
             age = f"{max(0, self.age) // unit[0]:.0f}{unit[1]}"
-        lines = self.benchmarks or [BenchmarkLine(self.run.config_summary, "")]
-        found: list[tuple[str, ...]] = []
-        for one in lines:
-            if one.verdict and self.state in ("finished", "ended", "-"):
-                state = one.verdict
+        benchmark_lines = self.benchmarks or [BenchmarkLine(self.run.config_summary, "")]
+        rows: list[tuple[str, ...]] = []
+        for line in benchmark_lines:
+            if line.verdict and self.state in ("finished", "ended", "-"):
+                state = line.verdict
             else:
                 state = self.state
-            if one.corrected is None:
+            if line.corrected is None:
                 corrected = ""
             else:
-                corrected = f" (corrected {one.corrected:.4f})"
-            score = ("-" if one.score is None else f"{one.score:.4f}") + corrected
-            coverage = "-" if one.coverage is None else f"{one.coverage:.1%}"
-            first = (name, age, self.run.output_dir) if not found else ("", "", "")
-            found.append(
-                (first[0], state, first[1], one.name, one.model or "-", score, coverage, first[2])
+                corrected = f" (corrected {line.corrected:.4f})"
+            score = ("-" if line.score is None else f"{line.score:.4f}") + corrected
+            coverage = "-" if line.coverage is None else f"{line.coverage:.1%}"
+            run_columns = (name, age, self.run.output_dir) if not rows else ("", "", "")
+            rows.append(
+                (
+                    run_columns[0],
+                    state,
+                    run_columns[1],
+                    line.name,
+                    line.model or "-",
+                    score,
+                    coverage,
+                    run_columns[2],
+                )
             )
-        return found
+        return rows
 
 
 @click.command()
@@ -125,21 +146,30 @@ def runs(offline: bool, as_json: bool) -> None:
 
     A narrow terminal shows the beginning of a run's id, which names it as well, and leaves out its folder.
     """
-    lost: dict[str, str] = {}
-    listed = [_listed(run, offline, lost) for run in list_runs()]
-    for said in lost.values():
-        click.echo(harmless(f"unknown: {said}"), err=True)
+    unreachable: dict[str, str] = {}
+    listed = [_listed(run, offline, unreachable) for run in list_runs()]
+    for message in unreachable.values():
+        click.echo(harmless(f"unknown: {message}"), err=True)
     if as_json:
-        more: list[dict[str, Sequence[BenchmarkLine] | str | float | None]] = []
-        for one in listed:
-            more.append({"state": one.state, "age_seconds": one.age, "benchmarks": one.benchmarks})
-        click.echo(dumps([asdict(one.run) | also for one, also in zip(listed, more, strict=True)]))
+        extra_fields: list[dict[str, Sequence[BenchmarkLine] | str | float | None]] = []
+        for entry in listed:
+            extra_fields.append(
+                {"state": entry.state, "age_seconds": entry.age, "benchmarks": entry.benchmarks}
+            )
+        click.echo(
+            dumps(
+                [
+                    asdict(entry.run) | extra
+                    for entry, extra in zip(listed, extra_fields, strict=True)
+                ]
+            )
+        )
         return
     if not listed:
         click.echo("No tracked runs.")
         return
     width = terminal_width()
-    names = [one.run.run_id for one in listed]
+    names = [entry.run.run_id for entry in listed]
     if width is not None:
         starts = [name[:_STAMP] for name in names]
         names = [
@@ -147,18 +177,24 @@ def runs(offline: bool, as_json: bool) -> None:
             for start, name in zip(starts, names, strict=True)
         ]
     rows: list[tuple[str, ...]] = []
-    for one, name in zip(listed, names, strict=True):
-        for row in one.rows(name):
+    for entry, name in zip(listed, names, strict=True):
+        for row in entry.rows(name):
             rows.append(row)
     if width is None:
-        shown = [_HEAD, *rows]
+        table_rows = [_HEAD, *rows]
     else:
-        shown = [row[:-1] for row in (_HEAD, *rows)]
-    show_table(shown, narrow=(4, 3))
+        table_rows = [row[:-1] for row in (_HEAD, *rows)]
+    show_table(table_rows, narrow=(4, 3))
 
 
 def _listed(run: RunMeta, offline: bool, lost: dict[str, str]) -> _Listed:
-    """``lost`` has the clusters that could not be reached: they are asked once, and their runs are listed too."""
+    """Collect what the list shows about a run.
+
+    Args:
+        run: The run.
+        offline: Skip checking whether the run is alive.
+        lost: Error messages by cluster that could not be reached; a cluster is tried once, and added on failure.
+    """
     age = run.age(datetime.now(UTC))
     host = f"{run.executor} {run.details.get('hostname')}"
     state = "-" if offline else "unknown"
@@ -184,7 +220,9 @@ def status(run: RunMeta, watch: bool, interval: float, as_json: bool) -> None:
     """
     while True:
         state = read_status(run)
-        folders = [TaskPaths(Path(state.output_dir) / one.name) for one in state.benchmarks]
+        folders = [
+            TaskPaths(Path(state.output_dir) / benchmark.name) for benchmark in state.benchmarks
+        ]
         if not state.running and any(folder.batches.is_dir() for folder in folders):
             # Loaded only here: asking takes the config and the HTTP client, which a look at numbers does without.
             from nemo_evaluator.launch.left_batches import ask_vendors  # noqa: PLC0415
@@ -237,13 +275,15 @@ def resume(ctx: click.Context, run: RunMeta, background: bool, as_json: bool) ->
     from nemo_evaluator.launch.job import resume_request  # noqa: PLC0415 - heavy, only for this command
     from nemo_evaluator.launch.start import start  # noqa: PLC0415
 
-    only = run.details.get("only_shard")
-    if isinstance(only, int):
+    only_shard = run.details.get("only_shard")
+    if isinstance(only_shard, int):
         # Its executor starts it, as a part of the whole.
         run = known_run(run.run_id)
     command = tuple(masked_arguments(sys.argv[1:]))
     request = resume_request(run, background=background, as_json=as_json, command=command)
-    ctx.exit(start(replace(request, only_shard=only) if isinstance(only, int) else request))
+    ctx.exit(
+        start(replace(request, only_shard=only_shard) if isinstance(only_shard, int) else request)
+    )
 
 
 @click.command("clean")
@@ -271,30 +311,33 @@ def clean_runs(
 
         sweep_now(click.echo)
     if older_than:
-        found = re.fullmatch(r"(\d+)([hdwm])", older_than.strip())
+        age_match = re.fullmatch(r"(\d+)([hdwm])", older_than.strip())
     else:
-        found = None
-    if older_than and found is None:
+        age_match = None
+    if older_than and age_match is None:
         raise UsageError(f"{older_than!r} is not an age", hint="write 24h, 7d, 4w or 2m")
-    if found:
-        least: timedelta | None = int(found[1]) * _AGES[found[2]]
+    if age_match:
+        min_age: timedelta | None = int(age_match[1]) * _AGES[age_match[2]]
     else:
-        least = None
+        min_age = None
     if which:
-        named: list[RunMeta] | Iterator[RunMeta] = [known_run(word) for word in which]
+        candidates: list[RunMeta] | Iterator[RunMeta] = [known_run(name) for name in which]
     else:
-        named = list_runs()
-    chosen = [run for run in named if _matches(run, least, executor)]
-    for run in chosen:
+        candidates = list_runs()
+    matching_runs = [run for run in candidates if _matches(run, min_age, executor)]
+    for run in matching_runs:
         click.echo(f"{'would remove' if dry_run else 'remove'} {run.run_id}  {run.output_dir}")
-    if not chosen:
+    if not matching_runs:
         click.echo("No runs to remove.")
-    elif not dry_run and (yes or click.confirm(f"Remove {len(chosen)} run(s) from the list?")):
-        for run in chosen:
+    elif not dry_run and (
+        yes or click.confirm(f"Remove {len(matching_runs)} run(s) from the list?")
+    ):
+        for run in matching_runs:
             clean(run)
 
 
 def _matches(run: RunMeta, least: timedelta | None, executor: str | None) -> bool:
+    """Return whether a run is to be removed: it has ended, and fits the options."""
     age = run.age(datetime.now(UTC))
     if executor not in (None, run.executor) or (least is not None and (age is None or age < least)):
         return False

@@ -20,17 +20,24 @@ def sandbox() -> None:
 @option("--json", "as_json", is_flag=True, help="Output one JSON object per line.")
 def list_sandboxes(as_json: bool) -> None:
     """List sandboxes of every type, with the run and process that own them."""
-    found = asyncio.run(find_sandboxes())
+    sandboxes = asyncio.run(find_sandboxes())
     if as_json:
-        for one in found:
-            facts = {name: value for name, value in asdict(one).items() if name != "handle"}
-            click.echo(dumps(facts | {"age_s": round(one.age_s, 1)}))
+        for entry in sandboxes:
+            facts = {name: value for name, value in asdict(entry).items() if name != "handle"}
+            click.echo(dumps(facts | {"age_s": round(entry.age_s, 1)}))
         return
     states = {True: "orphan", False: "in use"}
     rows: list[tuple[str, str, str, str, str, str]] = []
-    for one in found:
+    for entry in sandboxes:
         rows.append(
-            (one.kind, one.name, one.run_id, one.owner, f"{one.age_s:.0f} s", states[one.orphan])
+            (
+                entry.kind,
+                entry.name,
+                entry.run_id,
+                entry.owner,
+                f"{entry.age_s:.0f} s",
+                states[entry.orphan],
+            )
         )
     if not rows:
         click.echo("no sandboxes")
@@ -44,13 +51,13 @@ def list_sandboxes(as_json: bool) -> None:
 )
 def gc(everything: bool) -> None:
     """Remove sandboxes whose run has ended."""
-    found = [one for one in asyncio.run(find_sandboxes()) if everything or one.orphan]
-    removed = asyncio.run(remove_sandboxes(found))
+    removable = [entry for entry in asyncio.run(find_sandboxes()) if everything or entry.orphan]
+    removed = asyncio.run(remove_sandboxes(removable))
     traces = sweep()
     if traces:
-        others = f" and {counted(traces, 'trace')} of others"
+        traces_text = f" and {counted(traces, 'trace')} of others"
     else:
-        others = ""
-    click.echo(f"removed {len(removed)} of {len(found)} sandboxes{others}")
-    if len(removed) < len(found):
+        traces_text = ""
+    click.echo(f"removed {len(removed)} of {len(removable)} sandboxes{traces_text}")
+    if len(removed) < len(removable):
         raise SystemExit(2)

@@ -71,6 +71,7 @@ async def _run(
     export_data: Path | None,
     as_json: bool,
 ) -> None:
+    """Serve a benchmark until the process is asked to end, or export its problems."""
     async with AsyncExitStack() as stack:
         environment = get_environment(benchmark)
         stack.push_async_callback(environment.close)
@@ -90,26 +91,26 @@ async def _run(
             sandboxes = SandboxManager(None, "serve")
             stack.push_async_callback(sandboxes.close)
             await sandboxes.prepare(environment)
-        chosen = os.environ.get(TOKEN)
+        chosen_token = os.environ.get(TOKEN)
         if no_token:
             token: Secret | None = None
         else:
-            token = Secret(chosen or secrets.token_urlsafe(24))
+            token = Secret(chosen_token or secrets.token_urlsafe(24))
         protocol = "gym" if gym_compat else "evaluator"
         app = ServedBenchmark(
             environment, size, token=token, protocol=protocol, sandboxes=sandboxes
         )
-        names = LOOPBACK if no_token else LOOPBACK | FROM_CONTAINERS
-        server = HttpServer(app, host, port, names=names | {name.lower() for name in allowed})
+        host_names = LOOPBACK if no_token else LOOPBACK | FROM_CONTAINERS
+        server = HttpServer(app, host, port, names=host_names | {name.lower() for name in allowed})
         asked_to_end = ended()
         await server.start()
         stack.push_async_callback(server.stop)
-        shown: JsonDict = {"benchmark": environment.name, "size": size, "url": server.root}
+        address: JsonDict = {"benchmark": environment.name, "size": size, "url": server.root}
         if as_json:
-            click.echo(json.dumps(shown | {"token": token.reveal() if token else None}))
+            click.echo(json.dumps(address | {"token": token.reveal() if token else None}))
         else:
             click.echo(f"{environment.name}: {size} problems at {server.root}")
             if token is not None:
-                click.echo(f"token  {f'as in {TOKEN}' if chosen else token.reveal()}")
+                click.echo(f"token  {f'as in {TOKEN}' if chosen_token else token.reveal()}")
             click.echo("stop with Ctrl-C")
         await asked_to_end.wait()

@@ -32,47 +32,53 @@ _STATUS: Final[dict[str | None, Literal["failed", "scored"]]] = {
 
 
 def _show_rows(run: str, which: str | None, row: int | None, limit: int, *, as_json: bool) -> None:
-    shown = 0
-    for task in open_run(
+    """Print the rows of a run that fit the options."""
+    shown_count = 0
+    for benchmark in open_run(
         run if Path(run).is_dir() else find_run(run).output_dir
     ).benchmarks.values():
-        if task.bundle is not None:
-            warn_invalid([task.bundle])
-        for one in task.rows(RowFilter(problem_idx=row, status=_STATUS.get(which))):
-            if which == "wrong" and one.right:
+        if benchmark.bundle is not None:
+            warn_invalid([benchmark.bundle])
+        for found_row in benchmark.rows(RowFilter(problem_idx=row, status=_STATUS.get(which))):
+            if which == "wrong" and found_row.right:
                 continue
-            if shown == limit:
+            if shown_count == limit:
                 click.echo(
-                    f"{counted(shown, 'row')} shown; more with --limit N, one problem with --row N",
+                    f"{counted(shown_count, 'row')} shown; more with --limit N, one problem with --row N",
                     err=True,
                 )
                 return
-            shown += 1
-            click.echo(dumps(one.data).decode() if as_json else harmless(_row_text(task.name, one)))
-    if not shown:
+            shown_count += 1
+            click.echo(
+                dumps(found_row.data).decode()
+                if as_json
+                else harmless(_row_text(benchmark.name, found_row))
+            )
+    if not shown_count:
         raise UsageError(f"{run} has no {which + ' ' if which else ''}rows of that choice")
 
 
 def _row_text(benchmark: str, row: Row) -> str:
+    """Render one row of a run: verdict, prompt, answer and expected answer, or the error."""
     reward = "no reward" if row.reward is None else f"reward {row.reward:g}"
     if row.failed:
         verdict = f"failed: {row.cause}"
     else:
         verdict = f"{'right' if row.right else 'wrong'} ({reward})"
     notes: list[str] = []
-    for word, holds in (("truncated", row.truncated), ("unparsed", row.unparsed)):
-        if holds:
-            notes.append(word)
-    head = f"=== {benchmark}, problem {row.problem_idx}, repeat {row.repeat}: {', '.join([verdict, *notes])}"
-    scored = {"answer": row.response, "extracted": row.extracted, "expected": row.expected}
-    parts = {"prompt": row.prompt} | ({"error": row.error} if row.failed else scored)
+    for note, applies in (("truncated", row.truncated), ("unparsed", row.unparsed)):
+        if applies:
+            notes.append(note)
+    header = f"=== {benchmark}, problem {row.problem_idx}, repeat {row.repeat}: {', '.join([verdict, *notes])}"
+    scored_parts = {"answer": row.response, "extracted": row.extracted, "expected": row.expected}
+    parts = {"prompt": row.prompt} | ({"error": row.error} if row.failed else scored_parts)
     texts: dict[str, str | Any] = {}
     for name, part in parts.items():
         if isinstance(part, dict | list):
             texts[name] = shown_value(part)
         else:
             texts[name] = part
-    return "\n".join([head, *(f"\n--- {name}\n{text}" for name, text in texts.items()), ""])
+    return "\n".join([header, *(f"\n--- {name}\n{text}" for name, text in texts.items()), ""])
 
 
 @click.command("show")
@@ -122,13 +128,14 @@ def show(
         _problem(name, index, fewshot, params=_read(params), system_prompt=system_prompt)
     )
     if as_json:
-        shown = json.dumps(problem, indent=2, ensure_ascii=False, default=str)
+        text = json.dumps(problem, indent=2, ensure_ascii=False, default=str)
     else:
-        shown = harmless(_shown(problem))
-    click.echo(shown)
+        text = harmless(_shown(problem))
+    click.echo(text)
 
 
 def _shown(problem: JsonDict) -> str:
+    """Render one problem: messages, expected answer and metadata."""
     lines = [f"{problem['benchmark']}, problem {problem['index']} of {problem['size']}"]
     for message in problem["messages"]:
         lines += [f"\n--- {message['role']}", _text(message["content"])]
@@ -143,6 +150,7 @@ def _shown(problem: JsonDict) -> str:
 async def _problem(
     name: str, index: int, fewshot: int | None, params: JsonDict, system_prompt: str | None
 ) -> JsonDict:
+    """Load one problem, with the messages that the simple solver sends."""
     environment = get_environment(name, num_fewshot=fewshot, params=params)
     try:
         size = await environment.dataset_size()
@@ -156,16 +164,17 @@ async def _problem(
         seed: SeedResult = await environment.seed(index)
     finally:
         await environment.close()
-    found: JsonDict = {"benchmark": environment.name, "index": index, "size": size}
-    found["messages"] = messages_for(seed, system_prompt)
-    return found | {"expected_answer": seed.expected_answer, "metadata": seed.stored_metadata()}
+    problem: JsonDict = {"benchmark": environment.name, "index": index, "size": size}
+    problem["messages"] = messages_for(seed, system_prompt)
+    return problem | {"expected_answer": seed.expected_answer, "metadata": seed.stored_metadata()}
 
 
 def _read(params: tuple[str, ...]) -> JsonDict:
+    """Parse ``--param KEY=VALUE`` options; values are YAML."""
     values: JsonDict = {}
     for param in params:
-        key, equals, value = param.partition("=")
-        if not equals:
+        key, separator, value = param.partition("=")
+        if not separator:
             raise UsageError(f"--param {param!r} has no value", hint="write it as KEY=VALUE")
         try:
             values[key] = yaml.safe_load(value)
@@ -177,6 +186,7 @@ def _read(params: tuple[str, ...]) -> JsonDict:
 
 
 def _text(content: Any) -> str:
+    """Return the text of a message; images are abbreviated."""
     if isinstance(content, str):
         return content
     parts = []

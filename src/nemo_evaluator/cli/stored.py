@@ -59,13 +59,13 @@ def merge(
     root = Path(folder or output_dir or "eval_results")
     if run_id and not folder and not output_dir:
         # A run id may name a shard: the folder above it is meant.
-        named = Path(find_run(run_id).output_dir)
-        if named.name.startswith("shard_"):
-            root = named.parent
+        run_folder = Path(find_run(run_id).output_dir)
+        if run_folder.name.startswith("shard_"):
+            root = run_folder.parent
         else:
-            root = named
+            root = run_folder
     merged = merge_run(root, repeats=repeats, say=say)
-    bundles = [one.bundle for one in merged.benchmarks if one.bundle is not None]
+    bundles = [benchmark.bundle for benchmark in merged.benchmarks if benchmark.bundle is not None]
     if as_json:
         click.echo(dumps(bundles).decode())
     else:
@@ -75,9 +75,10 @@ def merge(
 
 
 def _tell(bundle: JsonDict) -> None:
-    found = headline(bundle)
-    if found:
-        score = f"{found[0]}={found[1]['value']:.4f}"
+    """Print the merged score of one benchmark, its status and the reasons."""
+    headline_score = headline(bundle)
+    if headline_score:
+        score = f"{headline_score[0]}={headline_score[1]['value']:.4f}"
     else:
         score = "nothing scored"
     validity = bundle["validity"]
@@ -86,9 +87,9 @@ def _tell(bundle: JsonDict) -> None:
     )
     for reason in validity["reasons"]:
         click.echo(f"  {one_line(reason)}")
-    lost = bundle.get("scores_not_merged")
-    if lost:
-        click.echo(f"  not computed over all shards: {', '.join(lost)}")
+    unmerged_scores = bundle.get("scores_not_merged")
+    if unmerged_scores:
+        click.echo(f"  not computed over all shards: {', '.join(unmerged_scores)}")
 
 
 @click.command()
@@ -121,12 +122,14 @@ def rescore(
     Only `scoring:` (and the benchmark's own scorer) may differ from the run. The old run stays unchanged; each new
     bundle names the old one.
     """
-    named = Path(run)
-    if named.is_dir():
-        old = run_in(named)
+    run_path = Path(run)
+    if run_path.is_dir():
+        old_run = run_in(run_path)
     else:
-        old = find_run(run)
-    source = (named if named.is_dir() or old is None else Path(old.output_dir)).resolve()
+        old_run = find_run(run)
+    source = (
+        run_path if run_path.is_dir() or old_run is None else Path(old_run.output_dir)
+    ).resolve()
     if not (source / SNAPSHOT).is_file():
         raise UsageError(
             f"{source} has no {SNAPSHOT}", hint="RUN is a run id or the output folder of a run"
@@ -135,9 +138,9 @@ def rescore(
         target = Path(output_dir).resolve()
     else:
         target = _beside(source)
-    if old:
-        cwd = old.place("cwd")
-        config_dir = old.place("config_dir")
+    if old_run:
+        cwd = old_run.place("cwd")
+        config_dir = old_run.place("config_dir")
     else:
         cwd = None
         config_dir = None
@@ -145,7 +148,7 @@ def rescore(
         os.chdir(cwd)
     loaded = load_config(source / SNAPSHOT, list(override), output_dir=target, folder=config_dir)
     loaded.refuse(find_problems(loaded, file_only=True))
-    meta = RunMeta(
+    new_run = RunMeta(
         run_id=new_run_id(),
         executor="local",
         output_dir=str(target),
@@ -153,11 +156,16 @@ def rescore(
         config_summary=summary_of([bench.name for bench in loaded.config.benchmarks]),
         details=places(target, cwd=Path.cwd(), config_dir=config_dir or Path.cwd()),
     )
-    with folder_lock(target, run_id=meta.run_id):
-        earlier = old.run_id if old else ""
+    with folder_lock(target, run_id=new_run.run_id):
+        old_run_id = old_run.run_id if old_run else ""
         ctx.exit(
             _rescore(
-                loaded, meta, source, earlier=earlier, as_json=as_json, no_progress=no_progress
+                loaded,
+                new_run,
+                source,
+                earlier=old_run_id,
+                as_json=as_json,
+                no_progress=no_progress,
             )
         )
 
@@ -171,6 +179,7 @@ def _rescore(
     as_json: bool,
     no_progress: bool,
 ) -> int:
+    """Score the stored answers again into a new run folder; returns the exit code."""
     target = Path(meta.output_dir)
     interval = loaded.config.output.progress_interval
     write_snapshot(loaded, target, run_id=meta.run_id, command=["nel", *sys.argv[1:]])
@@ -187,6 +196,7 @@ def _rescore(
 
 
 def _beside(folder: Path) -> Path:
+    """Return a free folder name for a rescored run, next to the run."""
     target = folder.with_name(f"{folder.name}-rescored")
     number = 1
     while target.exists():

@@ -62,6 +62,7 @@ def validate(
 
 
 async def _ask(benchmark: str, samples: int, url: str, model: str, key: Secret | None) -> JsonDict:
+    """Run the first problems of a benchmark; returns the bundle with its rows."""
     environment = get_environment(benchmark, num_examples=samples)
     client = open_client(
         Endpoint(name="model", url=url, protocol="chat_completions", model=model, api_key=key)
@@ -77,6 +78,7 @@ async def _ask(benchmark: str, samples: int, url: str, model: str, key: Secret |
 
 
 def _show(rows: list[JsonDict], verbose: bool) -> None:
+    """Print each row: verdict, expected and extracted answer, cost."""
     correct = sum(row["reward"] == 1.0 for row in rows)
     scored = sum(row["status"] == "scored" for row in rows)
     click.echo(f"{correct}/{len(rows)} correct, {scored}/{len(rows)} scored")
@@ -87,12 +89,12 @@ def _show(rows: list[JsonDict], verbose: bool) -> None:
                 f"[FAILED] p{row['problem_idx']}: {failure['cause']}: {one_line(failure['message'])}"
             )
             continue
-        word = "PASS" if row["reward"] == 1.0 else "FAIL"
-        got, expected = (
+        verdict = "PASS" if row["reward"] == 1.0 else "FAIL"
+        extracted, expected = (
             one_line(str(row[key]), _SHOWN) for key in ("extracted_answer", "expected_answer")
         )
         cost = f"({row['latency_ms']:.0f}ms {row['tokens']}tok)"
-        click.echo(f"[{word}] p{row['problem_idx']}: expected={expected} got={got} {cost}")
+        click.echo(f"[{verdict}] p{row['problem_idx']}: expected={expected} got={extracted} {cost}")
         if verbose:
             prompt, answer = (
                 indented(str(row[key]), "    ") for key in ("prompt", "model_response")

@@ -50,8 +50,8 @@ def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path 
                 f"{path} does not exist", hint="`nel eval runs` lists runs and their folders"
             )
         convert_legacy(path)
-    chosen = paths or tuple(path for path in (Path("eval_results"),) if path.is_dir())
-    library = Library(chosen, registry=not paths)
+    folders = paths or tuple(path for path in (Path("eval_results"),) if path.is_dir())
+    library = Library(folders, registry=not paths)
     if not library.look():
         raise UsageError(
             "no run was found", hint="give the output folder of a run; `nel eval runs` lists runs"
@@ -68,15 +68,16 @@ def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path 
             f"  {shlex.join(['python3', '-m', 'http.server', '--bind', _HOST, '--directory', str(export)])}"
         )
     else:
-        desktop = (
+        has_desktop = (
             sys.platform == "darwin"
             or os.environ.get("DISPLAY")
             or os.environ.get("WAYLAND_DISPLAY")
         )
-        uvloop.run(_serve(library, port, opens=not no_open and bool(desktop)))
+        uvloop.run(_serve(library, port, opens=not no_open and bool(has_desktop)))
 
 
 async def _serve(library: Library, port: int | None, *, opens: bool) -> None:
+    """Serve the viewer until the process is asked to end; the URL contains a secret token."""
     token = secrets.token_urlsafe(18)
     server = HttpServer(
         Viewer(library).app(token), _HOST, _PORT if port is None else port, names=LOOPBACK
@@ -90,10 +91,10 @@ async def _serve(library: Library, port: int | None, *, opens: bool) -> None:
         await server.start()
     runs = library.look()
     if len(runs) == 1:
-        place = f"#/run/{next(iter(runs))}"
+        fragment = f"#/run/{next(iter(runs))}"
     else:
-        place = ""
-    url = f"{server.root}/{token}/{place}"
+        fragment = ""
+    url = f"{server.root}/{token}/{fragment}"
     click.echo(f"{url}\nstop with Ctrl-C")
     sys.stdout.flush()
     if opens:
