@@ -48,7 +48,7 @@ class Question:
         answer = text.strip().lower()
         accepted = [*self.words, *self.hidden, *(recipes() if self.many else ())]
         if answer in accepted or answer in self.also:
-            # Bundles keep the word that was given: it names the file.
+            # A bundle keeps the given name, because the file name is made from it.
             if self.many:
                 return answer
             return self.also.get(answer, answer)
@@ -227,7 +227,7 @@ def _entries(bundle: str, model_type: str) -> list[str]:
     names_by_model_type = read_data("bundles.yaml")[
         questions()["benchmarks"].also.get(bundle, bundle)
     ]
-    # Hybrid models are run as reasoning ones.
+    # Hybrid models run as reasoning models.
     run_as = {"chat_reasoning": "reasoning"}.get(model_type, model_type)
     names = names_by_model_type.get(run_as, names_by_model_type["chat"])
     if not names:
@@ -248,7 +248,7 @@ def _model(answers: SetupAnswers, model: str | None) -> list[tuple[list[str], An
         return []
     if answers.deployment != "none":
         return [(["services", "model", "model"], model)]
-    # Loaded only here: the shape of a config takes longer to load than all else that writes one.
+    # Imported only here: the config schema takes longer to load than the rest of this module.
     from nemo_evaluator.config.quick import find_provider  # noqa: PLC0415
 
     provider, name = find_provider(model)

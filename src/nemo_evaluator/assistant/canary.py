@@ -26,7 +26,7 @@ from nemo_evaluator.runs.bundle import Bundle, load_bundle
 from nemo_evaluator.store.layout import PREVIOUS
 
 SUFFIX: Final = "-canary"
-# A few problems tell little of shares: what is rare is a remark, any row that failed is a reason to stop.
+# A few problems say little about shares, so most limits are lax; but any failed row fails the canary.
 _LIMITS: Final = CheckLimits(
     truncated=0.25, unparsed=0.25, failed=0.0, refusals=1.0, reasoning=0.25
 )
@@ -36,7 +36,7 @@ _TROUBLE: Final = re.compile(
 )
 _LINE_CHARS: Final = 160
 _LINES_OF_A_LOG: Final = 3
-# How often a canary whose requests had to be retried is run again, each time at half the concurrency.
+# Maximum number of canary runs; after retries, the next run has half the concurrency.
 _ROUNDS: Final = 3
 
 
@@ -58,7 +58,7 @@ class CanaryReport:
     causes: list[CanaryProblem] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     advice: list[str] = field(default_factory=list)
-    # What the whole run needs to be set to, as overrides: the concurrency at which nothing had to be retried.
+    # Overrides for the whole run: the concurrency at which no request had to be retried.
     settings: list[str] = field(default_factory=list)
 
     @property
@@ -185,7 +185,7 @@ def _report(folder: Path, code: int, loaded: LoadedConfig) -> tuple[CanaryReport
         report.exit_code = code
         return report, []
     if not folder.is_dir():
-        # A run behind ssh leaves its rows there.
+        # The rows of a run over ssh stay on the cluster.
         report.exit_code = EXIT_INVALID if code else EXIT_OK
         report.remarks.append(
             f"the rows are on the cluster; `nel check {folder}` there judges them"
@@ -268,7 +268,7 @@ def _overrides(loaded: LoadedConfig) -> Iterator[str]:
 
 def _causes(check: RunCheck) -> Iterator[CanaryProblem]:
     """Yield a problem, with its fix, for every finding that is not merely a note."""
-    # The causes of failed rows are notes of the check: they say more than the share of failed rows.
+    # The causes of failed rows are only notes, but say more than the share of failed rows.
     failure_notes = [finding for finding in check.findings if finding.check == "failures"]
     fixes: dict[str, str] = read_data("fixes.yaml")
     for finding in check.findings:

@@ -86,7 +86,7 @@ def read_quantization(config: JsonDict, legacy: Any) -> tuple[Quantization, list
     if legacy_block:
         earlier = replace(_read({"quant_method": "modelopt", **legacy_block}), source=_LEGACY)
         if not legacy_block.get("quant_algo"):
-            # Of some checkpoints the KV cache alone was calibrated.
+            # In some checkpoints only the KV cache is quantized.
             if earlier.kv_cache:
                 earlier = replace(earlier, method=None, algorithm=None)
             else:

@@ -42,11 +42,9 @@ class Harvested:
     n: int | None
     repeats: int
     coverage: float | None
-    # The headline as people would have scored it, where labels say so (`nel judge calibrate`).
     corrected: float | None = None
     corrected_lower: float | None = None
     corrected_upper: float | None = None
-    # How many rows tampered with their own judging, and the mean reward with those as 0; None where none did.
     tampered: int | None = None
     score_tampered_as_0: float | None = None
 

@@ -7,7 +7,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_atomic
 
 SKILLS: Final = Path(__file__).parent / "skills"
-# Folders of coding agents in a project.
+# Folders that coding agents use in a project.
 _AGENTS: Final = (".claude", ".agents", ".codex", ".cursor", ".gemini", ".github")
 
 

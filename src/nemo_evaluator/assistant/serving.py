@@ -14,7 +14,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 
 RUNTIMES: Final = ("vllm", "sglang", "trt_llm")
-# The share of a GPU's memory that weights may take: the rest is for the KV cache and activations.
+# Maximum share of a GPU's memory for weights; the rest is for the KV cache and activations.
 _FOR_WEIGHTS: Final = 0.75
 _DAMAGE: Final = ("very high", "high", "medium")
 _GPUS_OF_A_NODE: Final = 8
@@ -262,7 +262,7 @@ def _serving(
     """What one engine needs to serve the checkpoint."""
     reasoning_parser: str | None = None
     tool_parser: str | None = None
-    # A chat template without reasoning or tools has none to parse. Without a template, only the family is known.
+    # A chat template without reasoning or tools needs no parser. Without a template, the model family decides.
     if checkpoint.thinks or not checkpoint.chat_template:
         reasoning_parser = as_dict(family.get("reasoning")).get(runtime)
     if checkpoint.tools or not checkpoint.chat_template:

@@ -11,7 +11,7 @@ from nemo_evaluator.core.errors import UsageError
 
 MISSING: Final = "???"
 Key = str | int
-# That of libyaml where there is one: the same nodes, sooner.
+# The loader of libyaml, if available, builds the same nodes faster.
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

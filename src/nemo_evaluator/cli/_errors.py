@@ -42,8 +42,8 @@ def render_error(error: NelError) -> str:
     """Render an error as text; a config error lists its problems, each with its place and hint."""
     if not isinstance(error, ConfigError) or not error.problems:
         return scrub(f"error: {error.message}" + (f"\n  hint: {error.hint}" if error.hint else ""))
-    where = f" in {error.source}" if error.source else ""
-    lines = [f"error: {counted(len(error.problems), 'problem')}{where}"]
+    source_note = f" in {error.source}" if error.source else ""
+    lines = [f"error: {counted(len(error.problems), 'problem')}{source_note}"]
     for problem in error.problems:
         lines += ["", f"  {problem_place(problem, error.source)}: {problem.message}"]
         lines += [f"    hint: {problem.hint}"] if problem.hint else []

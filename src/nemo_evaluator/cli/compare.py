@@ -18,7 +18,7 @@ from nemo_evaluator.decisions.compare.compare_runs import DEFAULT_MAX_DROP, Comp
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, compare_paths
 from nemo_evaluator.reports.compare_pages import compare_markdown, set_html, set_markdown, set_text
 
-# How a decision can be shown.
+# The output formats of a decision.
 FORMATS = ["text", "markdown", "html", "json"]
 _REPORT = "regression_report.md"
 _TESTS = ["auto", "mcnemar", "sign", "permutation"]
@@ -60,7 +60,7 @@ def write_page(target: Path, html: Callable[[], str] | None, markdown: Callable[
 
 def _finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
     """Refuse an option's value that is not a finite number."""
-    # Every comparison with what is no number would be false.
+    # Every comparison with NaN would be false.
     if not math.isfinite(value):
         raise click.BadParameter("a finite number is expected", context, parameter)
     return value

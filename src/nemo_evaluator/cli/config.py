@@ -64,7 +64,7 @@ def check(
     try:
         use_env_file(Path(file).parent, env_file)
         loaded: LoadedConfig = load_whole(file, overrides, file_only=file_only)
-        # Loaded here: the other subcommands need no benchmark, scorer or exporter.
+        # Imported only here: the other subcommands need no benchmark, scorer or exporter.
         from nemo_evaluator.preflight import find_problems  # noqa: PLC0415
 
         loaded.refuse(find_problems(loaded, file_only=file_only, pinging=ping and not file_only))

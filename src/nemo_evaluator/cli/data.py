@@ -60,7 +60,7 @@ def _datasets_of(name: str) -> list[Opened]:
             try:
                 get_environment(name, num_fewshot=1)
             except UsageError as error:
-                # The split to test on is what matters; examples are wanted only by those who ask for them.
+                # The test split is essential; few-shot examples are optional.
                 click.echo(f"{name}: without few-shot examples: {error.message}", err=True)
         datasets += examples
     return datasets

@@ -46,7 +46,7 @@ def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> d
         else:
             settings = content
     for override in overrides:
-        # A launcher's override names the exporter as well.
+        # An override in the launcher's form also names the exporter.
         key, separator, text = override.lstrip("+").removeprefix(f"export.{name}.").partition("=")
         if not separator or not key:
             raise UsageError(f"{override!r} is not key=value")

@@ -45,7 +45,7 @@ def harvest(run: str, form: str) -> None:
         writer.writeheader()
         writer.writerows(map(asdict, scores))
     else:
-        # What few runs have takes no space in the tables of others.
+        # Leave out columns that would be empty.
         optional_columns: list[str] = []
         for name in _SOMETIMES:
             if any(getattr(score, name) is not None for score in scores):

@@ -51,7 +51,7 @@ def package(
         if push:
             reason = "--push needs an image, and --output writes a Dockerfile only"
             raise UsageError(reason, hint="leave one of them out")
-        # Docker reads it instead of `.dockerignore`.
+        # Docker prefers this file to `.dockerignore`.
         ignore_file = output.with_name(f"{output.name}.dockerignore")
         ignore_file.write_text(image.ignored(), encoding="utf-8")
         output.write_text(image.dockerfile(), encoding="utf-8")

@@ -262,7 +262,7 @@ def calibrate_runs(
     if as_json:
         click.echo(dumps(documents[0] if len(documents) == 1 else documents))
     else:
-        # By name: drawing and labelling need no templates.
+        # Imported only here: sampling and labelling need no templates.
         from nemo_evaluator.reports.texts import calibrations_text  # noqa: PLC0415 - not for JSON
 
         click.echo(calibrations_text(reports), nl=False)

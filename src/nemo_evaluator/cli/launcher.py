@@ -50,7 +50,7 @@ def status(ids: tuple[str, ...], as_json: bool) -> None:
         lines.append(
             (job.job_id, job.status, f"{job.done}/{job.total or '?'}", job.run.executor, job.task)
         )
-    # A path is not cut: it is there to be copied.
+    # Paths are not shortened, because people copy them.
     show_table(
         [header, *lines],
         narrow=(4,),
@@ -93,7 +93,7 @@ def info(
                 else f"# {config_file} does not exist yet"
             )
         elif artifacts or logs:
-            # Servers and jobs of a cluster have logs of their own; a run without them has only its own.
+            # Servers and cluster jobs have logs of their own; other runs have only the log of the run.
             log_folder = root / "logs"
             if not logs:
                 path = job.folder
@@ -122,8 +122,8 @@ def _describe(job: LauncherJob) -> None:
         "task": job.task,
         "status": job.status,
     }
-    places = {"artifacts": job.folder, "log": root / LOG, "logs of servers": root / "logs"}
-    facts |= {name: _shown(job, path) for name, path in places.items()}
+    paths_by_label = {"artifacts": job.folder, "log": root / LOG, "logs of servers": root / "logs"}
+    facts |= {name: _shown(job, path) for name, path in paths_by_label.items()}
     slurm_job_ids = job.run.details.get("job_ids")
     if slurm_job_ids:
         facts["slurm job"] = ", ".join(map(str, slurm_job_ids))

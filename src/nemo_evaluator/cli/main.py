@@ -84,7 +84,7 @@ class LazyGroup(click.Group):
         width = max(map(len, self._lazy))
         for title, rows in self._sections.items():
             with formatter.section(title if len(self._sections) > 1 else "Commands"):
-                # All sections have their second column at the same place.
+                # Align the second column of all sections.
                 formatter.write_dl(
                     [(name.ljust(width), help_line) for name, (_, help_line) in rows.items()]
                 )

@@ -76,7 +76,7 @@ def _load(file: Path, overrides: tuple[str, ...]) -> EvalConfig:
     if "benchmarks" in compose_config(file):
         loaded: LoadedConfig = load_whole(file, overrides, file_only=True)
         return loaded.config
-    # Services alone are enough here; the schema wants a benchmark, so it gets one that asks nobody.
+    # Services alone are enough here, but the schema needs a benchmark: this one sends no requests.
     placeholder = {"name": "quickstart", "solver": {"type": "oracle"}}
     return load_mapping({**compose_config(file), "benchmarks": [placeholder]}, overrides).config
 

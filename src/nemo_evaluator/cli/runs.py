@@ -24,7 +24,7 @@ from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.run_registry import RunMeta, find_run, known_run, list_runs
 
 _HEAD: Final = ("RUN", "STATE", "AGE", "BENCHMARK", "MODEL", "SCORE", "COVERAGE", "OUTPUT_DIR")
-# The time in a run id; what follows only tells runs of the same second apart.
+# Length of the time in a run id; the rest only distinguishes runs of the same second.
 _STAMP: Final = 15
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _AGES: Final = {
@@ -224,7 +224,7 @@ def status(run: RunMeta, watch: bool, interval: float, as_json: bool) -> None:
             TaskPaths(Path(state.output_dir) / benchmark.name) for benchmark in state.benchmarks
         ]
         if not state.running and any(folder.batches.is_dir() for folder in folders):
-            # Loaded only here: asking takes the config and the HTTP client, which a look at numbers does without.
+            # Imported only here: it loads the config and the HTTP client, which the numbers do not need.
             from nemo_evaluator.launch.left_batches import ask_vendors  # noqa: PLC0415
 
             state = ask_vendors(run, state)
@@ -277,7 +277,7 @@ def resume(ctx: click.Context, run: RunMeta, background: bool, as_json: bool) ->
 
     only_shard = run.details.get("only_shard")
     if isinstance(only_shard, int):
-        # Its executor starts it, as a part of the whole.
+        # The executor starts the shard as a part of the whole run.
         run = known_run(run.run_id)
     command = tuple(masked_arguments(sys.argv[1:]))
     request = resume_request(run, background=background, as_json=as_json, command=command)

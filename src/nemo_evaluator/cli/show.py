@@ -118,7 +118,7 @@ def show(
 
     For the output folder of a run, print its prompts and answers (--wrong, --failed, --row N).
     """
-    # Benchmarks have names, files or URIs.
+    # A folder or a run id means a run; benchmarks are given as names, files or URIs.
     if Path(name).is_dir() or re.match(r"\d{8}_\d", name):
         _show_rows(name, which, row, limit=limit, as_json=as_json)
         return

@@ -58,7 +58,7 @@ def merge(
     """
     root = Path(folder or output_dir or "eval_results")
     if run_id and not folder and not output_dir:
-        # A run id may name a shard: the folder above it is meant.
+        # If the run id names a shard, the folder above it is merged.
         run_folder = Path(find_run(run_id).output_dir)
         if run_folder.name.startswith("shard_"):
             root = run_folder.parent

@@ -58,9 +58,9 @@ def job_of(request: RunRequest) -> Job:
     shard = shard_of(request)
     whole_run_id = None
     if shard is not None and request.shard is None:
-        # The environment names the shard: an executor started it for the run that is listed.
+        # The environment names the shard: an executor started it as a part of the listed run.
         whole_run_id = request.run_id
-    # Elsewhere, the environment may not name it.
+    # On another machine, the environment may not name the shard.
     shard_text = f"{shard.index}/{shard.total}" if shard is not None else None
     request = replace(request, cwd=str(Path.cwd()), shard=shard_text)
     output_dir = _shard_dir(Path(loaded.config.output.dir), shard)
@@ -124,7 +124,7 @@ def resume_request(
     """
     folder = Path(run.output_dir)
     ensure_free(folder)
-    # Of a run on another host it is kept in the registry.
+    # The snapshot of a run on another host is kept in the registry.
     snapshot_dir = registry_dir() / run.run_id if run.remote else folder
     snapshot = snapshot_dir / SNAPSHOT
     if not snapshot.is_file():
@@ -195,7 +195,7 @@ def load_request(request: RunRequest, folder: Path | None = None) -> LoadedConfi
     }
     overrides = [*request.override, *_settings(suite_settings)]
     loaded = _load(request, overrides, folder)
-    # How many benchmarks there are shows only now.
+    # The number of benchmarks is known only now.
     benchmark_overrides: list[str] = []
     for index in range(len(loaded.config.benchmarks)):
         for setting in _settings(benchmark_settings):

@@ -9,7 +9,7 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.request import RunRequest
 
-# Where quick mode looks for a key.
+# Environment variables that may hold the API key.
 _KEYS: Final = ("NEMO_API_KEY", "NVIDIA_API_KEY")
 _JUDGE_KEY: Final = "NEMO_JUDGE_API_KEY"
 

@@ -135,12 +135,12 @@ def _read_part(
 
 def describe(status: RunOverview) -> str:
     """Describe the status for people; if the run stopped early, say what to do."""
-    where = f" ({status.where})" if status.where else ""
+    location = f" ({status.where})" if status.where else ""
     lines = [
         f"Run:      {status.run_id}",
         f"Executor: {status.executor}",
         f"Running:  {'yes' if status.running else 'no'}",
-        f"State:    {status.state}{where}",
+        f"State:    {status.state}{location}",
         f"Output:   {status.output_dir}",
     ]
     for benchmark in (*status.benchmarks, *_sharded_benchmarks(status.benchmarks)):
@@ -165,7 +165,7 @@ def _sharded_benchmarks(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatu
             shards_by_name.setdefault(name, []).append(part)
     for name, shards in shards_by_name.items():
         totals = [shard.total for shard in shards if shard.total is not None]
-        # Shards that have not begun have no time of their own yet.
+        # Shards that have not started have no estimate yet.
         times_left = [shard.eta_seconds for shard in shards if shard.eta_seconds is not None]
         yield BenchmarkStatus(
             name,

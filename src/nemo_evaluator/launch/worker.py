@@ -32,9 +32,9 @@ from nemo_evaluator.suite.run import run_suite
 from nemo_evaluator.suite.summary import summary_json, summary_text
 
 PID_FILE: Final = "nel.pid"
-# Files of a run, besides its reports, that are not to change when it has ended.
+# Files besides the reports that must not change after the run.
 _UNCHANGING: Final = (SNAPSHOT, "checkpoint.json", "trajectories_report.json")
-# Objects made in a run until the youngest are collected: most live as long as the run.
+# Collect garbage rarely: most objects live as long as the run.
 _GC_THRESHOLDS: Final = (200_000, 20, 100)
 
 
@@ -63,7 +63,7 @@ def work(job: Job) -> int:
             exit_code = error.exit_code
             raise
         except Exception:
-            # Not killed: it came to an end of its own, if a bad one.
+            # The run failed by itself, so it must not count as killed.
             exit_code = EXIT_FAILED
             raise
         finally:
@@ -100,7 +100,7 @@ def _listed_run(job: Job) -> RunMeta:
 
 def _note_exit_code(run: RunMeta, exit_code: int) -> None:
     """Store the exit code of a run in the registry."""
-    # Whoever started it may have noted its handle meanwhile.
+    # The process that started the run may have stored its handle meanwhile.
     details = refreshed(run).details | run.details
     replace(run, details=details | {"exit_code": exit_code}).save()
 
@@ -129,7 +129,7 @@ def _run_job(job: Job) -> int:
         _log_to_stderr()
     os.environ.update(getattr(config.cluster, "container_env", {}))
     untouched_files = untouched(folder) if request.resume else frozenset[Path]()
-    # The files that it speaks of change from here on; it is written again at the end.
+    # The listed files change from here on; the checksums are written again at the end.
     (folder / SUMS).unlink(missing_ok=True)
     write_snapshot(job.loaded, folder, run_id=job.run.run_id, command=["nel", *request.command])
     pid_file = folder / PID_FILE
@@ -153,7 +153,7 @@ def _run_job(job: Job) -> int:
         progress=partial(console.progress, together=config.suite.parallel_benchmarks > 1),
         say=console.say,
     )
-    # Objects made so far live for the whole run: the collector need not look at them again.
+    # Objects created so far live for the whole run, so the collector may skip them.
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     try:

@@ -20,7 +20,7 @@ from nemo_evaluator.launcher.table import (
 
 TRUST: Final = "NEMO_EVALUATOR_TRUST_PRE_CMD"
 _SPANS_NODES: Final = ("vllm", "vllm_ray", "sglang")
-# What a command of one's own says by itself.
+# Settings that a custom command already contains.
 _IN_COMMAND: Final = (
     "extra_args",
     "tensor_parallel_size",

@@ -17,14 +17,14 @@ from nemo_evaluator.launcher.table import FieldRule, TableSection, Translated, p
 _CONTAINER_ONLY: Final = (
     "only the harness knows it; --containers runs the task in the harness's container"
 )
-# Of a task, or of the evaluation for all tasks that have none of their own.
+# Shell hooks of a task, or of the evaluation for all tasks that have none of their own.
 _SHELL: Final = ("pre_cmd", "post_cmd")
 _CODE_IMAGE: Final = "python:3.12-slim"
-# Our defaults: a request that may take longer needs more.
+# nel's default timeouts in seconds; they are raised if a request may take longer.
 _STEP = 1800
 _FIRST_BYTE = 600
 _HARNESS: Final = 120 * 3600
-# The order of the launcher's chain.
+# The order of the launcher's interceptors.
 _ORDER: Final = (
     "system_message",
     "payload_modifier",

@@ -25,9 +25,9 @@ MISSING: Final = "???"
 _TASK_OVERRIDE: Final = re.compile(
     r"(\+\+|\+|~)?evaluation\.tasks\.(?P<path>[^=]+)(?:=(?P<value>.*))?", re.DOTALL
 )
-# The variables whose values the config that was composed last took over.
+# The environment variables that the last composed config read, with their values.
 variables_read: ContextVar[dict[str, str]] = ContextVar("variables_read")
-# What stands in a value until the whole is resolved: OmegaConf would take `${NAME}` for a key of its own.
+# Marks a secret until the config is resolved: OmegaConf would take `${NAME}` for one of its own keys.
 _VARIABLE: Final = re.compile("\x01(\\w+)\x02")
 
 
@@ -99,6 +99,7 @@ def _variables() -> Iterator[None]:
     """Resolve variables while a config is composed; secrets from the environment stay references."""
 
     def variable(name: str, *default: Any) -> Any:
+        """Resolve ``oc.env``: secrets stay references, other variables are read and recorded."""
         if looks_secret(name):
             return f"\x01{name}\x02"
         if name not in os.environ and not default:
@@ -109,6 +110,7 @@ def _variables() -> Iterator[None]:
         return value
 
     def select_not_null(key: str, default: Any = None, *, _root_: DictConfig) -> Any:
+        """Return the value of a key of the config, or the default if it is null."""
         selected = OmegaConf.select(_root_, key)
         return default if selected is None else selected
 
@@ -139,8 +141,8 @@ def _override_task(config: DictConfig, override: str) -> None:
     plain_config = as_dict(OmegaConf.to_container(config, resolve=False))
     tasks = as_list(as_dict(plain_config.get("evaluation")).get("tasks"))
     names = [str(as_dict(task).get("name", "")) for task in tasks]
-    number, rest = _task_of(override_match["path"], names, override)
-    path = f"evaluation.tasks.{number}.{rest}"
+    number, setting_path = _task_of(override_match["path"], names, override)
+    path = f"evaluation.tasks.{number}.{setting_path}"
     OmegaConf.set_struct(config, False)
     if override.startswith("~"):
         parent, _, key = path.rpartition(".")
@@ -153,19 +155,19 @@ def _override_task(config: DictConfig, override: str) -> None:
 
 def _task_of(path: str, names: Sequence[str], override: str) -> tuple[int, str]:
     """Split the path of a task override into the number of the task and the rest of the path."""
-    first_segment, _, rest = path.partition(".")
+    first_segment, _, setting_path = path.partition(".")
     if first_segment.isdecimal() and int(first_segment) < len(names):
-        return int(first_segment), rest
+        return int(first_segment), setting_path
     for name_length in (1, 2):
         segments = path.split(".")
         name = ".".join(segments[:name_length])
-        rest = ".".join(segments[name_length:])
+        setting_path = ".".join(segments[name_length:])
         matching_numbers: list[int] = []
         for number, task_name in enumerate(names):
             if task_name == name or task_name.rpartition(".")[2] == name:
                 matching_numbers.append(number)
-        if len(matching_numbers) == 1 and rest:
-            return matching_numbers[0], rest
+        if len(matching_numbers) == 1 and setting_path:
+            return matching_numbers[0], setting_path
         if len(matching_numbers) > 1:
             numbers = " or ".join(f"evaluation.tasks.{number}" for number in matching_numbers)
             raise UsageError(

@@ -10,7 +10,7 @@ from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.launch.status import BenchmarkStatus, RunOverview, read_status
 from nemo_evaluator.store.run_registry import RunMeta, find_run, invocation_of
 
-# Any other verdict is a success.
+# The launcher's job states; any other verdict is a success.
 _WORDS: Final = {
     "INVALID": "FAILED",
     "running": "RUNNING",

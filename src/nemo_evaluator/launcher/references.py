@@ -14,7 +14,7 @@ from nemo_evaluator.core.secret_places import (
 from nemo_evaluator.core.types import JsonDict
 
 PREFIX: Final = "NEL_SECRET"
-# Shorter values, such as `1`, say nothing of where they came from.
+# A shorter value, such as `1`, may equal that of a variable by chance.
 _SHORTEST: Final = 6
 
 
@@ -77,7 +77,7 @@ class SecretReferences:
         """Return a reference to a variable that holds the secret; its name is made from the path."""
         path_names = [re.sub(r"\W", "_", str(key)) for key in path]
         name = "_".join([PREFIX, *path_names]).upper()
-        # What the config escapes, the environment holds as it is meant.
+        # The config escapes `${` as `$${`; the environment holds the plain value.
         variable_value = secret.replace("$${", "${")
         number = 2
         while self.variables.get(name, variable_value) != variable_value:

@@ -97,7 +97,7 @@ def start_translated(
     file = (
         folder or registry_dir().parent / "run_configs"
     ).expanduser() / f"{invocation}_config.yml"
-    # A folder of the user's own keeps its mode.
+    # An existing folder keeps its mode.
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(file, text, mode=0o600)
     output_dir = f"{translated.config['output']['dir'].rstrip('/')}/{run_id}"
@@ -130,7 +130,7 @@ def is_own(file: Path) -> bool:
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        # Whoever composes it says what is wrong with it.
+        # Composing the config will report the error.
         return False
     return (
         isinstance(data, dict)

@@ -18,9 +18,9 @@ from nemo_evaluator.core.types import JsonDict
 Outcome = Literal["translated", "warned", "refused"]
 _DATA: Final = Path(__file__).parent / "data"
 _BARE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
-# Of single values; rows of the table name them (``via``).
+# Conversions of a single value; rows of the table name them (``via``).
 _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
-    # Flags of sbatch: true is a flag alone, false and null are none.
+    # Flags of sbatch: true means a flag without a value, false and null mean no flag.
     "sbatch_flags": lambda flags: {
         name: "true" if flag is True else str(flag)
         for name, flag in flags.items()
@@ -271,10 +271,10 @@ def variable(name: str, text: Any) -> tuple[str | None, str]:
     Raises:
         ValueError: For any other form of the value.
     """
-    kind, colon, rest = str(text).partition(":")
+    kind, colon, content = str(text).partition(":")
     if colon and kind in ("host", "lit"):
-        return (f"${{{rest}}}" if kind == "host" else shell(rest)), ""
-    if colon and kind == "runtime" and rest == name:
+        return (f"${{{content}}}" if kind == "host" else shell(content)), ""
+    if colon and kind == "runtime" and content == name:
         return None, "inherited from the runtime environment"
     if _BARE.fullmatch(str(text)):
         return f"${{{text}}}", f"a bare name is the old spelling of host:{text}"

@@ -201,7 +201,7 @@ def _services(head: Head, tasks: list[TaskScope]) -> None:
             head.say(f"evaluation.tasks[{task.number}]", "refused", reason)
         if task.judge is not None:
             _judge(services, task, task.judge)
-    # Last to first: the others are copies of the first, which is then still without settings of its own.
+    # Last to first: the others start as copies of the first, which must not have settings of its own yet.
     for variant in reversed(range(len(variants))):
         name = _service_name(variant)
         if variant:
@@ -258,7 +258,7 @@ def _judge(services: JsonDict, task: TaskScope, settings: JsonDict) -> None:
                 generation[field] = settings[field]
         if generation:
             judge["generation"] = generation
-        # Another judge may have the name already.
+        # Another judge may already have this name.
         while services.setdefault(name, judge) != judge:
             name += "_2"
     metric: Any = {"type": "judge", "name": "correctness", "service": name}
