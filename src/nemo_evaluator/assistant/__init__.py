@@ -1,1 +1,1 @@
-"""What helps to set an evaluation up and to trust it: configs from a few answers, checkpoints, canaries, scores."""
+"""Helpers for setting up and checking evaluations: configs, recipes, checkpoints, canaries, canonical scores."""

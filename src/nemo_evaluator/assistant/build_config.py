@@ -1,4 +1,4 @@
-"""A config from five answers: where it runs, how the model is served, exports, the kind of model, the benchmarks."""
+"""Build a config from five answers: execution, deployment, export, type of model, benchmarks."""
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping

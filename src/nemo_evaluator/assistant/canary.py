@@ -1,4 +1,4 @@
-"""The canary of a config: a few problems of each benchmark in a folder of its own, and a verdict."""
+"""The canary of a config: a few problems of each benchmark, run in a separate folder, and a verdict."""
 
 import re
 import sys

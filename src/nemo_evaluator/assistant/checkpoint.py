@@ -1,4 +1,4 @@
-"""A checkpoint read from its JSON files alone: nothing of it is imported or executed."""
+"""Read a checkpoint's facts from its JSON files alone; none of its code is imported or executed."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Copying the packaged skills to where coding agents look for them."""
+"""Install the packaged skills where coding agents look for them."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""How a checkpoint is served: parallel sizes that fit, parsers, flags per engine, and which benchmarks to run."""
+"""How to serve a checkpoint: parallel sizes, parsers and flags per engine; and which benchmarks to run."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Change values in the text of a YAML file; everything else, comments too, stays as it was written."""
+"""Change values in the text of a YAML file; comments and layout are kept."""
 
 import json
 from collections.abc import Iterator, Sequence

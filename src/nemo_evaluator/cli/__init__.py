@@ -1,1 +1,1 @@
-"""The ``nel`` command: each command parses, calls one function, prints; those that belong together share a file."""
+"""The ``nel`` command: each command parses its options, calls one function and prints the result."""

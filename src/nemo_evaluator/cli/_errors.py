@@ -1,4 +1,4 @@
-"""Errors as the user sees them on a terminal: what is wrong, where, and the fix. Never a traceback."""
+"""Errors on the terminal: the problem, its place and the fix, never a traceback."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The warning of commands that use a run's rows or scores and give no verdict of their own."""
+"""The warning about INVALID benchmarks, for commands that use rows or scores without giving a verdict."""
 
 from collections.abc import Iterable
 

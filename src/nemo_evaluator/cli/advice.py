@@ -1,4 +1,4 @@
-"""``nel recipe`` and ``nel inspect-model``: how benchmarks are usually run, and how a checkpoint is served."""
+"""``nel recipe`` and ``nel inspect-model``: how benchmarks are usually run, and how to serve a checkpoint."""
 
 from dataclasses import asdict, fields
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``nel cache``: what the answer cache holds, and making it smaller."""
+"""``nel cache``: inspect and prune the response cache."""
 
 import json
 import re

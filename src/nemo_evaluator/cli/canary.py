@@ -1,4 +1,4 @@
-"""``nel canary``: a few problems of each benchmark, with a verdict."""
+"""``nel canary``: run a few problems of each benchmark and give a verdict."""
 
 import sys
 from dataclasses import asdict

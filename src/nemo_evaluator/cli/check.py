@@ -1,4 +1,4 @@
-"""``nel check``: is a finished run fit to be used?"""
+"""``nel check``: check a finished run for flaws."""
 
 import sys
 from collections import Counter

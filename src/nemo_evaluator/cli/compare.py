@@ -1,4 +1,4 @@
-"""``nel compare``: is a candidate worse than a baseline?"""
+"""``nel compare``: compare candidates with a baseline."""
 
 import math
 import sys

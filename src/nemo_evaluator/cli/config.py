@@ -1,4 +1,4 @@
-"""``nel config``: check a file, print the schema, keep the user's own defaults."""
+"""``nel config``: check a file, print the schema, manage the user's defaults."""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""``nel data``: mirrors for sites without a network, and the dataset lock."""
+"""``nel data``: dataset mirrors for machines without a network, and the dataset lock."""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""``nel doctor``: what works on this machine, and how to get what does not. Keys are named, never shown."""
+"""``nel doctor``: check what works on this machine, and print fixes. Keys are named, never shown."""
 
 import asyncio
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""``nel eval run``: a config, or one benchmark in quick mode."""
+"""``nel eval run``: run a config, or one benchmark in quick mode."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""``nel export``: finished runs sent to a tracker."""
+"""``nel export``: send finished runs to a tracker."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""``nel gate``: may a candidate be released?"""
+"""``nel gate``: decide whether a candidate may be released."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``nel harvest``: the canonical scores of a run."""
+"""``nel harvest``: print the canonical scores of a run."""
 
 import csv
 import sys

@@ -1,4 +1,4 @@
-"""``nel package`` and ``nel cache-sqsh``: container images with a benchmark of one's own, or of a cluster."""
+"""``nel package`` and ``nel cache-sqsh``: images with the user's benchmark, and images for clusters."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``nel init`` and ``nel skills``: a config from a few answers, and the skills for coding agents."""
+"""``nel init`` and ``nel skills``: build a config from a few answers, and install the skills for coding agents."""
 
 from collections.abc import Callable
 from functools import reduce

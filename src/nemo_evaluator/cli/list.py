@@ -1,4 +1,4 @@
-"""``nel list``: the benchmarks, by group."""
+"""``nel list``: list the benchmarks by group."""
 
 import json
 from dataclasses import asdict

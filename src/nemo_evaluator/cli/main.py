@@ -1,4 +1,4 @@
-"""``nel``: its commands (``contents.txt`` lists them) are imported only when they are used."""
+"""``nel``: commands are listed in ``contents.txt`` and imported only when they are used."""
 
 import gc
 import importlib

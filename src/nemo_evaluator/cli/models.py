@@ -1,4 +1,4 @@
-"""``nel models``: packaged small models."""
+"""``nel models``: manage packaged small models."""
 
 import json
 from typing import Any

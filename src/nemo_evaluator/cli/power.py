@@ -1,4 +1,4 @@
-"""``nel power``: how many problems and repeats find a drop, and what the run would cost."""
+"""``nel power``: plan the problems and repeats that detect a drop, and their cost."""
 
 from dataclasses import asdict
 from pathlib import Path

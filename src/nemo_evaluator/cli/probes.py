@@ -1,4 +1,4 @@
-"""``nel noise`` and ``nel judge attack``: how far a model differs from itself, and how often a judge is talked over."""
+"""``nel noise`` and ``nel judge attack``: run-to-run noise of a model, and attacks on a judge."""
 
 import asyncio
 import os

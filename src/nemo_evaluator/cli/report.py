@@ -1,4 +1,4 @@
-"""``nel report`` and ``nel eval report``: finished runs as documents."""
+"""``nel report`` and ``nel eval report``: render finished runs as documents."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""``nel run``: a config of the launcher, translated and run."""
+"""``nel run``: translate a config of the launcher and run it."""
 
 import sys
 from pathlib import Path

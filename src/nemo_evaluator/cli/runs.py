@@ -1,4 +1,4 @@
-"""``nel eval runs``, ``status``, ``stop``, ``logs``, ``resume`` and ``clean``: the runs of this user."""
+"""``nel eval runs``, ``status``, ``stop``, ``logs``, ``resume`` and ``clean``: manage the user's runs."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""``nel sandbox``: sandboxes on this machine."""
+"""``nel sandbox``: list and clean up the sandboxes on this machine."""
 
 import asyncio
 from dataclasses import asdict

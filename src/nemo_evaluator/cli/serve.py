@@ -1,4 +1,4 @@
-"""``nel serve``: a benchmark as a Gym server."""
+"""``nel serve``: serve a benchmark over HTTP."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""``nel show``: one problem, exactly as it is sent, or prompts and answers of a run."""
+"""``nel show``: print a problem exactly as it is sent, or prompts and answers of a run."""
 
 import asyncio
 import json

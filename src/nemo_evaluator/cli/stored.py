@@ -1,4 +1,4 @@
-"""``nel eval merge`` and ``nel eval rescore``: runs made of what earlier ones have stored."""
+"""``nel eval merge`` and ``nel eval rescore``: new runs from stored answers."""
 
 import asyncio
 import os

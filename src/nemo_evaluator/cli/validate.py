@@ -1,4 +1,4 @@
-"""``nel validate``: ask a few problems of a benchmark, as a sanity check."""
+"""``nel validate``: run a few problems of a benchmark as a sanity check."""
 
 import asyncio
 import os

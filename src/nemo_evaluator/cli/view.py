@@ -1,4 +1,4 @@
-"""``nel view``: runs in a browser."""
+"""``nel view``: view runs in a browser."""
 
 import os
 import secrets

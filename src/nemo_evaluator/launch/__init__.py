@@ -1,1 +1,1 @@
-"""From the flags of a command to a started run, and what is known of it from then on."""
+"""Start a run from the flags of a command, and read its status."""

@@ -1,4 +1,4 @@
-"""From a request to a job: its config, the shard it is for, and the run as it will be listed."""
+"""Turn a request into a job: its config, its shard, and the run for the registry."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The state of batches that a run left with vendors, asked of the vendors."""
+"""Ask vendors about the state of batches that a stopped run left with them."""
 
 import asyncio
 from dataclasses import replace

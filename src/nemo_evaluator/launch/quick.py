@@ -1,4 +1,4 @@
-"""Quick mode: one benchmark and one model, by flags and environment variables."""
+"""Quick mode: build a config for one benchmark and one model from flags and environment variables."""
 
 import os
 from typing import Final

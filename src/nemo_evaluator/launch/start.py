@@ -1,4 +1,4 @@
-"""From a request to a run: what is checked for every executor before one of them starts anything."""
+"""Start a request: the checks that every executor needs, then the executor."""
 
 import asyncio
 from dataclasses import replace

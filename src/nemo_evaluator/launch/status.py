@@ -1,4 +1,4 @@
-"""The status of a run: its life, which its executor knows, and its numbers, read from its folder."""
+"""The status of a run: its state, from its executor, and its progress, from its folder."""
 
 import time
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The run itself, in this process: what every executor starts, wherever that is."""
+"""Run a job in this process; every executor starts this, on whatever machine."""
 
 import gc
 import logging

@@ -1,1 +1,1 @@
-"""The launcher's dialect (``nel run``): its YAML is composed by Hydra and translated into a config of ours."""
+"""Configs of the NeMo Evaluator Launcher (``nel run``): composed by Hydra, translated into configs of nel."""

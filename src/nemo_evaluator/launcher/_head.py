@@ -1,4 +1,4 @@
-"""Everything outside of the tasks: where the run happens, its model server or endpoint, its environment and exports."""
+"""Translate everything around the tasks: execution, model server or endpoint, environment and exports."""
 
 import os
 from typing import Any, ClassVar, Final

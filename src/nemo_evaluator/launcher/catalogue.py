@@ -1,4 +1,4 @@
-"""The launcher's task names (``data/tasks.yaml``): harness, endpoint, and the benchmark that takes their place."""
+"""The launcher's tasks (``data/tasks.yaml``): harness, endpoint, and the nel benchmark that replaces each."""
 
 import fnmatch
 import re

@@ -1,4 +1,4 @@
-"""A config of the launcher, composed by Hydra: packaged groups, ``-o`` overrides, variables, missing values."""
+"""Compose a config of the launcher with Hydra: packaged groups, ``-o`` overrides, variables, missing values."""
 
 import os
 import re

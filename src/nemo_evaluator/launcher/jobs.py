@@ -1,4 +1,4 @@
-"""The launcher's ids on the registry of runs: an invocation is a run, a job ``<invocation>.<n>`` a benchmark of it."""
+"""The launcher's ids: an invocation is a run, and job ``<invocation>.<n>`` is one of its benchmarks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Secrets of a translated config become references: the config is kept in a file, the secrets in the environment."""
+"""Replace the secrets of a translated config by references to environment variables."""
 
 import re
 from collections.abc import Mapping

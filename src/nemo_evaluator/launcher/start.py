@@ -1,4 +1,4 @@
-"""A translated config as YAML with comments, and as a run of ours with the launcher's folders and ids."""
+"""Write a translated config as YAML with comments, and start it as a run of nel with the launcher's ids."""
 
 import os
 import tempfile

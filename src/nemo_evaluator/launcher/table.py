@@ -1,4 +1,4 @@
-"""The table of fields (``data/fields.yaml``) and how it is applied: each is translated, warned of or refused."""
+"""The table of fields (``data/fields.yaml``): each field is translated, warned about or refused."""
 
 import copy
 import re

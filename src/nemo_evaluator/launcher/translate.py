@@ -1,4 +1,4 @@
-"""From a config of the launcher to one of ours: every field translated, warned of, or refused."""
+"""Translate a config of the launcher to one of nel: each field is translated, warned about or refused."""
 
 import copy
 import os
