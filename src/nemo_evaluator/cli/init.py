@@ -160,7 +160,7 @@ def _value(missing: MissingValue) -> str:
     """Ask at the terminal for a missing value."""
 
     def checked(text: str) -> str:
-        """Refuse an empty value, and an API key that is not a reference to a variable."""
+        """Refuse an empty value, and anything but the name of a variable (or null) for an API key."""
         if not text.strip():
             raise click.BadParameter("a value is needed; Ctrl-C leaves without writing anything")
         if missing.path[-1] == "api_key" and not (
