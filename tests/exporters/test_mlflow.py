@@ -312,6 +312,7 @@ def test_a_password_in_the_uri_is_not_shown(
     assert "127.0.0.1" in caught.value.message
     assert "pass-word-42" not in caught.value.message
     assert _shown("https://me:pw@tracker.example:80/x") == "https://tracker.example:80/x"
+    assert _shown("https://token@tracker.example/x") == "https://tracker.example/x"
     assert _shown("sqlite:////data/mlflow.db") == "sqlite:////data/mlflow.db"
 
 

@@ -293,7 +293,8 @@ def _resolve_uri(given: str | None) -> str:
 def _shown(uri: str) -> str:
     """Return the URI; if it has a password, without user name and password."""
     parts = urlsplit(uri)
-    if parts.password is None:
+    # A token may be the user's name.
+    if "@" not in parts.netloc:
         return uri
     return uri.replace(f"{parts.netloc}", parts.netloc.rpartition("@")[2], 1)
 
