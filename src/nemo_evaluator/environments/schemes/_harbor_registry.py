@@ -1,7 +1,7 @@
-"""From the name of a Harbor dataset to its task folders: the registry, git, and the lock.
+"""Resolve the name of a Harbor dataset to task folders, with the registry, git and the dataset lock.
 
-Every task is pinned: its commit and the hash of its files are in the dataset lock, so another run gets the same tasks
-or reports that they changed.
+nel pins every task: the dataset lock holds its commit and the hash of its files, so another run gets the same tasks or
+reports that they changed.
 """
 
 import json
@@ -36,7 +36,7 @@ _COMMIT: Final = re.compile(r"(?:\w[\w./-]*)?")
 
 @dataclass(frozen=True, slots=True)
 class TaskSource:
-    """Where a registry says that a task lies."""
+    """The repository, path and commit of a task, according to the registry."""
 
     name: str
     git_url: str
@@ -45,37 +45,55 @@ class TaskSource:
 
 
 def tasks_in(folder: Path) -> list[HarborTask]:
-    """The task folders in a folder, by name; the folder itself when it is one."""
+    """Return the tasks in a folder, sorted by name; if the folder is itself a task, only that one."""
     if (folder / INSTRUCTION).is_file():
         return [HarborTask(folder)]
     return [HarborTask(path) for path in sorted(folder.iterdir()) if (path / INSTRUCTION).is_file()]
 
 
 def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -> list[HarborTask]:
-    """The tasks of a registered dataset, downloaded once. Raises UsageError when there is no such dataset."""
+    """Return the tasks of a registered dataset, downloading those that are missing.
+
+    Args:
+        name: The dataset's name in the registry.
+        version: The version; None for ``head``, else the highest.
+        wanted: The names of the tasks to return; None for all.
+
+    Raises:
+        UsageError: The registry has no such dataset or version, or the download failed.
+    """
     entry = _entry(name, version)
-    sources = [_source(one) for one in entry["tasks"] if wanted is None or one["name"] in wanted]
+    task_sources = [
+        _source(task_entry)
+        for task_entry in entry["tasks"]
+        if wanted is None or task_entry["name"] in wanted
+    ]
     dataset = f"{name}@{entry['version']}"
     key = f"harbor://{dataset}"
-    absent = sorted(set(wanted or ()) - {one.name for one in sources})
-    if absent:
-        _log.warning("%s has no task %s", dataset, ", ".join(absent))
+    absent_names = sorted(set(wanted or ()) - {task_source.name for task_source in task_sources})
+    if absent_names:
+        _log.warning("%s has no task %s", dataset, ", ".join(absent_names))
     root = Path(os.environ.get("HARBOR_DATASETS_DIR") or cache_dir() / "harbor")
     folder = root / dataset.replace("/", "__")
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder), one_write():
-        known = read_lock()
-        for at, source in enumerate(sources):
+        lock_entries = read_lock()
+        for position, source in enumerate(task_sources):
             if (
                 source.commit in (None, "HEAD")
-                and (pinned := known.get(f"{key}#{source.name}")) is not None
+                and (pinned := lock_entries.get(f"{key}#{source.name}")) is not None
             ):
-                sources[at] = replace(source, commit=pinned.revision)
+                task_sources[position] = replace(source, commit=pinned.revision)
         commits = _download(
-            [one for one in sources if not (folder / one.name / INSTRUCTION).is_file()], folder
+            [
+                task_source
+                for task_source in task_sources
+                if not (folder / task_source.name / INSTRUCTION).is_file()
+            ],
+            folder,
         )
-        tasks = [HarborTask(folder / one.name) for one in sources]
-        for task, source in zip(tasks, sources, strict=True):
+        tasks = [HarborTask(folder / task_source.name) for task_source in task_sources]
+        for task, source in zip(tasks, task_sources, strict=True):
             commit = commits.get(source.name) or source.commit
             check(
                 f"{key}#{source.name}",
@@ -85,14 +103,18 @@ def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -
 
 
 def _source(entry: JsonDict) -> TaskSource:
-    """A task of the registry. Nothing that it names may lead out of our folder, or be taken for an option by git."""
+    """Validate a registry entry: its path must stay inside our folder, and git must not read a value as an option.
+
+    Raises:
+        UsageError: The entry is unsafe.
+    """
     name, url, path, commit = (
         str(entry.get(key) or "") for key in ("name", "git_url", "path", "git_commit_id")
     )
-    inside = not path.startswith("/") and ".." not in path.split("/")
+    stays_inside = not path.startswith("/") and ".." not in path.split("/")
     if (
         safe_name(name) != name
-        or not inside
+        or not stays_inside
         or not _URL.match(url)
         or not _COMMIT.fullmatch(commit)
     ):
@@ -104,11 +126,13 @@ def _source(entry: JsonDict) -> TaskSource:
 
 
 def _entry(name: str, version: str | None) -> JsonDict:
-    """The registry's entry of a dataset: the version that is asked for, else head, else the highest."""
-    known = _registry()
-    versions = {str(one.get("version")): one for one in known if one.get("name") == name}
+    """Return the registry's entry of a dataset: the requested version, else ``head``, else the highest."""
+    registry_entries = _registry()
+    versions = {
+        str(entry.get("version")): entry for entry in registry_entries if entry.get("name") == name
+    }
     if not versions:
-        names = sorted({str(one.get("name")) for one in known})
+        names = sorted({str(entry.get("name")) for entry in registry_entries})
         hint = did_you_mean(
             name, names, "name a folder of tasks, or set HARBOR_REGISTRY", form="harbor://{}"
         )
@@ -117,11 +141,12 @@ def _entry(name: str, version: str | None) -> JsonDict:
         raise UsageError(
             f"harbor://{name} has no version {version!r}", hint=f"it has: {', '.join(versions)}"
         )
-    chosen = version or ("head" if "head" in versions else max(versions, key=_order))
-    return versions[chosen]
+    chosen_version = version or ("head" if "head" in versions else max(versions, key=_order))
+    return versions[chosen_version]
 
 
 def _order(version: str) -> Version:
+    """Return a sort key for a version; invalid versions sort as 0."""
     try:
         return Version(version)
     except InvalidVersion:
@@ -129,85 +154,106 @@ def _order(version: str) -> Version:
 
 
 def _registry() -> list[JsonDict]:
-    """The registry file (``HARBOR_REGISTRY``, a path or URL; else Harbor's own), with local additions on top of it."""
-    place = os.environ.get("HARBOR_REGISTRY") or _REGISTRY
+    """Return the entries of the registry.
+
+    They come from ``HARBOR_REGISTRY`` (a path or URL), else from Harbor's own registry. Files in
+    ``HARBOR_REGISTRY_OVERRIDE_DIR`` add entries and replace those with the same name and version.
+    """
+    location = os.environ.get("HARBOR_REGISTRY") or _REGISTRY
     try:
-        if "://" in place and not place.startswith("file://"):
+        if "://" in location and not location.startswith("file://"):
             if is_offline():
                 raise UsageError(
                     "the Harbor registry is not reached offline",
                     hint="set HARBOR_REGISTRY to a file",
                 )
-            with urllib.request.urlopen(place, timeout=60) as reply:  # noqa: S310 - http or https, or the user's own
-                entries: Any = json.load(reply)
+            with urllib.request.urlopen(location, timeout=60) as response:  # noqa: S310 - http or https, or the user's own
+                entries: Any = json.load(response)
         else:
-            entries = read_json(Path(place.removeprefix("file://")))
+            entries = read_json(Path(location.removeprefix("file://")))
     except (OSError, ValueError) as error:
         hint = "set HARBOR_REGISTRY to a registry file, or name a folder of tasks: harbor://./tasks"
-        raise UsageError(f"cannot read the Harbor registry {place}: {error}", hint=hint) from error
-    own = os.environ.get("HARBOR_REGISTRY_OVERRIDE_DIR")
-    if own:
+        raise UsageError(
+            f"cannot read the Harbor registry {location}: {error}", hint=hint
+        ) from error
+    override_folder = os.environ.get("HARBOR_REGISTRY_OVERRIDE_DIR")
+    if override_folder:
         additions: list[Any] = []
-        for file in sorted(Path(own).glob("*.json")):
-            for one in read_json(file):
-                additions.append(one)
+        for file in sorted(Path(override_folder).glob("*.json")):
+            for entry in read_json(file):
+                additions.append(entry)
     else:
         additions = []
-    replaced = {(one.get("name"), str(one.get("version"))) for one in additions}
+    replaced_keys = {(entry.get("name"), str(entry.get("version"))) for entry in additions}
     return [
-        one for one in entries if (one.get("name"), str(one.get("version"))) not in replaced
+        entry
+        for entry in entries
+        if (entry.get("name"), str(entry.get("version"))) not in replaced_keys
     ] + additions
 
 
 def _download(sources: Sequence[TaskSource], target: Path) -> dict[str, str]:
-    """Fetch task folders, one sparse clone for each repository and commit; returns the commit of each."""
+    """Download task folders with one sparse clone per repository and commit.
+
+    Returns:
+        The commit of each task, by task name.
+    """
     if sources and is_offline():
         raise UsageError(
             f"{len(sources)} tasks are not downloaded, and this run is offline",
             hint="run once online",
         )
     commits: dict[str, str] = {}
-    for url, commit in dict.fromkeys((one.git_url, one.commit) for one in sources):
-        here = [one for one in sources if (one.git_url, one.commit) == (url, commit)]
+    for url, commit in dict.fromkeys((source.git_url, source.commit) for source in sources):
+        commit_sources = [
+            source for source in sources if (source.git_url, source.commit) == (url, commit)
+        ]
         with tempfile.TemporaryDirectory(prefix=".clone-", dir=target) as clone:
             _git(clone, "init", "-q")
             _git(clone, "remote", "add", "origin", url)
-            _git(clone, "sparse-checkout", "set", "--no-cone", *(f"/{one.path}/" for one in here))
+            _git(
+                clone,
+                "sparse-checkout",
+                "set",
+                "--no-cone",
+                *(f"/{source.path}/" for source in commit_sources),
+            )
             _git(
                 clone, "fetch", "-q", "--depth=1", "--filter=blob:none", "origin", commit or "HEAD"
             )
             _git(clone, "checkout", "-q", "FETCH_HEAD")
-            found = _git(clone, "rev-parse", "HEAD").strip()
-            for one in here:
-                folder = Path(clone) / one.path
+            resolved_commit = _git(clone, "rev-parse", "HEAD").strip()
+            for source in commit_sources:
+                folder = Path(clone) / source.path
                 if not (folder / INSTRUCTION).is_file():
                     raise UsageError(
-                        f"{url} at {found[:12]} has no task {one.path}",
+                        f"{url} at {resolved_commit[:12]} has no task {source.path}",
                         hint="check the registry's entry",
                     )
-                shutil.rmtree(target / one.name, ignore_errors=True)
-                folder.rename(target / one.name)
-                commits[one.name] = found
+                shutil.rmtree(target / source.name, ignore_errors=True)
+                folder.rename(target / source.name)
+                commits[source.name] = resolved_commit
     return commits
 
 
 def _git(folder: str, *words: str) -> str:
+    """Run git in a folder and return its output; raise UsageError if it fails."""
     command = ["git", "-C", folder, "-c", "advice.detachedHead=false", *words]
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
     try:
-        ran = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, timeout=_GIT_SECONDS, env=environment
         )
     except FileNotFoundError as error:
-        said = "Harbor datasets are downloaded with git, which is not installed"
-        raise UsageError(said, hint="install git") from error
+        message = "Harbor datasets are downloaded with git, which is not installed"
+        raise UsageError(message, hint="install git") from error
     except subprocess.TimeoutExpired as error:
         raise UsageError(
             f"git {words[0]} took more than {_GIT_SECONDS:g} s", hint="try again"
         ) from error
-    if ran.returncode:
+    if completed.returncode:
         raise UsageError(
-            f"git {words[0]} failed: {ran.stderr.strip()[-500:]}",
+            f"git {words[0]} failed: {completed.stderr.strip()[-500:]}",
             hint="check the URL and the network",
         )
-    return ran.stdout
+    return completed.stdout

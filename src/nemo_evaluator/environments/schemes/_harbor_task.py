@@ -1,4 +1,4 @@
-"""A task folder of Harbor: instruction, limits, image, tests, solution."""
+"""A Harbor task folder: instruction, limits, image, tests and solution."""
 
 from __future__ import annotations
 
@@ -33,17 +33,22 @@ _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 @dataclass(frozen=True)
 class HarborTask:
-    """One folder with ``instruction.md``, read when it is asked for."""
+    """A folder with ``instruction.md``; nel reads its other files on demand."""
 
     folder: Path
 
     @property
     def name(self) -> str:
+        """The name of the folder."""
         return self.folder.name
 
     @cached_property
     def settings(self) -> JsonDict:
-        """``task.toml``. Raises SeedError when it cannot be read."""
+        """The content of ``task.toml``; empty if there is no such file.
+
+        Raises:
+            SeedError: The file cannot be read or parsed.
+        """
         try:
             return tomllib.loads((self.folder / "task.toml").read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -52,44 +57,57 @@ class HarborTask:
             raise SeedError(f"task {self.name}: cannot read task.toml: {error}") from error
 
     def table(self, *names: str) -> JsonDict:
-        """A table of ``task.toml``; empty when there is none."""
-        found = self.settings
+        """Return a table of ``task.toml``.
+
+        Args:
+            *names: The keys that lead to the table, outermost first.
+
+        Returns:
+            The table; empty if it does not exist.
+        """
+        table = self.settings
         for name in names:
-            found = as_dict(found.get(name))
-        return found
+            table = as_dict(table.get(name))
+        return table
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 over names, modes and contents of all files."""
+        """The SHA-256 of the names, modes and contents of all files."""
         return folder_hash(self.folder)
 
     @property
     def agent_seconds(self) -> float | None:
+        """The agent's time limit; None if the task sets none."""
         return _number(self.table("agent").get("timeout_sec"))
 
     @property
     def verifier_seconds(self) -> float:
+        """The time limit of the tests."""
         return _number(self.table("verifier").get("timeout_sec")) or _VERIFIER_SECONDS
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """The lowest and the highest reward. Raises SeedError for a range that is none."""
+        """The lowest and the highest reward.
+
+        Raises:
+            SeedError: ``reward_range`` is not a valid range.
+        """
         value = self.table("verifier").get("reward_range", _REWARD_RANGE)
         if isinstance(value, list | tuple):
             bounds: list[float | None] = [as_number(bound) for bound in value]
         else:
             bounds = []
-        known = [bound for bound in bounds if bound is not None]
-        if len(bounds) != 2 or len(known) != 2 or known[0] >= known[1]:
+        numeric_bounds = [bound for bound in bounds if bound is not None]
+        if len(bounds) != 2 or len(numeric_bounds) != 2 or numeric_bounds[0] >= numeric_bounds[1]:
             hint = "two numbers, the lower one first: reward_range = [0.0, 1.0]"
             raise SeedError(
                 f"task {self.name}: [verifier] reward_range is not a range: {value!r}", hint=hint
             )
-        return known[0], known[1]
+        return numeric_bounds[0], numeric_bounds[1]
 
     @cached_property
     def dockerfile(self) -> list[tuple[str, str]]:
-        """The instructions of ``environment/Dockerfile``: words and arguments."""
+        """The instructions of ``environment/Dockerfile`` as pairs of keyword and arguments."""
         file = self.folder / "environment" / "Dockerfile"
         if file.is_file():
             return list(instructions(file))
@@ -97,61 +115,90 @@ class HarborTask:
 
     @property
     def image(self) -> str:
-        """The image: the one that is named, one to be built under a tag of its content, or the Dockerfile's base."""
-        named = self.table("environment").get("docker_image")
-        if named:
-            return str(named)
+        """The image to run.
+
+        It is ``docker_image`` of ``task.toml`` if set, else a tag derived from the content if nel has to build the
+        image, else the base image of the Dockerfile.
+        """
+        image_name = self.table("environment").get("docker_image")
+        if image_name:
+            return str(image_name)
         if self.is_built:
             digest = folder_hash(self.folder / "environment")[:12]
             return f"nel-harbor/{safe_name(self.name).lower().strip('-._')}:{digest}"
-        return next((text.split()[0] for word, text in self.dockerfile if word == "FROM"), "")
+        return next(
+            (arguments.split()[0] for keyword, arguments in self.dockerfile if keyword == "FROM"),
+            "",
+        )
 
     @property
     def is_built(self) -> bool:
-        named = self.table("environment").get("docker_image")
-        return not named and any(word in _BUILT for word, _ in self.dockerfile)
+        """Whether nel has to build the image from the Dockerfile."""
+        image_name = self.table("environment").get("docker_image")
+        return not image_name and any(keyword in _BUILT for keyword, _ in self.dockerfile)
 
     @property
     def workdir(self) -> str:
-        given = self.table("environment").get("workdir")
-        found = [text.strip() for word, text in self.dockerfile if word == "WORKDIR"]
-        return str(given or (found[-1] if found else _WORKDIR))
+        """The working directory: from ``task.toml``, else the last ``WORKDIR`` of the Dockerfile, else ``/testbed``."""
+        configured = self.table("environment").get("workdir")
+        dockerfile_workdirs = [
+            arguments.strip() for keyword, arguments in self.dockerfile if keyword == "WORKDIR"
+        ]
+        return str(configured or (dockerfile_workdirs[-1] if dockerfile_workdirs else _WORKDIR))
 
     def spec(self, host: dict[str, str]) -> SandboxSpec:
-        """The sandbox it asks for; ``host`` is the environment that ``${NAME}`` in its settings refers to."""
-        wanted = self.table("environment")
+        """Return the sandbox that the task needs.
+
+        Args:
+            host: The environment variables that ``${NAME}`` in the task's settings may refer to.
+
+        Raises:
+            SeedError: The settings refer to another variable.
+        """
+        environment = self.table("environment")
         offline = (
-            wanted.get("allow_internet") is False or wanted.get("network_mode") == "no-network"
+            environment.get("allow_internet") is False
+            or environment.get("network_mode") == "no-network"
         )
         return SandboxSpec(
             image=self.image,
             workdir=self.workdir,
-            env=expand(wanted.get("env"), host, self.name),
-            volumes=[VolumeMount(container_path=place) for place in (LOGS, TESTS)],
-            cpus=_number(wanted.get("cpus")),
-            memory=_megabytes(wanted, "memory"),
-            disk=_megabytes(wanted, "storage"),
+            env=expand(environment.get("env"), host, self.name),
+            volumes=[VolumeMount(container_path=path) for path in (LOGS, TESTS)],
+            cpus=_number(environment.get("cpus")),
+            memory=_megabytes(environment, "memory"),
+            disk=_megabytes(environment, "storage"),
             network=not offline,
             life=(self.agent_seconds or 0.0) + self.verifier_seconds + _SPARE,
         )
 
 
 def folder_hash(folder: Path) -> str:
-    """SHA-256 over the files of a folder: their names, whether they can be run, and what is in them."""
-    whole = hashlib.sha256()
+    """Return the SHA-256 of a folder's files: their names, executable bits and contents."""
+    folder_digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
-            whole.update(f"link {name}\0{path.readlink()}\0".encode())
+            folder_digest.update(f"link {name}\0{path.readlink()}\0".encode())
         elif path.is_file():
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
-            whole.update(f"{path.stat().st_mode & 0o100:o} {name}\0{content}\0".encode())
-    return whole.hexdigest()
+            content_digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            folder_digest.update(
+                f"{path.stat().st_mode & 0o100:o} {name}\0{content_digest}\0".encode()
+            )
+    return folder_digest.hexdigest()
 
 
 def expand(given: Any, host: dict[str, str], task: str) -> dict[str, str]:
-    """Variables of a task with ``${NAME}`` and ``${NAME:-default}`` filled in from what it may know of this machine.
-    Raises SeedError for another."""
+    """Expand ``${NAME}`` and ``${NAME:-default}`` in a task's environment variables.
+
+    Args:
+        given: The table of variables, as the task writes it.
+        host: The variables of this machine that the task may use.
+        task: The name of the task, for error messages.
+
+    Raises:
+        SeedError: A variable is neither in ``host`` nor has a default.
+    """
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in host and match[2] is None:
@@ -163,13 +210,14 @@ def expand(given: Any, host: dict[str, str], task: str) -> dict[str, str]:
 
 
 def _number(value: Any) -> float | None:
+    """Return a positive number as a float, anything else as None."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
         return float(value)
     return None
 
 
 def _megabytes(table: JsonDict, name: str) -> int | None:
-    """``memory_mb = 2048`` or the older ``memory = "2G"``, in bytes."""
+    """Return a size in bytes, from ``memory_mb = 2048`` or the older ``memory = "2G"``."""
     number = _number(table.get(f"{name}_mb"))
     if number is not None:
         return int(number * 2**20)

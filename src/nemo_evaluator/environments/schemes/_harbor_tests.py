@@ -1,4 +1,4 @@
-"""One run of a task's own tests, and the reward that they leave."""
+"""Run a task's own tests once, and read the reward that they leave."""
 
 from __future__ import annotations
 
@@ -40,12 +40,18 @@ _USER_SITE: Final = (
 
 
 class UnusableRewardError(ScorerError):
-    """The reward that was left is none that the task can give."""
+    """The tests left a reward that the task cannot give."""
 
 
 @dataclass(slots=True)
 class TestRun:
-    """What one run of the tests said. ``failure`` is why there is no reward."""
+    """The outcome of one run of the tests.
+
+    Attributes:
+        reward: The reward; None if the run failed.
+        details: Exit code, output and named rewards, for the result row.
+        failure: Why there is no reward; None if there is one.
+    """
 
     reward: float | None
     details: JsonDict = field(default_factory=dict)
@@ -55,13 +61,18 @@ class TestRun:
 
     @property
     def output(self) -> str:
-        """What the tests printed."""
+        """The standard output and standard error of the tests."""
         return f"{self.details.get('test_stdout', '')}\n{self.details.get('test_stderr', '')}"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTests:
-    """The tests of a task, ready to run in a sandbox."""
+    """The tests of a task, ready to run in a sandbox.
+
+    Attributes:
+        task: The task.
+        host: The variables of this machine that the tests' environment may use.
+    """
 
     __test__ = False
 
@@ -70,7 +81,7 @@ class TaskTests:
 
     @property
     def user(self) -> str | None:
-        """As whom the tests run, where the task says."""
+        """The user that runs the tests; None for the sandbox's default."""
         user = self.task.table("verifier").get("user")
         if user is None:
             return None
@@ -80,36 +91,41 @@ class TaskTests:
         """Upload a folder of tests, run them, and read the reward.
 
         Args:
-            sandbox: where the work is.
-            folder: the task's tests, or a copy of them.
-            home: the verifier's home, where it is not that of the sandbox.
+            sandbox: The sandbox with the work.
+            folder: The task's tests, or a copy of them.
+            home: The verifier's home directory; None for the sandbox's own.
+
+        Returns:
+            The run. A timeout or an unusable reward is its ``failure``.
 
         Raises:
-            SandboxError: when the sandbox, not the tests, failed.
+            SandboxError: The sandbox, not the tests, failed.
         """
-        cleared = await sandbox.exec(_CLEAR, user=self.user)
-        if not cleared.ok:
+        clear_result = await sandbox.exec(_CLEAR, user=self.user)
+        if not clear_result.ok:
             raise SandboxError(
-                f"cannot prepare the verifier's folders: {cleared.stderr.strip()[-300:]}"
+                f"cannot prepare the verifier's folders: {clear_result.stderr.strip()[-300:]}"
             )
         await sandbox.upload(folder, TESTS)
         settings = self.task.table("verifier")
         command = f"bash {TESTS}/test.sh"
         if settings.get("setup_script"):
             command = f"bash {settings['setup_script']} && {command}"
-        seconds = self.task.verifier_seconds
-        env = await self._environment(sandbox, home)
-        result = await sandbox.exec(
-            command, seconds, env=env, user=self.user, max_output_bytes=_OUTPUT
+        time_limit = self.task.verifier_seconds
+        environment = await self._environment(sandbox, home)
+        test_result = await sandbox.exec(
+            command, time_limit, env=environment, user=self.user, max_output_bytes=_OUTPUT
         )
-        details: JsonDict = {"test_exit_code": result.exit_code}
-        details["test_stdout"] = result.stdout[-_OUTPUT:]
-        details["test_stderr"] = result.stderr[-_OUTPUT:]
-        if result.timed_out:
-            late = ScorerError(f"the tests of {self.task.name} did not end within {seconds:g} s")
-            return TestRun(None, details, late)
+        details: JsonDict = {"test_exit_code": test_result.exit_code}
+        details["test_stdout"] = test_result.stdout[-_OUTPUT:]
+        details["test_stderr"] = test_result.stderr[-_OUTPUT:]
+        if test_result.timed_out:
+            timeout_error = ScorerError(
+                f"the tests of {self.task.name} did not end within {time_limit:g} s"
+            )
+            return TestRun(None, details, timeout_error)
         try:
-            rewards = await self._rewards(sandbox, result)
+            rewards = await self._rewards(sandbox, test_result)
         except (ScorerError, TamperError) as error:
             return TestRun(None, details, error)
         if len(rewards) > 1:
@@ -118,18 +134,24 @@ class TaskTests:
         return TestRun(reward, details)
 
     async def _environment(self, sandbox: Sandbox, home: str | None) -> dict[str, str]:
-        """What the tests find in their environment besides what the image and the task set."""
-        own = {} if home is None else {"HOME": home}
-        looked = await sandbox.exec(_USER_SITE, env=own, user=self.user)
-        if looked.ok and not looked.stdout.strip():
-            own["PYTHONNOUSERSITE"] = "1"
-        return own | expand(self.task.table("verifier").get("env"), self.host, self.task.name)
+        """Return the environment variables for the tests, besides those of the image."""
+        variables = {} if home is None else {"HOME": home}
+        user_site_result = await sandbox.exec(_USER_SITE, env=variables, user=self.user)
+        if user_site_result.ok and not user_site_result.stdout.strip():
+            variables["PYTHONNOUSERSITE"] = "1"
+        return variables | expand(self.task.table("verifier").get("env"), self.host, self.task.name)
 
     async def _rewards(self, sandbox: Sandbox, result: ExecResult) -> dict[str, float]:
-        """What the tests wrote: ``reward.json`` (a number, or several by name), else ``reward.txt``."""
+        """Read the rewards by name from ``reward.json`` (a number, or several by name), else from ``reward.txt``.
+
+        Raises:
+            ScorerError: The tests left no reward.
+            TamperError: The reward file is not a plain file.
+            UnusableRewardError: The reward is not a finite number in the task's range.
+        """
         name = self.task.name
-        shown = await sandbox.exec(["sh", "-c", _READ], cwd="/")
-        file, _, text = shown.stdout.partition("\n")
+        read_result = await sandbox.exec(["sh", "-c", _READ], cwd="/")
+        file, _, text = read_result.stdout.partition("\n")
         if file == "special":
             raise TamperError(f"the reward of {name} is not a plain file")
         if file not in ("reward.json", "reward.txt"):
@@ -151,26 +173,28 @@ class TaskTests:
                 f"the tests of {name} wrote a {file} that cannot be read: {error}"
             ) from error
         if isinstance(value, dict):
-            named: dict[Any, Any] | dict[str | Any, Any] = value
+            named_values: dict[Any, Any] | dict[str | Any, Any] = value
         else:
-            named = {"reward": value}
-        rewards = {str(key): as_number(number) for key, number in named.items()}
+            named_values = {"reward": value}
+        rewards = {str(key): as_number(number) for key, number in named_values.items()}
         if not rewards or None in rewards.values():
             raise UnusableRewardError(
                 f"the tests of {name} wrote a reward that is not a finite number: {text[:200]}"
             )
-        known = {key: float(number) for key, number in rewards.items() if number is not None}
-        self._check_range(known)
-        return known
+        finite_rewards = {
+            key: float(number) for key, number in rewards.items() if number is not None
+        }
+        self._check_range(finite_rewards)
+        return finite_rewards
 
     def _check_range(self, rewards: dict[str, float]) -> None:
-        """Raise UnusableRewardError for a reward that the task cannot give."""
+        """Raise UnusableRewardError for a reward outside the task's range."""
         low, high = self.task.reward_range
         if "reward" in rewards:
-            counted = {"reward": rewards["reward"]}
+            checked_rewards = {"reward": rewards["reward"]}
         else:
-            counted = rewards
-        for value in counted.values():
+            checked_rewards = rewards
+        for value in checked_rewards.values():
             if not low <= value <= high:
                 hint = "a task with other rewards says so in task.toml: [verifier] reward_range = [low, high]"
                 text = f"the tests of {self.task.name} left a reward of {value:g}, which is not in {low:g} to {high:g}"

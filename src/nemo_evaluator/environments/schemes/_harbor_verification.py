@@ -1,12 +1,14 @@
-"""Verification that an agent cannot steer.
+"""Verify a Harbor task so that the agent cannot influence the verdict.
 
-A task's own tests run beside the agent's work, so the work can reach for them. A success counts when it is still one
+A task's tests run beside the agent's work, so the work can tamper with them. A success counts only if it survives two
+checks:
 
-- with every file that steers a test runner, a shell or an interpreter as it was at the start of the task, unless the
-  task's known solution changes the file as well;
-- and when the same tests, with failures planted in them, do not pass.
+- The tests still pass after every file that steers a test runner, a shell or an interpreter is restored to its state
+  at the start of the task. Files that the task's known solution changes as well are exempt.
+- The same tests, with failures planted in them, do not pass.
 
-Work that keeps its tests from ending, or from leaving a reward, gets the lowest one where the tests end without it.
+Work that keeps its tests from finishing, or from writing a reward, gets the lowest reward if the tests finish without
+that work.
 """
 
 from __future__ import annotations
@@ -51,7 +53,12 @@ _SHORTEST_NAME: Final = 4
 class Verification:
     """Verifies one agent's work with the tests of its task.
 
-    ``allowed`` is shared by all attempts: the steering files that known solutions change, by the content of the task.
+    Attributes:
+        tests: The task's tests.
+        sandbox: The sandbox that the tests run in; without a `VerifierSandbox` it is the one that the agent used.
+        allowed: The steering files that known solutions change, keyed by the content hash of the task; shared by
+            all attempts.
+        challenges: Whether a success is verified again with planted failures.
     """
 
     tests: TaskTests
@@ -63,14 +70,18 @@ class Verification:
 
     @property
     def _folder(self) -> Path:
+        """The task's folder of tests."""
         return self.tests.task.folder / "tests"
 
     async def run(self) -> VerifyResult:
-        """The verdict.
+        """Run the tests and the checks against tampering.
+
+        Returns:
+            The verdict, with the outcome of the checks in its scoring details.
 
         Raises:
-            ScorerError: when the tests leave no reward that counts.
-            TamperError: when the reward depends on files that steer the tests, or does not depend on the tests.
+            ScorerError: The tests leave no reward that counts.
+            TamperError: The reward depends on files that steer the tests, or does not depend on the tests.
         """
         with tempfile.TemporaryDirectory(prefix="nel-verify-") as scratch:
             self._scratch = Path(scratch)
@@ -79,29 +90,32 @@ class Verification:
             return await self._verify(self.sandbox)
 
     async def _verify_shared(self) -> VerifyResult:
-        """The verdict of tests that run where the agent worked: what it changed there is not known."""
-        first = await self.tests.run(self.sandbox, self._folder)
-        verdict = _verdict(first)
+        """Verify in the agent's own sandbox, where nel cannot tell what the agent changed."""
+        first_run = await self.tests.run(self.sandbox, self._folder)
+        verdict = _verdict(first_run)
         if verdict.reward > self.tests.task.reward_range[0]:
             verdict.scoring_details["unproven"] = _SHARED
-            verdict.scoring_details["challenged"] = self.challenges and await self._challenge(first)
+            verdict.scoring_details["challenged"] = self.challenges and await self._challenge(
+                first_run
+            )
         return verdict
 
     async def _verify(self, sandbox: VerifierSandbox) -> VerifyResult:
+        """Verify in fresh sandboxes, into which nel copies the agent's work."""
         home_inside = await self._home_is_inside(sandbox)
         if home_inside:
             await self._ready()
             assert self._workspaces is not None
             self._workspaces.hand_over()
-        first = await self._attempt(sandbox)
-        if isinstance(first.failure, UnusableRewardError):
-            await self._blame(first, first.failure)
-        if isinstance(first.failure, SandboxError | ScorerError):
-            second = await self._second_attempt(first.failure)
-            if second.failure is not None:
-                return self._stopped(first)
-            first = second
-        verdict = _verdict(first)
+        first_run = await self._attempt(sandbox)
+        if isinstance(first_run.failure, UnusableRewardError):
+            await self._blame(first_run, first_run.failure)
+        if isinstance(first_run.failure, SandboxError | ScorerError):
+            second_run = await self._second_attempt(first_run.failure)
+            if second_run.failure is not None:
+                return self._stopped(first_run)
+            first_run = second_run
+        verdict = _verdict(first_run)
         if verdict.reward <= self.tests.task.reward_range[0]:
             return verdict
         details = verdict.scoring_details
@@ -110,51 +124,58 @@ class Verification:
         steering = self._steering
         if steering:
             details["steering_changes"] = _described(steering)
-            await self._differ(first, steering)
+            await self._differ(first_run, steering)
         started = time.perf_counter()
-        details["challenged"] = self.challenges and await self._challenge(first)
+        details["challenged"] = self.challenges and await self._challenge(first_run)
         details["challenge_ms"] = round((time.perf_counter() - started) * 1000, 1)
         return verdict
 
     @property
     def _home(self) -> str | None:
+        """The home directory of the tests; None if it is the sandbox's own."""
         return self._workspaces.home if self._workspaces is not None else None
 
     @property
     def _steering(self) -> dict[str, SteeringChange]:
+        """The steering files that the agent changed, by path."""
         assert self._workspaces is not None
         assert self._workspaces.work is not None
         return self._workspaces.work.steering
 
     async def _home_is_inside(self, sandbox: Sandbox) -> bool:
-        """Whether the home that the image sets is inside the workspace, with its start-up files."""
-        printed = await sandbox.exec('printf %s "$HOME"', cwd="/")
-        home = Path(printed.stdout or "/")
+        """Return whether the image's home directory, with its start-up files, is inside the workspace."""
+        home_result = await sandbox.exec('printf %s "$HOME"', cwd="/")
+        home = Path(home_result.stdout or "/")
         workdir = self.tests.task.workdir
         return home.is_relative_to(workdir) or workdir == "/"
 
     async def _ready(self) -> None:
-        """A fresh sandbox with the work, and the knowledge of what the work changed."""
+        """Prepare a fresh sandbox with the agent's work, and record what the work changed."""
         assert isinstance(self.sandbox, VerifierSandbox)
         self._workspaces = self._new_workspaces(self.sandbox)
         await self._workspaces.prepare()
 
     def _new_workspaces(self, sandbox: VerifierSandbox) -> Workspaces:
-        names = frozenset(path.name for path in self._folder.rglob("*") if path.is_file())
-        folders = frozenset(_folders_named(self.tests.task))
+        """Build the `Workspaces` for a sandbox."""
+        test_file_names = frozenset(path.name for path in self._folder.rglob("*") if path.is_file())
+        test_folders = frozenset(_folders_named(self.tests.task))
         return Workspaces(
-            sandbox, self.tests.task.workdir, self._scratch, task_tests=names, test_folders=folders
+            sandbox,
+            self.tests.task.workdir,
+            self._scratch,
+            task_tests=test_file_names,
+            test_folders=test_folders,
         )
 
     async def _attempt(self, sandbox: Sandbox) -> TestRun:
-        """Run the task's tests. A sandbox that breaks under them is a failure of the run."""
+        """Run the task's tests; if the sandbox breaks, return the error as the run's failure."""
         try:
             return await self.tests.run(sandbox, self._folder, self._home)
         except SandboxError as error:
             return TestRun(None, failure=error)
 
     async def _control(self) -> TestRun:
-        """Run the task's tests without the agent's work: on the known solution, else on the start of the task."""
+        """Run the task's tests without the agent's work: on the known solution, else on the task's initial state."""
         assert isinstance(self.sandbox, VerifierSandbox)
         if self._workspaces is None:
             self._workspaces = self._new_workspaces(self.sandbox)
@@ -164,82 +185,87 @@ class Verification:
         return await self._attempt(self.sandbox)
 
     async def _second_attempt(self, failure: BoundaryError) -> TestRun:
-        """Run tests that left no verdict once more: a crowded machine, or unsteady tests, are nobody's fault.
+        """Run the tests again if they left no verdict, because the cause may be an overloaded machine or flaky tests.
 
-        Raises the failure when the tests leave no reward without the work either.
+        Raises:
+            BoundaryError: The tests leave no reward without the agent's work either; this is the given failure.
+            TamperError: The second run found tampering.
         """
-        control = await self._control()
-        if control.failure is not None:
+        control_run = await self._control()
+        if control_run.failure is not None:
             raise failure
         assert self._workspaces is not None
         await self._workspaces.prepare()
-        second = await self._attempt(self._workspaces.hand_over())
-        if isinstance(second.failure, UnusableRewardError):
-            await self._blame(second, second.failure)
-        if isinstance(second.failure, TamperError):
-            raise second.failure
-        return second
+        second_run = await self._attempt(self._workspaces.hand_over())
+        if isinstance(second_run.failure, UnusableRewardError):
+            await self._blame(second_run, second_run.failure)
+        if isinstance(second_run.failure, TamperError):
+            raise second_run.failure
+        return second_run
 
     def _stopped(self, run: TestRun) -> VerifyResult:
-        """The verdict about work that keeps its tests from leaving a reward."""
+        """Return the lowest reward, for work that keeps its tests from leaving one."""
         lowest = self.tests.task.reward_range[0]
         if _has_solution(self.tests.task.folder):
-            without = "on the known solution"
+            control_condition = "on the known solution"
         else:
-            without = "without the work"
-        why = f"{run.failure}; {without} they leave one"
-        details: JsonDict = {"method": "harbor", **run.details, "stopped_tests": why}
+            control_condition = "without the work"
+        reason = f"{run.failure}; {control_condition} they leave one"
+        details: JsonDict = {"method": "harbor", **run.details, "stopped_tests": reason}
         return VerifyResult(lowest, f"stopped its tests, reward={lowest:g}", details)
 
     async def _run_again(self, folder: Path, restore: Collection[str] = ()) -> TestRun:
-        """Run tests in a sandbox in which nothing ran before, or where the agent worked if there is no other."""
+        """Run tests in an unused sandbox, or in the agent's own if there is no other."""
         if self._workspaces is None:
             return await self.tests.run(self.sandbox, folder)
         await self._workspaces.prepare(restore)
         return await self.tests.run(self._workspaces.hand_over(), folder, self._home)
 
     async def _differ(self, first: TestRun, steering: dict[str, SteeringChange]) -> None:
-        """Raise TamperError when the reward is lost with the steering files as they were at the start."""
+        """Raise TamperError if the reward drops once the agent's steering files are restored."""
         if await self._stands(first, steering):
             return
-        allowed = await self._allowed(steering)
-        refused = set(steering) - allowed
-        if refused and (not allowed or not await self._stands(first, refused)):
-            names = ", ".join(ascii(path) for path in sorted(refused)[:_FEW])
+        allowed_paths = await self._allowed(steering)
+        refused_paths = set(steering) - allowed_paths
+        if refused_paths and (not allowed_paths or not await self._stands(first, refused_paths)):
+            names = ", ".join(ascii(path) for path in sorted(refused_paths)[:_FEW])
             raise TamperError(
                 f"the tests pass only with files of the agent that steer them: {names}"
             )
 
     async def _stands(self, first: TestRun, restore: Collection[str]) -> bool:
-        """Whether the reward does not drop with some files restored. Tests may be unsteady: they get a second try."""
+        """Return whether the reward holds with some files restored; flaky tests get a second try."""
         for _ in range(2):
-            again = await self._run_again(self._folder, restore)
-            if _reward(again) >= _reward(first):
+            repeated_run = await self._run_again(self._folder, restore)
+            if _reward(repeated_run) >= _reward(first):
                 return True
         return False
 
     async def _allowed(self, steering: dict[str, SteeringChange]) -> set[str]:
-        """Those of the agent's steering files that the task asks for."""
+        """Return which of the agent's changed steering files the task requires.
+
+        The known solution decides. Without one, a file is allowed if the task's instruction or tests name it.
+        """
         task = self.tests.task
         if not _has_solution(task.folder):
-            texts = _texts(task.folder)
-            unique: set[str] = set()
+            task_text = _texts(task.folder)
+            named_paths: set[str] = set()
             for path in steering:
-                if len(Path(path).name) >= _SHORTEST_NAME and Path(path).name in texts:
-                    unique.add(path)
-            return unique
+                if len(Path(path).name) >= _SHORTEST_NAME and Path(path).name in task_text:
+                    named_paths.add(path)
+            return named_paths
         if task.content_hash not in self.allowed:
             self.allowed[task.content_hash] = await self._solution_changes()
-        solved = self.allowed[task.content_hash]
-        kinds = {change.what for change in solved.values()}
-        allowed = set(steering) & set(solved)
+        solution_changes = self.allowed[task.content_hash]
+        solution_kinds = {change.what for change in solution_changes.values()}
+        allowed_paths = set(steering) & set(solution_changes)
         for path, change in steering.items():
-            if change.allows_all and change.what in kinds:
-                allowed.add(path)
-        return allowed
+            if change.allows_all and change.what in solution_kinds:
+                allowed_paths.add(path)
+        return allowed_paths
 
     async def _solution_changes(self) -> dict[str, SteeringChange]:
-        """The steering files that the known solution changes."""
+        """Return the steering files that the known solution changes, by path."""
         assert self._workspaces is not None
         await self._workspaces.prepare(with_work=False)
         before = await self._workspaces.snapshot("unsolved")
@@ -248,37 +274,48 @@ class Verification:
         return self._workspaces.compare(before, after).steering
 
     async def _solve(self) -> None:
-        """Run the known solution in the sandbox as it is."""
+        """Run the known solution in the current sandbox."""
         sandbox = self.sandbox
         task = self.tests.task
-        made = await sandbox.exec(
+        mkdir_result = await sandbox.exec(
             ["sh", "-c", f"mkdir -p {SOLUTION} && test -w {SOLUTION}"], cwd="/"
         )
-        place = SOLUTION if made.ok else f"/tmp{SOLUTION}"  # noqa: S108 - inside the sandbox
-        await sandbox.upload(task.folder / "solution", place)
+        solution_folder = SOLUTION if mkdir_result.ok else f"/tmp{SOLUTION}"  # noqa: S108 - inside the sandbox
+        await sandbox.upload(task.folder / "solution", solution_folder)
         seconds = max(task.agent_seconds or 0.0, task.verifier_seconds, _SOLUTION_SECONDS)
-        await sandbox.exec(["bash", f"{place}/solve.sh"], timeout=seconds)
+        await sandbox.exec(["bash", f"{solution_folder}/solve.sh"], timeout=seconds)
 
     async def _challenge(self, first: TestRun) -> bool:
-        """Verify once more with planted failures. Returns whether the reward was lost, as it should be.
+        """Verify again with planted failures.
 
-        Raises TamperError when it was not, although the tests decide about it.
+        Returns:
+            Whether the reward was lost, as it should be. False if the challenge is inconclusive.
+
+        Raises:
+            TamperError: The reward was kept although the tests decide it.
         """
         folder = self._scratch / "challenge"
         earned_all = _reward(first) >= self.tests.task.reward_range[1]
-        planted = plant_failures(self._folder, folder, earned_all=earned_all)
-        if not planted:
+        planted_files = plant_failures(self._folder, folder, earned_all=earned_all)
+        if not planted_files:
             return await self._swap(first)
         if _reward(await self._run_again(folder)) < _reward(first):
             return True
-        if await self._tests_decide(first, folder, planted):
+        if await self._tests_decide(first, folder, planted_files):
             raise TamperError(
-                f"the reward is the same with failures planted in {', '.join(planted[:_FEW])}"
+                f"the reward is the same with failures planted in {', '.join(planted_files[:_FEW])}"
             )
         return False
 
     async def _swap(self, first: TestRun) -> bool:
-        """Verify with the rewards for success and failure exchanged: one that stays was not written by the tests."""
+        """Verify again with the rewards for success and failure swapped in ``test.sh``.
+
+        Returns:
+            Whether the rewards could be swapped and the reward was lost, as it should be.
+
+        Raises:
+            TamperError: The reward was kept, so something other than the tests wrote it.
+        """
         folder = self._scratch / "swapped"
         if not swap_rewards(self._folder, folder):
             return False
@@ -289,9 +326,9 @@ class Verification:
         return True
 
     async def _tests_decide(self, first: TestRun, folder: Path, planted: list[str]) -> bool:
-        """Whether honest work would lose its reward in a challenge.
+        """Return whether honest work would lose its reward in a challenge.
 
-        The known solution tells. Without one, tests that fail before they touch the work do.
+        The known solution shows this. Without one, nel runs tests that fail before they touch the work.
         """
         if self._workspaces is not None and _has_solution(self.tests.task.folder):
             await self._workspaces.prepare(with_work=False)
@@ -302,14 +339,18 @@ class Verification:
         return _reward(await self._run_again(stopped)) < _reward(first)
 
     async def _blame(self, run: TestRun, refused: UnusableRewardError) -> None:
-        """Raise for a reward that no task gives.
+        """Raise the error for a reward that the task cannot give.
 
-        It is the agent's doing when the known solution gets a proper one. Without a solution, it is when the reward
-        stays as it is with failures planted in the tests.
+        The agent is at fault if the known solution gets a valid reward. Without a solution, the agent is at fault if
+        the reward does not change when failures are planted in the tests.
+
+        Raises:
+            TamperError: The agent wrote the reward.
+            UnusableRewardError: The task's own tests may have written it.
         """
         if _has_solution(self.tests.task.folder):
-            solved = await self._control()
-            if solved.failure is None:
+            control_run = await self._control()
+            if control_run.failure is None:
                 raise TamperError(refused.message)
         elif self.challenges:
             if self._workspaces is None:
@@ -319,18 +360,18 @@ class Verification:
 
 
 def _verdict(run: TestRun) -> VerifyResult:
-    """A run as a verdict. Raises what kept it from having a reward."""
+    """Convert a test run to a verdict, or raise its failure."""
     if run.failure is not None:
         raise run.failure
     if run.reward is None:
         raise ScorerError("the tests left no reward")
     details: JsonDict = {"method": "harbor", **run.details}
-    shown = f"test_exit={run.details['test_exit_code']} reward={run.reward:g}"
-    return VerifyResult(run.reward, shown, details)
+    summary = f"test_exit={run.details['test_exit_code']} reward={run.reward:g}"
+    return VerifyResult(run.reward, summary, details)
 
 
 def _reward(run: TestRun) -> float:
-    """The reward of a run; less than any when there is none."""
+    """Return a run's reward for comparisons: minus infinity without a reward, infinity for a forged one."""
     if isinstance(run.failure, TamperError | UnusableRewardError):
         # It was the work that wrote it.
         return float("inf")
@@ -340,18 +381,21 @@ def _reward(run: TestRun) -> float:
 
 
 def _has_solution(folder: Path) -> bool:
+    """Return whether the task folder has ``solution/solve.sh``."""
     return (folder / "solution" / "solve.sh").is_file()
 
 
 def _texts(folder: Path) -> str:
-    """What a task says: its instruction and its tests."""
+    """Return the text of a task's instruction and tests."""
     paths = [folder / INSTRUCTION, *sorted((folder / "tests").rglob("*"))]
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()]
-    return "\n".join(texts)
+    file_texts = [
+        path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()
+    ]
+    return "\n".join(file_texts)
 
 
 def _folders_named(task: HarborTask) -> Iterator[str]:
-    """Folders that a task's tests go to, or have Python look for modules in."""
+    """Yield the folders that a task's tests change to, or add to Python's search path."""
     for path in sorted((task.folder / "tests").rglob("*")):
         if path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
@@ -362,9 +406,11 @@ def _folders_named(task: HarborTask) -> Iterator[str]:
 
 
 def _described(steering: dict[str, SteeringChange]) -> dict[str, str]:
-    """Steering changes as a row tells them."""
-    shown = sorted(steering.items())[:_SHOWN]
-    described = {ascii(path)[1:-1]: f"{change.what} ({change.change})" for path, change in shown}
+    """Format steering changes for a result row; at most ``_SHOWN`` of them."""
+    listed_changes = sorted(steering.items())[:_SHOWN]
+    described = {
+        ascii(path)[1:-1]: f"{change.what} ({change.change})" for path, change in listed_changes
+    }
     if len(steering) > _SHOWN:
         described["…"] = f"{len(steering) - _SHOWN:,} more"
     return described
