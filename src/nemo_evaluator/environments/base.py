@@ -1,4 +1,4 @@
-"""The contract of an environment: a source of problems and the judge of answers."""
+"""The interface of an environment: it provides problems and scores answers."""
 
 from __future__ import annotations
 
@@ -32,28 +32,36 @@ _OURS: Final = "nemo_evaluator."
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentFacts:
-    """What the engine must know of a benchmark before it asks the first problem."""
+    """The facts about a benchmark that the engine needs before the first problem."""
 
-    # judge, sandbox, images, tools
+    # Any of: judge, sandbox, images, tools.
     needs: frozenset[str] = frozenset()
-    # chat or completions: what its prompts are written for; logprobs: completions with log-likelihoods of prompts.
+    # The endpoint that the prompts need: chat, completions, or logprobs (completions with prompt log-likelihoods).
     endpoint_type: str = "chat"
-    # Whether it can say something without the judge that it needs.
+    # Whether a fallback scorer can replace the judge.
     has_fallback: bool = False
-    # From the scoring details of all rows to further numbers of the benchmark.
+    # Computes further scores of the benchmark from the scoring details of all rows.
     summary: Callable[..., Mapping[str, float]] | None = None
     # Whether ``run_batch`` runs the whole benchmark at once.
     batch: bool = False
 
     @property
     def needs_judge(self) -> bool:
-        """Whether verdicts are left to a judge."""
+        """Whether a judge model scores the answers."""
         return "judge" in self.needs
 
 
 @dataclass(slots=True)
 class BatchRow:
-    """One finished problem of an environment that runs all of them itself: scored, or failed with a cause."""
+    """A finished problem of an environment that runs the whole benchmark itself.
+
+    Attributes:
+        problem_idx: The number of the problem.
+        seed: The problem.
+        answer: The answer.
+        outcome: The verdict, or the failure with its cause.
+        repeat: The number of the repeat, from 0.
+    """
 
     problem_idx: int
     seed: SeedResult
@@ -64,27 +72,27 @@ class BatchRow:
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """The work of an environment that runs a whole benchmark at once."""
+    """The work for an environment that runs a whole benchmark at once."""
 
-    # The steps that are not finished yet, in order: on resume, those that the journal lacks.
+    # The unfinished steps, in order; on resume, those that the journal lacks.
     steps: Sequence[Step]
-    # Where its model calls go, so that budgets, cache and traffic hold.
+    # The proxy for its model calls, so that budgets, cache and traffic limits apply.
     model: ModelAccess | None
-    # A folder for its own files; it stays with the run.
+    # A folder for its own files; it is kept with the run.
     folder: Path
 
 
 @dataclass(frozen=True, slots=True)
 class WholeRun:
-    """What a benchmark that knows its problems only once it has run is run with; see ``RunsFirst``."""
+    """The context of a benchmark that knows its problems only after it has run; see `RunsFirst`."""
 
-    # Where its model calls go, and how its sandbox reaches that.
+    # The proxy for its model calls, and how its sandbox reaches the proxy.
     model: ModelAccess
     endpoints: Sequence[OutsideEndpoint]
     protocol: str
     sandboxes: SandboxManager
     folder: Path
-    # The solver's settings; what else answers depend on, for the proof that earlier ones may be used.
+    # The solver's settings, and everything else that answers depend on: earlier results are reused only if both match.
     settings: JsonDict
     identity: JsonDict
     timeout: float
@@ -95,21 +103,21 @@ class WholeRun:
 
 @runtime_checkable
 class RunsFirst(Protocol):
-    """An environment whose problems are known only when it has run."""
+    """An environment that knows its problems only after it has run."""
 
     async def run_first(self, run: WholeRun) -> None:
-        """Called once, before the number of problems is asked."""
+        """Run the benchmark; the engine calls this once, before `EvalEnvironment.dataset_size`."""
 
 
 class EvalEnvironment(ABC):
-    """Every benchmark is one of these.
+    """The base class of every benchmark.
 
-    Subclasses set ``name`` and give ``seed`` and ``verify``; the rest has defaults. ``scorer_fingerprint`` must
-    change when verdicts could change: it is half of the proof that an old verdict may be reused.
+    Subclasses set ``name`` and implement `seed` and `verify`; everything else has defaults. `scorer_fingerprint` must
+    change whenever verdicts could change, because nel reuses an old verdict only if the fingerprint is the same.
     """
 
     name: str = ""
-    # Whether rows repeat the columns that the prompt shows already, and hold the trajectory (``output.rows: full``).
+    # Whether rows include the columns that the prompt shows already, and the trajectory (``output.rows: full``).
     full_rows: bool = False
     # The dataset: a plain list, or any lazily read sequence.
     _dataset: Sequence[Any] = ()
@@ -127,81 +135,110 @@ class EvalEnvironment(ABC):
         return len(self.dataset)
 
     async def dataset_size(self) -> int:
-        """How many problems there are."""
+        """Return the number of problems."""
         return len(self)
 
     def expect(self, problems: Sequence[int]) -> None:  # noqa: B027 - most have nothing to gain
-        """Told which problems are asked next, in case reading them together is cheaper."""
+        """Announce the problems that come next; an environment may read them together."""
 
     @abstractmethod
     async def seed(self, idx: int) -> SeedResult:
-        """Problem number ``idx`` as it is asked."""
+        """Return a problem.
+
+        Args:
+            idx: The number of the problem, from 0.
+
+        Raises:
+            SeedError: The problem cannot be built.
+        """
 
     @abstractmethod
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
-        """What an answer is worth."""
+        """Score an answer.
+
+        Args:
+            response: The text of the answer.
+            expected: The expected answer of the problem.
+            sandbox: The sandbox of the problem, if it has one.
+            **metadata: The metadata of the problem.
+
+        Raises:
+            ScorerError: The answer cannot be scored.
+        """
 
     async def verify_answer(
         self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
     ) -> VerifyResult:
-        """What the engine calls. Metadata keys that collide with parameter names of ``verify`` are withheld from
-        its keywords; environments that want every column override this method instead."""
-        taken = {"response", "expected", "sandbox", "self"}
-        metadata = {key: value for key, value in seed.metadata.items() if key not in taken}
+        """Score an answer to a problem; this is what the engine calls.
+
+        The default calls `verify` with the problem's metadata as keywords, except keys that collide with its
+        parameters. Environments that need every key override this method.
+        """
+        reserved_names = {"response", "expected", "sandbox", "self"}
+        metadata = {key: value for key, value in seed.metadata.items() if key not in reserved_names}
         return await self.verify(response, seed.expected_answer, sandbox=sandbox, **metadata)
 
     def scorer_fingerprint(self) -> str:
-        """Identity of the scoring code and its settings: for a user's class the text of its file and of what that
-        imports."""
-        kind = type(self)
-        file = class_file(kind)
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        if file is None or kind.__module__.startswith(_OURS):
+        """Return the identity of the scoring code and its settings.
+
+        For a user's class, it covers the text of its file and of the files that this imports.
+        """
+        own_class = type(self)
+        file = class_file(own_class)
+        name = f"{own_class.__module__}.{own_class.__qualname__}"
+        if file is None or own_class.__module__.startswith(_OURS):
             return name
         text = file.read_text(encoding="utf-8", errors="replace")
-        return digest([kind.__qualname__, digest_parts(text), imported_sources([file]).digest()])
+        return digest(
+            [own_class.__qualname__, digest_parts(text), imported_sources([file]).digest()]
+        )
 
     async def sandbox_specs(self) -> list[SandboxSpec] | None:
-        """The sandboxes the problems will need, for pre-pulling; None when unknown or none."""
+        """Return the sandboxes that the problems need, so that nel can pull images early; None if unknown or none."""
         return None
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
-        """What the benchmark needs and how it is run; a judge, where the code of the class says ``needs_judge``."""
-        seen: set[object] = set()
-        own = [kind for kind in cls.__mro__ if kind not in EvalEnvironment.__mro__]
-        judged = any(
-            "needs_judge" in code_words(part, seen) for kind in own for part in vars(kind).values()
+        """Return what the benchmark needs and how it runs.
+
+        By default it needs a judge if the code of the class mentions ``needs_judge``.
+        """
+        visited: set[object] = set()
+        own_classes = [owner for owner in cls.__mro__ if owner not in EvalEnvironment.__mro__]
+        calls_judge = any(
+            "needs_judge" in code_words(member, visited)
+            for owner in own_classes
+            for member in vars(owner).values()
         )
-        return EnvironmentFacts(frozenset({"judge"} if judged else ()))
+        return EnvironmentFacts(frozenset({"judge"} if calls_judge else ()))
 
     @property
     def endpoint_type(self) -> str:
-        """What its prompts are written for, where that is known only once the benchmark is open."""
+        """The kind of endpoint that the prompts need; override it if this is known only for an open benchmark."""
         return self.facts().endpoint_type
 
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
-        """From the scoring details of all scored rows to further numbers of the benchmark."""
+        """Compute further scores of the benchmark from the scoring details of all scored rows."""
         summary = self.facts().summary
         if summary is None:
             return {}
         return summary(details)
 
     def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
-        """Run the whole benchmark, giving rows as they are finished; called when the facts say ``batch``."""
+        """Run the whole benchmark and yield each row when it finishes; only called if `facts` say ``batch``."""
         raise NotImplementedError(f"{type(self).__name__} says batch and has no run_batch")
 
     async def use_model(self, client: Client) -> None:  # noqa: B027 - a hook, not a duty
-        """Told which model will be asked, before a problem is made: some are written in the model's tokens."""
+        """Receive the client of the model before the first problem, for prompts that depend on the model's tokens."""
 
     async def prepare(self) -> None:  # noqa: B027 - a hook, not a duty
-        """Called once before the first problem."""
+        """Prepare the environment; the engine calls this once, before the first problem."""
 
     async def image_build_requests(self) -> list[Any] | None:
-        """Images to build before the first problem."""
+        """Return the images to build before the first problem; None if there are none."""
         return None
 
     async def close(self) -> None:  # noqa: B027 - a hook, not a duty
-        """Called once after the last problem."""
+        """Release resources; the engine calls this once, after the last problem."""

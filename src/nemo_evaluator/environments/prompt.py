@@ -1,9 +1,9 @@
-"""Prompt templates, and the worked examples before a problem.
+"""Prompt templates, and the few-shot examples before a problem.
 
-``{column}`` is replaced by the column's value, every other brace is text.
+``{column}`` is replaced by the column's value; every other brace is literal text.
 
-``{{`` and ``}}`` still mean literal braces, so templates written for ``str.format`` keep their meaning; JSON, LaTeX
-and code need no doubling. A ``{word}`` that names no column is an error at load, which lists the columns.
+``{{`` and ``}}`` still mean literal braces, so templates written for ``str.format`` keep their meaning; JSON, LaTeX and
+code need no doubling. A ``{word}`` that is not a column is an error at load time, which lists the columns.
 """
 
 import random
@@ -29,7 +29,17 @@ _FORMATTER: Final = string.Formatter()
 
 
 class PromptTemplate:
-    """A template compiled once for the columns of a dataset; ``also`` are fields besides the columns."""
+    """A template compiled for the columns of a dataset.
+
+    Args:
+        text: The template.
+        columns: The columns of the dataset.
+        where: The name of the benchmark, for error messages.
+        also: Fields besides the columns.
+
+    Raises:
+        UsageError: The template names an unknown column.
+    """
 
     def __init__(
         self, text: str, columns: set[str], where: str, also: frozenset[str] = frozenset()
@@ -37,34 +47,40 @@ class PromptTemplate:
         self.columns: set[str] = set()
         self._where = where
         # Each field, and the literal text that follows it; the first text has no field before it.
-        pieces: list[tuple[str, str | None, list[str]]] = [("", None, [])]
-        at = 0
-        for found in _FIELD.finditer(text):
-            literal = pieces[-1][2]
-            word = found["name"]
-            literal.append(text[at : found.start()])
-            at = found.end()
-            if word is None:
-                literal.append(found[0][0])
-            elif word in columns or word in also:
-                self.columns.add(word)
-                pieces.append((word, found[0] if found["path"] or found["how"] else None, []))
+        segments: list[tuple[str, str | None, list[str]]] = [("", None, [])]
+        position = 0
+        for match in _FIELD.finditer(text):
+            literal = segments[-1][2]
+            field_name = match["name"]
+            literal.append(text[position : match.start()])
+            position = match.end()
+            if field_name is None:
+                literal.append(match[0][0])
+            elif field_name in columns or field_name in also:
+                self.columns.add(field_name)
+                segments.append(
+                    (field_name, match[0] if match["path"] or match["how"] else None, [])
+                )
             else:
-                self._refuse(word, found, text, columns=columns)
-                literal.append(found[0])
-        pieces[-1][2].append(text[at:])
-        (_, _, head), *rest = pieces
+                self._refuse(field_name, match, text, columns=columns)
+                literal.append(match[0])
+        segments[-1][2].append(text[position:])
+        (_, _, head), *rest = segments
         self._head = "".join(head)
         self._rest = [(name, field, "".join(texts)) for name, field, texts in rest]
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """The prompt of one row."""
+        """Return the prompt of a row.
+
+        Raises:
+            SeedError: The row lacks a column.
+        """
         parts = [self._head]
         try:
-            for name, field, text in self._rest:
+            for name, format_field, text in self._rest:
                 value = row[name]
-                if field is not None:
-                    value = _FORMATTER.vformat(field, (), {name: value})
+                if format_field is not None:
+                    value = _FORMATTER.vformat(format_field, (), {name: value})
                 parts.append(value if type(value) is str else str(value))
                 parts.append(text)
         except KeyError as error:
@@ -74,18 +90,28 @@ class PromptTemplate:
         return "".join(parts)
 
     def _refuse(self, word: str, found: re.Match[str], text: str, columns: set[str]) -> None:
+        """Raise UsageError for an unknown column, unless the braces look like LaTeX or a format."""
         if _LATEX_BEFORE.search(text[: found.start()]) or found["how"] or found["path"]:
             return
-        have = sorted(columns)
+        available = sorted(columns)
         hint = did_you_mean(
-            word, have, also=f"For the literal text write {{{{{word}}}}}", form="{{{}}}"
+            word, available, also=f"For the literal text write {{{{{word}}}}}", form="{{{}}}"
         )
-        said = f"the prompt has {{{word}}}, and the dataset has no such column; it has {', '.join(have)}"
-        raise UsageError(f"{self._where}: {said}", hint=hint)
+        message = f"the prompt has {{{word}}}, and the dataset has no such column; it has {', '.join(available)}"
+        raise UsageError(f"{self._where}: {message}", hint=hint)
 
 
 def template_text(prompt: str, base: Path | None, where: str) -> str:
-    """The text of a prompt: itself, or the content of the file it names (in this folder, or beside the benchmark)."""
+    """Return the text of a prompt: itself, or the content of the file that it names.
+
+    Args:
+        prompt: The text, or the path of a ``.txt``, ``.md`` or ``.jinja`` file.
+        base: A second folder for relative paths.
+        where: The name of the benchmark, for error messages.
+
+    Raises:
+        UsageError: The file does not exist.
+    """
     if not prompt.endswith(_FILES) or "\n" in prompt or "{" in prompt:
         return prompt
     for path in [Path(prompt).expanduser(), *([base / prompt] if base else [])]:
@@ -101,11 +127,16 @@ def template_text(prompt: str, base: Path | None, where: str) -> str:
 
 @dataclass(slots=True)
 class FewShot:
-    """Draws ``count`` examples out of ``source`` in a fixed random order, or ``in_order`` as they stand: the same ones
-    for every problem.
+    """Chooses the same few-shot examples for every problem.
 
-    The order does not depend on ``count``, so 3 examples are the first 3 of 5. With ``by``, a problem gets examples
-    whose column of that name is equal to its own. A problem is never its own example.
+    The order does not depend on ``count``, so 3 examples are the first 3 of 5. A problem is never its own example.
+
+    Attributes:
+        source: The rows to choose from.
+        count: The number of examples.
+        by: A column; the examples of a problem have the same value in it as the problem.
+        render: Formats an example.
+        in_order: Take the examples in the order of the rows, not in a fixed random order.
     """
 
     source: Rows
@@ -117,36 +148,43 @@ class FewShot:
     _texts: dict[tuple[int, ...], str] = field(default_factory=dict)
 
     def rows(self, row: JsonDict) -> list[JsonDict]:
-        """The examples for a problem."""
+        """Return the example rows for a problem.
+
+        Raises:
+            UsageError: There are not enough examples.
+        """
         pool = self._pool(row.get(self.by) if self.by else None)
-        chosen = [example for example in pool if example != row][: self.count]
-        if len(chosen) < self.count:
+        examples = [example for example in pool if example != row][: self.count]
+        if len(examples) < self.count:
             if self.by:
                 group = f" with {self.by} {row.get(self.by)!r}"
             else:
                 group = ""
-            said = f"fewshot: {self.count} examples were asked for, {self.source.source} has {len(chosen)}{group}"
-            raise UsageError(said, hint=f"set fewshot to at most {len(chosen)}")
-        return chosen
+            message = f"fewshot: {self.count} examples were asked for, {self.source.source} has {len(examples)}{group}"
+            raise UsageError(message, hint=f"set fewshot to at most {len(examples)}")
+        return examples
 
     def text(self, row: JsonDict) -> str:
-        """The examples for a problem as one text that ends with a blank line."""
-        chosen = self.rows(row)
-        key = tuple(map(id, chosen))
+        """Return the formatted examples for a problem, ending with a blank line."""
+        examples = self.rows(row)
+        key = tuple(map(id, examples))
         if key not in self._texts:
-            self._texts[key] = "".join(f"{self.render(example)}\n\n" for example in chosen)
+            self._texts[key] = "".join(f"{self.render(example)}\n\n" for example in examples)
         return self._texts[key]
 
     def _pool(self, group: Any) -> list[JsonDict]:
+        """Return the candidate examples of a group; there is one more than needed, in case the problem itself is among
+        them.
+        """
         if not self._pools:
-            # One more than asked for, in case a problem is among its own examples.
-            wanted = self.count + 1
+            # One more than requested, in case a problem is among its own examples.
+            pool_size = self.count + 1
             numbers = list(range(len(self.source)))
             if not self.in_order:
                 random.Random("42:fewshot").shuffle(numbers)
-            for number in numbers if self.by else numbers[:wanted]:
+            for number in numbers if self.by else numbers[:pool_size]:
                 example = self.source[number]
                 pool = self._pools.setdefault(example.get(self.by) if self.by else None, [])
-                if len(pool) < wanted:
+                if len(pool) < pool_size:
                     pool.append(example)
         return self._pools.get(group, [])

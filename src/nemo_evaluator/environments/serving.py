@@ -1,4 +1,4 @@
-"""A benchmark behind HTTP, for ``gym://`` and for NeMo Gym's own agents: the application of ``nel serve``."""
+"""The HTTP application of ``nel serve``: a benchmark for ``gym://`` and for NeMo Gym's own agents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,17 @@ _NO_ROUTE: Final = (
 
 
 class ServedBenchmark:
-    """Routes: GET /health and /dataset_size, POST /seed_session and /verify. All but /health ask for the token."""
+    """An ASGI application with the routes GET /health, GET /dataset_size, POST /seed_session and POST /verify.
+
+    All routes except /health require the token.
+
+    Args:
+        environment: The benchmark.
+        size: The number of problems to serve.
+        token: The bearer token; None to accept every request.
+        protocol: The protocol that /health reports.
+        sandboxes: The sandboxes for verification, if the benchmark needs them.
+    """
 
     def __init__(
         self,
@@ -47,6 +57,7 @@ class ServedBenchmark:
         self._protocol = protocol
 
     async def __call__(self, scope: Scope, receive: Receive, respond: Respond) -> None:
+        """Respond to an HTTP request with JSON."""
         if scope["type"] != "http":
             return
         status, reply = await self._answer(scope, receive)
@@ -57,26 +68,27 @@ class ServedBenchmark:
             body = orjson.dumps(
                 {"error": f"the benchmark gave something that is not JSON: {error}"}
             )
-        head = [
+        headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
         ]
-        await respond({"type": "http.response.start", "status": status, "headers": head})
+        await respond({"type": "http.response.start", "status": status, "headers": headers})
         await respond({"type": "http.response.body", "body": body, "more_body": False})
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, JsonDict]:
+        """Route a request and return the status and the body of the response."""
         method = scope["method"]
         path = scope["path"].rstrip("/")
         if (method, path) == ("GET", "/health"):
-            told = {
+            benchmark_facts = {
                 "benchmark": self._environment.name,
                 "dataset_size": self._size,
                 "protocol": self._protocol,
             }
-            return 200, {"status": "ok", **told}
-        given = token_of(scope["headers"])
+            return 200, {"status": "ok", **benchmark_facts}
+        request_token = token_of(scope["headers"])
         if self._token is not None and not hmac.compare_digest(
-            given.encode(), self._token.reveal().encode()
+            request_token.encode(), self._token.reveal().encode()
         ):
             return 401, {
                 "error": "the token is missing or wrong: send it as `Authorization: Bearer TOKEN`"
@@ -98,7 +110,7 @@ class ServedBenchmark:
             if path == "/verify":
                 return 200, await self._verify(body)
             if "idx" not in body and "responses_create_params" in body:
-                # A rollout of NeMo Gym begins: its agent has the row already.
+                # A NeMo Gym agent starts a rollout; it has the row already.
                 return 200, {}
             return 200, seed_json(_sendable(await self._seed(body.get("idx", 0))))
         except RequestRejectedError as error:
@@ -107,11 +119,16 @@ class ServedBenchmark:
             return 500, {"error": scrub(error.message), "cause": str(error.cause)}
 
     async def _verify(self, body: JsonDict) -> JsonDict:
+        """Score the answer in the body of a /verify request.
+
+        Raises:
+            RequestRejectedError: The body has no response, or does not match the problem.
+        """
         if "response" not in body:
             raise RequestRejectedError("the body has no 'response'")
-        plain = "expected" in body
+        is_evaluator_protocol = "expected" in body
         response = assistant_text(body["response"])
-        expected = str(body.get("expected" if plain else "expected_answer", ""))
+        expected = str(body.get("expected" if is_evaluator_protocol else "expected_answer", ""))
         if "idx" in body:
             seed = await self._seed(body["idx"])
             if seed.expected_answer != expected:
@@ -128,21 +145,22 @@ class ServedBenchmark:
             with boundary(Cause.SCORER):
                 sandbox = None
                 if self._sandboxes is not None:
-                    place = await stack.enter_async_context(self._sandboxes.session(seed))
-                    sandbox = await place.for_verify()
+                    session = await stack.enter_async_context(self._sandboxes.session(seed))
+                    sandbox = await session.for_verify()
                 verdict = await self._environment.verify_answer(response, seed, sandbox)
-        told: dict[str, Any] = {}
+        verdict_fields: dict[str, Any] = {}
         for name in ("reward", "extracted_answer", "scoring_details"):
-            told[name] = getattr(verdict, name)
-        if plain:
-            return told | {"metadata": verdict.metadata}
+            verdict_fields[name] = getattr(verdict, name)
+        if is_evaluator_protocol:
+            return verdict_fields | {"metadata": verdict.metadata}
         return {
             **{key: value for key, value in body.items() if key != "metadata"},
             "expected_answer": expected,
-            **told,
+            **verdict_fields,
         }
 
     async def _seed(self, idx: Any) -> SeedResult:
+        """Return a problem; raise RequestRejectedError for an invalid number."""
         if isinstance(idx, bool) or not isinstance(idx, int) or not 0 <= idx < self._size:
             raise RequestRejectedError(f"idx {idx!r} is not a number from 0 to {self._size - 1}")
         with boundary(Cause.SEED):
@@ -150,15 +168,27 @@ class ServedBenchmark:
 
 
 async def export_rows(environment: EvalEnvironment, size: int, folder: Path) -> Path:
-    """All problems as rows of a NeMo Gym data file, ``<folder>/<name>.jsonl``."""
+    """Write all problems as rows of a NeMo Gym data file.
+
+    Args:
+        environment: The benchmark.
+        size: The number of problems to write.
+        folder: The folder for the file; created if missing.
+
+    Returns:
+        The path of the file, ``<folder>/<name>.jsonl``.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{safe_name(environment.name)}.jsonl"
     with path.open("wb") as file:
         for idx in range(size):
             with boundary(Cause.SEED):
                 seed = _sendable(await environment.seed(idx))
-            asked = {"input": seed.messages or seed.plain_messages}
-            row = {"responses_create_params": asked, "expected_answer": seed.expected_answer}
+            request_params = {"input": seed.messages or seed.plain_messages}
+            row = {
+                "responses_create_params": request_params,
+                "expected_answer": seed.expected_answer,
+            }
             row |= {"uuid": f"{environment.name}-{idx}", "metadata": seed.metadata}
             file.write(
                 orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
@@ -168,6 +198,7 @@ async def export_rows(environment: EvalEnvironment, size: int, folder: Path) -> 
 
 
 def _sendable(seed: SeedResult) -> SeedResult:
+    """Replace local images of a problem by URLs that can be sent."""
     if seed.images:
         seed.images = [image_url(image) for image in seed.images]
     return seed

@@ -1,7 +1,7 @@
-"""Tests of a task with planted failures: work that passes these too has not earned what it got.
+"""Plant failures in a task's tests: work that passes these tests too has not earned its reward.
 
-Every test is changed in place, under its own name, so that a success that counts or names tests falls too. What is
-planted looks like any other assertion: only who knows the right answer can tell it from the original.
+nel changes every test in place, under its own name, so that a success that counts or names tests is lost too. A planted
+failure looks like any other assertion: only code that knows the right answer can tell it from the original.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 _SCRIPTS: Final = (".sh", ".bash")
-# A heredoc, and a program on the command line that quoting leaves as it is.
+# A heredoc, and a program on the command line that the shell's quoting does not change.
 _INLINE: Final = (
     re.compile(
         r"<<-?\s*(?P<quote>['\"]?)(?P<word>\w+)(?P=quote)[^\n]*\n(?P<body>.*?)\n(?P=word)\s*$",
@@ -40,7 +40,7 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Form(Enum):
-    """Where a program says what it tests, the surest first."""
+    """The kind of statements that hold a program's assertions, most reliable first."""
 
     TEST_FUNCTIONS = auto()
     MODULE = auto()
@@ -49,7 +49,12 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """Text that is put into a source, at a byte."""
+    """A text to insert into a source.
+
+    Attributes:
+        at: The byte offset.
+        text: The inserted text.
+    """
 
     at: int
     text: str
@@ -61,40 +66,46 @@ def plant_failures(
     """Copy a task's tests with planted failures.
 
     Args:
-        tests: the folder with the task's tests.
-        target: where to write the copy.
-        earned_all: whether the work got the whole reward, so that every assertion is known to hold.
-        seed: for a choice that can be repeated.
+        tests: The folder with the task's tests.
+        target: The folder to write the copy to.
+        earned_all: Whether the work got the whole reward, so that every assertion is known to hold.
+        seed: Seeds the choice of wrong values, for reproducible copies.
 
     Returns:
-        The files in which something was planted, by their paths below the folder.
+        The changed files, relative to the folder; empty if there is nothing to change.
     """
     shutil.copytree(tests, target, symlinks=True)
     files: list[Path] = []
     for path in sorted(target.rglob("*")):
         if path.is_file() and not path.is_symlink():
             files.append(path)
-    # Helpers may assert something before the work is looked at: they are changed only where there is nothing else.
+    # Helpers may assert something before a test looks at the work, so nel changes them only if there is nothing else.
     for form in Form:
-        chance = random.Random(seed)
-        planted: list[str] = []
+        generator = random.Random(seed)
+        planted_files: list[str] = []
         for path in files:
             if path.suffix != ".py" and path.suffix not in _SCRIPTS:
                 continue
             source = path.read_bytes()
-            changed = _with_failures(
-                source, path.suffix, form, chance=chance, earned_all=earned_all
+            changed_source = _with_failures(
+                source, path.suffix, form, chance=generator, earned_all=earned_all
             )
-            if changed != source:
-                path.write_bytes(changed)
-                planted.append(path.relative_to(target).as_posix())
-        if planted:
-            return planted
+            if changed_source != source:
+                path.write_bytes(changed_source)
+                planted_files.append(path.relative_to(target).as_posix())
+        if planted_files:
+            return planted_files
     return []
 
 
 def stop_tests(tests: Path, target: Path, planted: list[str]) -> None:
-    """Copy a task's tests so that the planted files fail before anything of the work can run."""
+    """Copy a task's tests so that the planted files fail before any of the agent's work can run.
+
+    Args:
+        tests: The folder with the task's tests.
+        target: The folder to write the copy to.
+        planted: The files to change, as `plant_failures` returned them.
+    """
     shutil.copytree(tests, target, symlinks=True)
     for name in planted:
         path = target / name
@@ -102,16 +113,16 @@ def stop_tests(tests: Path, target: Path, planted: list[str]) -> None:
             path.write_text("raise AssertionError\n")
             continue
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
-        for place, _ in reversed(list(_inline_programs(text))):
-            text = f"{text[: place.start]}raise AssertionError{text[place.stop :]}"
+        for span, _ in reversed(list(_inline_programs(text))):
+            text = f"{text[: span.start]}raise AssertionError{text[span.stop :]}"
         path.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def swap_rewards(tests: Path, target: Path) -> bool:
-    """Copy a task's tests with the rewards that ``test.sh`` writes for success and failure exchanged.
+    """Copy a task's tests and swap the rewards that ``test.sh`` writes for success and failure.
 
     Returns:
-        Whether there are both to exchange.
+        Whether ``test.sh`` writes both rewards; if not, the copy is unchanged.
     """
     shutil.copytree(tests, target, symlinks=True)
     script = target / "test.sh"
@@ -132,37 +143,39 @@ def swap_rewards(tests: Path, target: Path) -> bool:
 def _with_failures(
     source: bytes, suffix: str, form: Form, chance: random.Random, *, earned_all: bool
 ) -> bytes:
+    """Return the source of a Python file or shell script with failures planted in its Python programs."""
     if suffix == ".py":
         return _planted(source, form, chance, earned_all=earned_all) or source
     text = source.decode("utf-8", "surrogateescape")
-    for place, body in reversed(list(_inline_programs(text))):
-        changed = _planted(
-            body.encode("utf-8", "surrogateescape"), form, chance, earned_all=earned_all
+    for span, program in reversed(list(_inline_programs(text))):
+        changed_program = _planted(
+            program.encode("utf-8", "surrogateescape"), form, chance, earned_all=earned_all
         )
-        if changed is not None:
-            text = f"{text[: place.start]}{changed.decode('utf-8', 'surrogateescape')}{text[place.stop :]}"
+        if changed_program is not None:
+            text = f"{text[: span.start]}{changed_program.decode('utf-8', 'surrogateescape')}{text[span.stop :]}"
     return text.encode("utf-8", "surrogateescape")
 
 
 def _inline_programs(text: str) -> Iterator[tuple[slice, str]]:
-    """Python programs in a shell script, in the order of the script."""
-    places: list[tuple[int, int]] = []
+    """Yield the Python programs with assertions in a shell script, and where they are, in order."""
+    body_spans: list[tuple[int, int]] = []
     for pattern in _INLINE:
         for match in pattern.finditer(text):
-            places.append(match.span("body"))
-    end = 0
-    for start, stop in sorted(places):
+            body_spans.append(match.span("body"))
+    last_end = 0
+    for start, stop in sorted(body_spans):
         body = text[start:stop]
         if (
-            start >= end
+            start >= last_end
             and "assert" in body
             and _parse(body.encode("utf-8", "surrogateescape")) is not None
         ):
-            end = stop
+            last_end = stop
             yield slice(start, stop), body
 
 
 def _parse(source: bytes) -> ast.Module | None:
+    """Parse a Python program; None if it is not valid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -172,14 +185,14 @@ def _parse(source: bytes) -> ast.Module | None:
 
 
 def _planted(source: bytes, form: Form, chance: random.Random, *, earned_all: bool) -> bytes | None:
-    """A program with its tests failing; None when it has none that can be changed."""
+    """Return a program with failing tests; None if it has none that nel can change."""
     tree = _parse(source)
     if tree is None:
         return None
-    starts = [0]
+    line_starts = [0]
     for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    planter = _Planter(source, starts, chance, earned_all=earned_all)
+        line_starts.append(line_starts[-1] + len(line))
+    planter = _Planter(source, line_starts, chance, earned_all=earned_all)
     if form is Form.TEST_FUNCTIONS:
         for test in _test_functions(tree):
             planter.plant_in_function(test)
@@ -191,16 +204,20 @@ def _planted(source: bytes, form: Form, chance: random.Random, *, earned_all: bo
                 planter.plant_in(_own_statements(node.body))
     if not planter.insertions:
         return None
-    changed = source
-    for insertion in sorted(planter.insertions, key=lambda one: one.at, reverse=True):
-        changed = changed[: insertion.at] + insertion.text.encode() + changed[insertion.at :]
-    if _parse(changed) is not None:
-        return changed
+    changed_source = source
+    for insertion in sorted(planter.insertions, key=lambda item: item.at, reverse=True):
+        changed_source = (
+            changed_source[: insertion.at]
+            + insertion.text.encode()
+            + changed_source[insertion.at :]
+        )
+    if _parse(changed_source) is not None:
+        return changed_source
     return None
 
 
 def _test_functions(tree: ast.Module) -> Iterator[Function]:
-    """Functions and methods that pytest or unittest run as tests."""
+    """Yield the functions and methods that pytest or unittest run as tests."""
     for node in tree.body:
         if isinstance(node, Function) and node.name.startswith("test"):
             yield node
@@ -211,7 +228,7 @@ def _test_functions(tree: ast.Module) -> Iterator[Function]:
 
 
 def _own_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements of a body in order, without those of functions and classes in it."""
+    """Yield all statements of a body in order, except those inside its functions and classes."""
     for statement in body:
         yield statement
         if isinstance(statement, Function | ast.ClassDef):
@@ -223,7 +240,7 @@ def _own_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 class _Planter:
-    """Collects what is to be put into one source."""
+    """Collects the insertions for one source."""
 
     def __init__(
         self, source: bytes, starts: list[int], chance: random.Random, *, earned_all: bool
@@ -235,12 +252,16 @@ class _Planter:
         self._earned_all = earned_all
 
     def plant_in_function(self, function: Function) -> None:
-        """Make one test fail."""
+        """Make one test function fail."""
         if not self.plant_in(_own_statements(function.body)):
             self._append_failure(function)
 
     def plant_in(self, statements: Iterator[ast.stmt]) -> bool:
-        """Change the equalities among some statements, else the last assertion. Returns whether there is one."""
+        """Change all equalities among some statements; without any, negate the last assertion.
+
+        Returns:
+            Whether there was an assertion to change.
+        """
         assertions = [statement for statement in statements if _is_assertion(statement)]
         equalities = [
             node
@@ -259,7 +280,7 @@ class _Planter:
         return False
 
     def _change_value(self, node: ast.expr) -> None:
-        """Expect another value: a number that is off, else the value in a list."""
+        """Make an assertion expect another value: a longer number, or the value inside a list."""
         if isinstance(node, ast.Constant):
             constant = node.value
         else:
@@ -272,18 +293,20 @@ class _Planter:
         self._insert(self._end(node), "]")
 
     def _negate(self, node: ast.expr) -> None:
+        """Negate a tested condition."""
         start = self._start(node)
         end = self._end(node)
         if self._earned_all:
             self._insert(start, "not (")
             self._insert(end, ")")
             return
-        # Of work that passes some tests only, it is not known which: what is planted must not make another pass.
+        # nel does not know which tests partly successful work passes: a planted failure must not make another one pass.
         text = self._text(node)
         self._insert(start, "(")
         self._insert(end, f") and not ({text})")
 
     def _append_failure(self, function: Function) -> None:
+        """Let a function without assertions fail at its end, unless it ends with ``return`` or ``raise``."""
         last = function.body[-1]
         first = function.body[0]
         if first.lineno == function.lineno or isinstance(last, ast.Return | ast.Raise):
@@ -316,7 +339,7 @@ def _is_assertion(statement: ast.stmt) -> bool:
 
 
 def _assert_method(statement: ast.stmt) -> ast.Call | None:
-    """The call of a unittest assertion: ``self.assertEqual(a, b)``."""
+    """Return the call of a unittest assertion such as ``self.assertEqual(a, b)``; None for other statements."""
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return None
     function = statement.value.func
@@ -326,26 +349,28 @@ def _assert_method(statement: ast.stmt) -> ast.Call | None:
 
 
 def _expected_value(statement: ast.stmt) -> ast.expr | None:
-    """The value that an equality expects: a literal if one side is one, else the right side."""
-    sides: list[ast.expr] = []
+    """Return the value that an equality expects: the operand that is a literal, else the right one."""
+    operands: list[ast.expr] = []
     if isinstance(statement, ast.Assert):
         test = statement.test
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
-            sides = [test.comparators[0], test.left]
+            operands = [test.comparators[0], test.left]
     call = _assert_method(statement)
     if call is not None and isinstance(call.func, ast.Attribute) and call.func.attr in _EQUALITIES:
         if len(call.args) >= 2:
-            sides = call.args[1::-1]
+            operands = call.args[1::-1]
         else:
-            sides = []
-    if not sides or any(isinstance(side, ast.Starred | ast.GeneratorExp) for side in sides):
+            operands = []
+    if not operands or any(
+        isinstance(operand, ast.Starred | ast.GeneratorExp) for operand in operands
+    ):
         return None
-    literals = [side for side in sides if isinstance(side, ast.Constant)]
-    return literals[0] if literals else sides[0]
+    literals = [operand for operand in operands if isinstance(operand, ast.Constant)]
+    return literals[0] if literals else operands[0]
 
 
 def _tested_value(statement: ast.stmt) -> ast.expr | None:
-    """The condition of an assertion that can be negated."""
+    """Return the condition of an assertion that can be negated; None for other statements."""
     if isinstance(statement, ast.Assert):
         return statement.test
     call = _assert_method(statement)

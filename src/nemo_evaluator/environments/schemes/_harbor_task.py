@@ -23,9 +23,9 @@ SOLUTION: Final = "/solution"
 INSTRUCTION: Final = "instruction.md"
 _VERIFIER_SECONDS: Final = 600.0
 _REWARD_RANGE: Final = (0.0, 1.0)
-# Where neither the task nor its Dockerfile says: the folder of SWE-bench's images.
+# The default if neither the task nor its Dockerfile sets one: the folder of SWE-bench's images.
 _WORKDIR: Final = "/testbed"
-# What a sandbox may live beyond the times of agent and verifier: starting, installing, carrying.
+# A sandbox lives this much longer than the limits of agent and verifier: time to start, install and copy.
 _SPARE: Final = 1800.0
 _BUILT: Final = ("RUN", "COPY", "ADD", "USER", "SHELL", "ENTRYPOINT", "CMD", "ARG")
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")

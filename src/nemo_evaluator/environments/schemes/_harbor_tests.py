@@ -17,13 +17,13 @@ from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 VERIFIER: Final = f"{LOGS}/verifier"
 _OUTPUT: Final = 50_000
 _REWARD_BYTES: Final = 65_536
-# Whatever an agent left there is no verdict. Where the work was carried through looks the same in every run: the work
-# shall not know a challenge by it.
+# Files that an agent left there must not count as a verdict. The folders that carried the work look the same in every
+# run, so that the work cannot recognize a challenge.
 _CLEAR: Final = f"""\
 touch /input /output 2>/dev/null
 [ ! -L {VERIFIER} ] || rm -f {VERIFIER}
 for d in {TESTS} {VERIFIER}; do mkdir -p "$d" && find "$d" -mindepth 1 -delete || exit 1; done"""
-# Only a plain file is read, and only once. A pipe or a device may never end, and a link leads anywhere.
+# Read only a plain file, and only once: a pipe or a device may never end, and a link may point anywhere.
 _READ: Final = f"""\
 for name in reward.json reward.txt; do
   path={VERIFIER}/$name
@@ -33,7 +33,7 @@ for name in reward.json reward.txt; do
   exec head -c {_REWARD_BYTES + 1} "$path"
 done
 echo none"""
-# The user's own packages belong to the verifier only where the image brings some.
+# The user's site-packages belong to the verifier only if the image provides them.
 _USER_SITE: Final = (
     'for path in "$HOME"/.local/lib/python*/site-packages; do [ ! -d "$path" ] || echo yes; done'
 )

@@ -45,7 +45,7 @@ _SHARED: Final = (
 _GOES_TO: Final = re.compile(
     r"""(?:\b(?:cd|pushd)\s+|\bPYTHONPATH=|\bsys\.path\.(?:insert\(\s*\d+\s*,|append\()\s*)["']?([^\s"';&|:)]+)"""
 )
-# Files that are too common a word to be looked for in a text.
+# Shorter file names are too likely to occur in a text by chance.
 _SHORTEST_NAME: Final = 4
 
 
@@ -373,7 +373,7 @@ def _verdict(run: TestRun) -> VerifyResult:
 def _reward(run: TestRun) -> float:
     """Return a run's reward for comparisons: minus infinity without a reward, infinity for a forged one."""
     if isinstance(run.failure, TamperError | UnusableRewardError):
-        # It was the work that wrote it.
+        # The agent's work wrote it.
         return float("inf")
     if run.reward is not None:
         return run.reward

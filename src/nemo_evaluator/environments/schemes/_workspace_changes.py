@@ -1,4 +1,4 @@
-"""A fresh sandbox for a verifier: the task's start, with the agent's work, and with some files restored."""
+"""Prepare fresh sandboxes for a verifier: the task's initial state, the agent's work, and some files restored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNPACK: Final = (
 
 @dataclass(slots=True)
 class Work:
-    """What an agent did to a workspace."""
+    """The changes that an agent made to a workspace."""
 
     before: Snapshot
     after: Snapshot
@@ -40,47 +40,59 @@ class Work:
 
 @dataclass(slots=True)
 class Workspaces:
-    """Makes a verifier's sandbox ready, as often as needed."""
+    """Prepares a verifier's sandbox, as often as needed.
+
+    Attributes:
+        sandbox: The sandbox to prepare.
+        workdir: The working directory of the task.
+        scratch: A local folder for archives.
+        task_tests: The file names of the task's tests.
+    """
 
     sandbox: VerifierSandbox
     workdir: str
     scratch: Path
     task_tests: frozenset[str]
-    # Folders that the task's tests go to or look for modules in, as they name them.
+    # Folders that the task's tests change to, or search for modules, as they name them.
     test_folders: frozenset[str]
-    # The whole of what is carried: the repository that the working directory is in, else the directory.
+    # The folder that nel carries over: the repository around the working directory, else the working directory.
     root: str = field(default="", init=False)
-    # Where the tests' home is, if that of the image lies in the workspace.
+    # The tests' home directory, if the image's home directory is inside the workspace.
     home: str | None = field(default=None, init=False)
     work: Work | None = field(default=None, init=False)
     _home_below: str = field(default="", init=False)
-    # Whether the sandbox holds the work and nothing ran in it since.
+    # Whether the sandbox has the agent's work, and nothing has run in it since.
     _is_unused: bool = field(default=False, init=False)
 
     async def _locate(self) -> None:
-        """Find out what the workspace is, and whether the home is inside it."""
-        place = shlex.quote(self.workdir)
-        look = f'git -C {place} rev-parse --show-toplevel 2>/dev/null || echo {place}; printf %s "$HOME"'
-        located = await self.sandbox.exec(look, cwd="/")
-        root, _, home = located.stdout.partition("\n")
+        """Find the root of the workspace, and whether the home directory is inside it."""
+        folder = shlex.quote(self.workdir)
+        command = f'git -C {folder} rev-parse --show-toplevel 2>/dev/null || echo {folder}; printf %s "$HOME"'
+        locate_result = await self.sandbox.exec(command, cwd="/")
+        root, _, home = locate_result.stdout.partition("\n")
         if not root.startswith("/"):
-            raise SandboxError(f"could not find the workspace: {located.stderr.strip()[-300:]}")
-        # A repository that is the whole system is no workspace.
+            raise SandboxError(
+                f"could not find the workspace: {locate_result.stderr.strip()[-300:]}"
+            )
+        # A repository of the whole file system is not a workspace.
         self.root = self.workdir if root == "/" else root
         root = self.root
-        below = _path_below(home, root)
-        if below is not None:
-            self._home_below = below
+        home_below = _path_below(home, root)
+        if home_below is not None:
+            self._home_below = home_below
             self.home = next(
-                place for place in _HOMES if _path_below(place, root) is None or root == "/"
+                folder for folder in _HOMES if _path_below(folder, root) is None or root == "/"
             )
 
     async def prepare(self, restore: Collection[str] = (), *, with_work: bool = True) -> None:
-        """Start a fresh sandbox.
+        """Start a fresh sandbox, or reuse one in which nothing has run since it got the agent's work.
 
         Args:
-            restore: paths that shall be as they were at the start.
-            with_work: whether the agent's work is put in.
+            restore: Paths to restore to their initial state.
+            with_work: Whether to add the agent's work.
+
+        Raises:
+            SandboxError: The sandbox could not be prepared.
         """
         if self._is_unused and with_work:
             assert self.work is not None
@@ -91,8 +103,8 @@ class Workspaces:
         if not self.root:
             await self._locate()
         if self.home is not None:
-            copy = f'mkdir -p {self.home} && cp -a "$HOME/." {self.home}/'
-            await _must(self.sandbox, copy, "copying the home of the image")
+            command = f'mkdir -p {self.home} && cp -a "$HOME/." {self.home}/'
+            await _must(self.sandbox, command, "copying the home of the image")
         if not with_work:
             return
         if self.work is None:
@@ -107,18 +119,18 @@ class Workspaces:
         await self._restore(self.work, restore)
 
     def hand_over(self) -> VerifierSandbox:
-        """The sandbox, for tests to run in: what is prepared next is another."""
+        """Return the sandbox for a test run; the next `prepare` starts another one."""
         self._is_unused = False
         return self.sandbox
 
     async def snapshot(self, name: str) -> Snapshot:
-        """What the workspace holds now; its archive is kept under a name."""
+        """Take a snapshot of the workspace, and store its archive under a name."""
         return await take_snapshot(
             self.sandbox, self.root, self.scratch / f"{name}.tar", texts=sectioned_files()
         )
 
     def compare(self, before: Snapshot, after: Snapshot) -> Work:
-        """The changes between two states of the workspace."""
+        """Return the changes between two snapshots of the workspace."""
         changes = changes_between(before, after)
         steering = steering_changes(
             before, after, changes, task_tests=self.task_tests, start_folders=self._start_folders()
@@ -126,38 +138,38 @@ class Workspaces:
         return Work(before, after, changes, steering=steering)
 
     def _start_folders(self) -> set[str]:
-        """Where the tests start programs: the working directory, and where they go with ``cd``, below the root."""
+        """Return the folders, relative to the root, in which the tests start programs."""
         folders: set[str] = set()
-        for place in (self.workdir, *self.test_folders):
-            below = _path_below(str(PurePosixPath(self.workdir, place)), self.root)
+        for folder in (self.workdir, *self.test_folders):
+            below = _path_below(str(PurePosixPath(self.workdir, folder)), self.root)
             if below is not None:
                 folders.add(below)
         return folders
 
     async def _restore(self, work: Work, restore: Collection[str]) -> None:
-        """Give some paths their state of the start: those that are new are removed."""
+        """Restore some paths to their initial state, and remove those that are new."""
         if not restore:
             return
         paths = set(restore)
         for path in restore:
             for parent in PurePosixPath(path).parents:
                 entry = work.after.get(str(parent))
-                # What took the place of a folder goes first, or files would be written behind it.
+                # Remove a link or file that replaced a folder first; files would otherwise be written through it.
                 if entry is not None and entry.kind != "folder":
                     paths.add(str(parent))
-        wanted = [path for path in work.before if path in paths or _is_below(path, paths)]
-        await self._unpack("before", paths, wanted, folder=self.root)
+        archived_paths = [path for path in work.before if path in paths or _is_below(path, paths)]
+        await self._unpack("before", paths, archived_paths, folder=self.root)
 
     async def _fill_home(self, work: Work) -> None:
-        """Bring what the agent left in the home, without what steers, to where the tests' home is."""
+        """Copy the agent's files in the home directory to the tests' home, except steering files."""
         assert self.home is not None
-        below = self._home_below
+        home_below = self._home_below
         paths: list[str] = []
         for path, change in work.changes.items():
-            inside = not below or path.startswith(f"{below}/")
-            if inside and change != "removed" and path not in work.steering:
+            is_in_home = not home_below or path.startswith(f"{home_below}/")
+            if is_in_home and change != "removed" and path not in work.steering:
                 paths.append(path)
-        await self._unpack("after", [], paths, folder=self.home, below=below)
+        await self._unpack("after", [], paths, folder=self.home, below=home_below)
 
     async def _unpack(
         self,
@@ -167,26 +179,29 @@ class Workspaces:
         folder: str,
         below: str = "",
     ) -> None:
-        parcel = self.scratch / "parcel"
-        parcel.mkdir(exist_ok=True)
-        names = b"".join(f"./{path}".encode("utf-8", "surrogateescape") + b"\0" for path in remove)
-        (parcel / "list").write_bytes(names or b"./.nel-nothing\0")
+        """Remove some paths from a folder of the sandbox, and unpack others from an archive into it."""
+        staging_folder = self.scratch / "parcel"
+        staging_folder.mkdir(exist_ok=True)
+        name_list = b"".join(
+            f"./{path}".encode("utf-8", "surrogateescape") + b"\0" for path in remove
+        )
+        (staging_folder / "list").write_bytes(name_list or b"./.nel-nothing\0")
         source = self.scratch / f"{archive}.tar"
-        await asyncio.to_thread(copy_entries, source, parcel / "files.tar", paths, below)
-        await self.sandbox.upload(parcel, _RESTORE)
-        words = ["sh", "-c", _UNPACK, "sh", folder, _RESTORE]
-        unpacked = await self.sandbox.exec(words, timeout=600.0, cwd="/")
-        if not unpacked.ok:
-            raise SandboxError(f"could not restore files: {unpacked.stderr.strip()[-300:]}")
+        await asyncio.to_thread(copy_entries, source, staging_folder / "files.tar", paths, below)
+        await self.sandbox.upload(staging_folder, _RESTORE)
+        command = ["sh", "-c", _UNPACK, "sh", folder, _RESTORE]
+        unpack_result = await self.sandbox.exec(command, timeout=600.0, cwd="/")
+        if not unpack_result.ok:
+            raise SandboxError(f"could not restore files: {unpack_result.stderr.strip()[-300:]}")
 
 
 def _path_below(path: str, folder: str) -> str | None:
-    """A path as it is seen from a folder; None when it is not the folder and not below it."""
-    place = PurePosixPath(path)
-    if not place.is_absolute() or not place.is_relative_to(folder):
+    """Return a path relative to a folder; None if it is not in the folder."""
+    pure_path = PurePosixPath(path)
+    if not pure_path.is_absolute() or not pure_path.is_relative_to(folder):
         return None
-    below = str(place.relative_to(folder))
-    return "" if below == "." else below
+    relative_path = str(pure_path.relative_to(folder))
+    return "" if relative_path == "." else relative_path
 
 
 def _is_below(path: str, folders: Collection[str]) -> bool:
@@ -194,6 +209,7 @@ def _is_below(path: str, folders: Collection[str]) -> bool:
 
 
 async def _must(sandbox: Sandbox, command: str, what: str) -> None:
+    """Run a command in the sandbox; raise SandboxError if it fails."""
     result = await sandbox.exec(command, timeout=600.0, cwd="/")
     if not result.ok:
         raise SandboxError(f"{what} failed in the sandbox: {result.stderr.strip()[-300:]}")

@@ -1,6 +1,7 @@
-"""``container://IMAGE#TASK``: an evaluation harness in an image of its own, which asks the model and judges by itself.
+"""``container://IMAGE#TASK``: an evaluation harness in its own image, which queries the model and scores the answers.
 
-The image runs in the benchmark's sandbox; its model calls come through our proxy, so budgets, cache and traffic hold.
+The image runs in the benchmark's sandbox. Its model calls go through our proxy, so budgets, cache and traffic limits
+apply.
 """
 
 import shlex
@@ -72,7 +73,14 @@ _EXTRACTED: Final = ("extracted_answer", "predicted_answer")
 
 @dataclass(slots=True)
 class HarnessResults:
-    """Scores by ``task/metric/score``, how many samples they are over, and the rows where there are any."""
+    """The results of a harness.
+
+    Attributes:
+        scores: The scores by ``task/metric/score``.
+        counts: The number of samples of each score, if reported.
+        samples: The number of samples of the whole run.
+        rows: The rows; a single one with the first score if the harness wrote none.
+    """
 
     scores: dict[str, float]
     counts: dict[str, float]
@@ -81,15 +89,19 @@ class HarnessResults:
 
 
 def read_results(folder: Path) -> HarnessResults:
-    """Read a results folder. Raises SolverError, naming the file, when it is missing or cut off."""
+    """Read a results folder.
+
+    Raises:
+        SolverError: A file is missing or incomplete; the message names it.
+    """
     file = next((folder / name for name in _FILES if (folder / name).is_file()), None)
     if file is None:
         if folder.is_dir():
-            found = ", ".join(sorted(path.name for path in folder.iterdir())[:10])
+            file_list = ", ".join(sorted(path.name for path in folder.iterdir())[:10])
         else:
-            found = ""
+            file_list = ""
         raise SolverError(
-            f"the container ended well and wrote no results.yml (it wrote: {found or 'nothing'})"
+            f"the container ended well and wrote no results.yml (it wrote: {file_list or 'nothing'})"
         )
     try:
         document = load_yaml(file.read_bytes())
@@ -103,16 +115,18 @@ def read_results(folder: Path) -> HarnessResults:
             f"{file} is cut off or holds no scores (results.tasks.TASK.metrics.METRIC.scores)"
         )
     params = as_dict(as_dict(document.get("config")).get("params"))
-    told = (
+    reported_samples = (
         document.get("samples"),
         document.get("n_samples"),
         *counts.values(),
         params.get("limit_samples"),
     )
-    samples = int(next((number for number in told if isinstance(number, (int, float))), 0))
+    samples = int(
+        next((number for number in reported_samples if isinstance(number, (int, float))), 0)
+    )
     rows = [_row(row, number) for number, row in enumerate(_rows(folder))]
     if not rows:
-        # A harness that itemises nothing: its first score, as the one row that there is.
+        # The harness wrote no rows: use its first score as the only row.
         name, value = next(iter(scores.items()))
         details = {
             "method": "container",
@@ -132,18 +146,19 @@ def read_results(folder: Path) -> HarnessResults:
 
 
 def _scores(document: JsonDict) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the scores of a results document and their sample counts, by ``task/metric/score``."""
     scores: dict[str, float] = {}
     counts: dict[str, float] = {}
-    for part in ("tasks", "groups"):
-        for task, entry in _table(document.get("results"), part):
+    for section in ("tasks", "groups"):
+        for task, entry in _table(document.get("results"), section):
             for metric, group in _table(entry, "metrics"):
                 for name, score in _table(group, "scores"):
                     value = as_dict(score).get("value")
-                    stats = as_dict(as_dict(score).get("stats"))
+                    score_stats = as_dict(as_dict(score).get("stats"))
                     if isinstance(value, (int, float)):
                         scores[f"{task}/{metric}/{name}"] = round(float(value), 4)
-                        if isinstance(stats.get("count"), (int, float)):
-                            counts[f"{task}/{metric}/{name}"] = float(stats["count"])
+                        if isinstance(score_stats.get("count"), (int, float)):
+                            counts[f"{task}/{metric}/{name}"] = float(score_stats["count"])
         if scores:
             return scores, counts
     flat = {**as_dict(document.get("metrics")), **as_dict(document.get("scores"))}
@@ -155,33 +170,40 @@ def _scores(document: JsonDict) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _table(value: Any, name: str) -> ItemsView[str, Any]:
+    """Return the items of a nested table; none if it is not there."""
     return as_dict(as_dict(value).get(name)).items()
 
 
 def _rows(folder: Path) -> Iterator[JsonDict]:
+    """Yield the rows of the harness's output files.
+
+    Raises:
+        SolverError: A line is not a JSON object.
+    """
     for file in sorted(folder.glob(_ROWS)):
-        for at, line in enumerate(file.read_bytes().splitlines(), 1):
+        for line_number, line in enumerate(file.read_bytes().splitlines(), 1):
             if not line.strip():
                 continue
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                raise SolverError(f"{file}: line {at} is cut off or no JSON") from error
+                raise SolverError(f"{file}: line {line_number} is cut off or no JSON") from error
             if not isinstance(row, dict):
-                raise SolverError(f"{file}: line {at} is no JSON object")
+                raise SolverError(f"{file}: line {line_number} is no JSON object")
             yield row
 
 
 def _row(row: JsonDict, number: int) -> BatchRow:
+    """Convert a row of the harness; without a reward, the row failed."""
     prompt, expected, response, extracted = (
         next((str(row[name]) for name in names if row.get(name) is not None), None)
         for names in (_PROMPTS, _EXPECTED, _ANSWERS, _EXTRACTED)
     )
-    taken = {*_PROMPTS, *_ANSWERS, *_EXPECTED, *_EXTRACTED, "problem_idx", "repeat"}
-    rest: dict[str, str | int | float] = {}
+    used_columns = {*_PROMPTS, *_ANSWERS, *_EXPECTED, *_EXTRACTED, "problem_idx", "repeat"}
+    other_values: dict[str, str | int | float] = {}
     for key, value in row.items():
-        if key not in taken and isinstance(value, (str, int, float)):
-            rest[key] = value
+        if key not in used_columns and isinstance(value, (str, int, float)):
+            other_values[key] = value
     reward = next(
         (row[key] for key in _REWARDS if isinstance(row.get(key), (bool, int, float))), None
     )
@@ -189,7 +211,9 @@ def _row(row: JsonDict, number: int) -> BatchRow:
         Failure(Cause.SCORER, f"the harness gave no reward for its row {number}")
     )
     if reward is not None:
-        outcome = Scored(VerifyResult(float(reward), extracted, {"method": "container", **rest}))
+        outcome = Scored(
+            VerifyResult(float(reward), extracted, {"method": "container", **other_values})
+        )
     seed = SeedResult(prompt or "", expected or "")
     answer = SolveResult(response or "")
     return BatchRow(
@@ -202,8 +226,13 @@ def _row(row: JsonDict, number: int) -> BatchRow:
 
 
 class ContainerEnvironment(EvalEnvironment):
-    """One run of the harness gives all rows; they are known only when it has ended. ``params`` are the harness's own
-    (``config.params``)."""
+    """A harness whose single run produces all rows; nel knows the problems only after it.
+
+    Args:
+        uri: ``container://IMAGE#TASK``.
+        num_examples: Not used here; nel passes ``max_problems`` to the harness.
+        **params: The harness's own parameters (``config.params``).
+    """
 
     def __init__(self, uri: str, num_examples: int | None = None, **params: Any) -> None:
         self._image, _, self._task = uri.partition("://")[2].rpartition("#")
@@ -215,38 +244,43 @@ class ContainerEnvironment(EvalEnvironment):
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
+        """Declare that the harness runs the whole benchmark at once."""
         return EnvironmentFacts(batch=True)
 
     async def run_first(self, run: WholeRun) -> None:
         """Run the harness, unless an earlier session of the same run has its results.
 
-        Raises SolverError when the container fails, when it does not end in time, and when its results are cut off.
+        Raises:
+            SolverError: The container failed or timed out, or its results are incomplete.
+            UsageError: The harness repeated problems more often than configured.
         """
         config = self._config(run)
-        stamp = run.folder / "finished"
+        digest_file = run.folder / "finished"
         results = run.folder / "results"
-        same = digest([self._image, config, run.identity])
-        if not (run.resume and stamp.is_file() and stamp.read_text() == same):
-            stamp.unlink(missing_ok=True)
+        run_digest = digest([self._image, config, run.identity])
+        if not (run.resume and digest_file.is_file() and digest_file.read_text() == run_digest):
+            digest_file.unlink(missing_ok=True)
             shutil.rmtree(results, ignore_errors=True)
             run.folder.mkdir(parents=True, exist_ok=True)
             await self._run(run, config, results)
-        found = read_results(results)
-        most = max((row.repeat for row in found.rows), default=0) + 1
-        if most > run.repeats:
+        harness_results = read_results(results)
+        harness_repeats = max((row.repeat for row in harness_results.rows), default=0) + 1
+        if harness_repeats > run.repeats:
             raise UsageError(
-                f"the harness asked {most} times", hint=f"set repeats: {most}, and use --resume"
+                f"the harness asked {harness_repeats} times",
+                hint=f"set repeats: {harness_repeats}, and use --resume",
             )
-        self._results = found
-        stamp.write_text(same)
+        self._results = harness_results
+        digest_file.write_text(run_digest)
 
     async def dataset_size(self) -> int:
-        """How many problems there should be: rows that are missing count as not scored."""
+        """Return the expected number of problems: missing rows count as not scored."""
         rows = self._known.rows
-        known = max((row.problem_idx for row in rows), default=0) + 1
-        return max(known, self._known.samples if len(rows) > 1 else 1)
+        problems_in_rows = max((row.problem_idx for row in rows), default=0) + 1
+        return max(problems_in_rows, self._known.samples if len(rows) > 1 else 1)
 
     async def seed(self, idx: int) -> SeedResult:
+        """Return a problem of the harness's rows; an empty one if its row is missing."""
         return next(
             (row.seed for row in self._known.rows if row.problem_idx == idx), SeedResult("", "")
         )
@@ -254,19 +288,24 @@ class ContainerEnvironment(EvalEnvironment):
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any
     ) -> VerifyResult:
-        """Nobody else can judge what the harness has judged."""
+        """Refuse: only the harness can score its answers.
+
+        Raises:
+            SolverError: Always.
+        """
         raise SolverError(
             "a harness container judges by itself; its answers cannot be judged again"
         )
 
     async def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
-        wanted = set(job.steps)
+        """Yield the harness's rows for the requested steps."""
+        wanted_steps = set(job.steps)
         for row in self._known.rows:
-            if (row.problem_idx, row.repeat) in wanted:
+            if (row.problem_idx, row.repeat) in wanted_steps:
                 yield row
 
     def summarize(self, details: Any) -> dict[str, float]:
-        """The harness's own scores, and over how many samples they are."""
+        """Return the harness's own scores and their sample counts."""
         if self._results is None:
             return {}
         return self._results.scores | {
@@ -274,10 +313,12 @@ class ContainerEnvironment(EvalEnvironment):
         }
 
     def scorer_fingerprint(self) -> str:
+        """Identify the image and the task that score the answers."""
         return digest(["container", _VERSION, self._image, self._task])
 
     @property
     def _known(self) -> HarnessResults:
+        """The results of the harness; UsageError before it has run."""
         if self._results is None:
             raise UsageError(
                 f"{self.name} has no problems before it has run", hint="nel eval run runs it"
@@ -285,20 +326,24 @@ class ContainerEnvironment(EvalEnvironment):
         return self._results
 
     def _config(self, run: WholeRun) -> JsonDict:
-        """``run_config.yaml`` without the address, which is new every time."""
+        """Return the content of ``run_config.yaml`` without the endpoint's URL, which changes with every session."""
         params = dict(self._params)
         if run.max_problems is not None:
             params.setdefault("limit_samples", run.max_problems)
         if run.repeats > 1:
             params["extra"] = {"num_repeats": run.repeats, **params.get("extra", {})}
-        kind = run.settings.get("endpoint_type") or (
+        endpoint_type = run.settings.get("endpoint_type") or (
             "completions" if run.protocol == "completions" else "chat"
         )
-        if kind not in _PATHS:
+        if endpoint_type not in _PATHS:
             raise UsageError(
-                f"endpoint_type {kind!r} is unknown", hint=f"one of: {', '.join(_PATHS)}"
+                f"endpoint_type {endpoint_type!r} is unknown", hint=f"one of: {', '.join(_PATHS)}"
             )
-        target: JsonDict = {"model_id": run.model.model, "type": kind, "api_key_name": _KEY}
+        target: JsonDict = {
+            "model_id": run.model.model,
+            "type": endpoint_type,
+            "api_key_name": _KEY,
+        }
         if run.settings.get("adapter_config"):
             target["adapter_config"] = run.settings["adapter_config"]
         config: JsonDict = {"type": self._task, "output_dir": _RESULTS} | (
@@ -307,40 +352,46 @@ class ContainerEnvironment(EvalEnvironment):
         return {"config": config, "target": {"api_endpoint": target}}
 
     async def _run(self, run: WholeRun, config: JsonDict, results: Path) -> None:
+        """Run the harness in a sandbox and download its results."""
         volumes: list[dict[str, Any]] = []
-        for host, inside in run.settings["mounts"].items():
-            volumes.append({"host_path": host, "container_path": inside})
+        for host_path, container_path in run.settings["mounts"].items():
+            volumes.append({"host_path": host_path, "container_path": container_path})
         spec = SandboxSpec(image=self._image, env=run.settings["env_vars"], volumes=volumes)
         sandbox = await run.sandboxes.acquire(run.sandboxes.resolve(spec), run.endpoints)
         log = run.folder / "container.log"
         try:
             target = config["target"]["api_endpoint"]
             url = sandbox.resolve_outside_endpoint(run.model.url).rstrip("/")
-            reached = {**target, "url": f"{url}/{_PATHS[target['type']]}"}
-            text = yaml.safe_dump({**config, "target": {"api_endpoint": reached}}, sort_keys=False)
-            await sandbox.upload(text.encode(), _CONFIG)
-            (run.folder / "run_config.yaml").write_text(text)
-            # The harness, with the user's shell before and after it; the exit code is that of the harness.
-            before = run.settings.get("pre_cmd")
-            after = run.settings.get("post_cmd")
-            lines = [
+            reachable_endpoint = {**target, "url": f"{url}/{_PATHS[target['type']]}"}
+            config_text = yaml.safe_dump(
+                {**config, "target": {"api_endpoint": reachable_endpoint}}, sort_keys=False
+            )
+            await sandbox.upload(config_text.encode(), _CONFIG)
+            (run.folder / "run_config.yaml").write_text(config_text)
+            # The user's commands run before and after the harness; the exit code is the harness's.
+            pre_command = run.settings.get("pre_cmd")
+            post_command = run.settings.get("post_cmd")
+            script_parts = [
                 _PREPARE,
-                before,
-                f"trap {shlex.quote(after)} EXIT" if after else None,
+                pre_command,
+                f"trap {shlex.quote(post_command)} EXIT" if post_command else None,
                 _HARNESS,
             ]
-            command = "\n".join([*filter(None, lines), _RUN if after else f"exec {_RUN}"])
+            command = "\n".join(
+                [*filter(None, script_parts), _RUN if post_command else f"exec {_RUN}"]
+            )
             with log.open("wb") as file:
-                ended = await sandbox.exec(
+                exec_result = await sandbox.exec(
                     command, run.timeout, on_output=lambda _, data: file.write(data)
                 )
-            self._check(ended, run.timeout, log)
+            self._check(exec_result, run.timeout, log)
             results.mkdir()
             await sandbox.download(_RESULTS, results)
         finally:
             await run.sandboxes.release(sandbox)
 
     def _check(self, ended: ExecResult, timeout: float, log: Path) -> None:
+        """Raise SolverError, with the end of the log, if the harness failed."""
         if ended.ok:
             return
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:]
@@ -352,10 +403,10 @@ class ContainerEnvironment(EvalEnvironment):
                 hint=hint,
             )
         if ended.out_of_memory:
-            why = "ran out of memory"
+            reason = "ran out of memory"
         else:
-            why = f"failed with exit code {ended.return_code}"
-        raise SolverError(f"the container {self._image} {why}:\n{tail}", hint=f"full log: {log}")
+            reason = f"failed with exit code {ended.return_code}"
+        raise SolverError(f"the container {self._image} {reason}:\n{tail}", hint=f"full log: {log}")
 
 
 KIND: Final = Kind(build=ContainerEnvironment)

@@ -68,11 +68,11 @@ class GymServer:
         words: Sequence[str] = (),
         startup_timeout: float = 60.0,
     ) -> None:
-        # Its address or its command: all that nel knows of the problems and the scorer behind it.
+        # The URL or the command is all that nel knows about the server's problems and scorer.
         self.url = url
         self.identity = " ".join(words) or url
         self.token = token
-        # For a server that nel started: the reason why it will not come back.
+        # For a server that nel started: returns why it will not come back.
         self.lost: Lost | None = None
         self._starting: asyncio.Task[None] | None = None
         self._server: Any = None
@@ -86,7 +86,7 @@ class GymServer:
             mirror = mirror_dir()
             if mirror:
                 env["NEL_DATA_MIRROR"] = str(mirror)
-            # Most servers are somebody else's.
+            # Imported here because most servers are not managed by nel.
             from nemo_evaluator.servers.launch import Launch  # noqa: PLC0415
             from nemo_evaluator.servers.process import ManagedServer  # noqa: PLC0415
 

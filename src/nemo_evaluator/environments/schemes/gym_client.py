@@ -1,4 +1,4 @@
-"""Talking to a Gym server: one jar of cookies per rollout, and every way to fail by its name."""
+"""An HTTP client for Gym servers, with a cookie jar per rollout and an error class per kind of failure."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -20,8 +20,8 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Timeouts
 from nemo_evaluator.models.http.http_proxy import proxy_url
 
-# A server that refuses connections may be starting again. Somebody else's is gone after these pauses; one of ours, of
-# which we are told when it will not come back, is waited for as long as a model's server.
+# A server that refuses connections may be restarting. nel gives up on an external server after these pauses. For a
+# server that nel manages, it waits as long as for a model server, because it learns if that server has ended.
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
 _PATIENCE: Final = Timeouts().outage
 _PROBE: Final = 10.0
@@ -30,8 +30,15 @@ Lost: TypeAlias = Callable[[], str | None]
 
 
 class GymClient:
-    """One server. ``lost`` is given where it is ours: it says why the server will not come back, if that is so.
-    Connections are used again, unless they are not to be kept."""
+    """A client for one server.
+
+    Args:
+        base: The base URL of the server.
+        token: The bearer token, if the server requires one.
+        timeout: The total timeout of a request in seconds; None for no limit.
+        lost: For a server that nel manages: returns why it will not come back, else None.
+        keep: Whether to keep connections open between requests.
+    """
 
     def __init__(
         self,
@@ -50,12 +57,22 @@ class GymClient:
         self._connector: aiohttp.TCPConnector | None = None
 
     async def get(self, path: str) -> Any:
+        """Send a GET request and return the parsed JSON reply."""
         return self._parsed(path, await self._reply("GET", path))
 
     async def post(
         self, path: str, body: JsonDict, cookies: aiohttp.CookieJar | None = None
     ) -> JsonDict:
-        """POST a JSON value; ``cookies`` are those of the rollout, and keep what the server sets."""
+        """Send a JSON object and return the JSON object of the reply.
+
+        Args:
+            path: The path of the route.
+            body: The object to send.
+            cookies: The cookie jar of the rollout; it stores the cookies that the server sets.
+
+        Raises:
+            TransportError: The reply is not a JSON object.
+        """
         value = self._parsed(path, await self._reply("POST", path, body, cookies=cookies))
         if not isinstance(value, dict):
             raise TransportError(
@@ -64,13 +81,16 @@ class GymClient:
         return value
 
     async def post_text(self, path: str, body: JsonDict) -> str:
+        """Send a JSON object and return the reply as text."""
         return (await self._reply("POST", path, body)).decode("utf-8", "replace")
 
     async def close(self) -> None:
+        """Close the connections."""
         if self._connector is not None:
             await self._connector.close()
 
     def _parsed(self, path: str, raw: bytes) -> Any:
+        """Parse a JSON reply; raise TransportError if it is not JSON."""
         try:
             return orjson.loads(raw)
         except orjson.JSONDecodeError as error:
@@ -86,6 +106,12 @@ class GymClient:
         body: JsonDict | None = None,
         cookies: aiohttp.CookieJar | None = None,
     ) -> bytes:
+        """Send a request and return the body of the reply; wait for a server that refuses connections.
+
+        Raises:
+            OutageError: The server is gone.
+            TransportError: The request failed for another reason.
+        """
         if body is None:
             data: bytes | None = None
         else:
@@ -100,7 +126,7 @@ class GymClient:
                     f"{self.base}{path} did not answer in {self._timeout} s"
                 ) from error
             except (aiohttp.ClientError, OSError) as error:
-                # The request may have been seen, so it is not sent again here; whose fault it is, is asked.
+                # The server may have processed the request, so nel does not resend it; it only checks who is at fault.
                 await self._expect_somebody()
                 raise TransportError(
                     f"{self.base}{path}: {type(error).__name__}: {error}"
@@ -108,38 +134,38 @@ class GymClient:
         raise AssertionError("unreachable")
 
     def _pauses(self) -> Iterator[float | None]:
-        """How long to wait before each further look; None when it was waited for long enough."""
-        until = monotonic() + (0.0 if self._lost is None else _PATIENCE)
+        """Yield the pause before each further attempt, then None when the patience is over."""
+        deadline = monotonic() + (0.0 if self._lost is None else _PATIENCE)
         yield from _PAUSES
-        while monotonic() < until:
+        while monotonic() < deadline:
             yield _PAUSES[-1]
         yield None
 
     async def _waited(self, pause: float | None, error: Exception) -> None:
-        """Wait for a server that may come back. Raises OutageError when it will not, or has not."""
+        """Wait for a server that may come back; raise OutageError if it will not, or took too long."""
         if self._lost is not None:
-            why = self._lost()
+            reason = self._lost()
         else:
-            why = None
-        if why or pause is None:
+            reason = None
+        if reason or pause is None:
             hint = "start the server again, then run the same command with --resume"
             raise OutageError(
-                why or f"nothing answers at {self.base}: {error}", hint=hint
+                reason or f"nothing answers at {self.base}: {error}", hint=hint
             ) from error
         await asyncio.sleep(pause)
 
     async def _expect_somebody(self) -> None:
-        """Return when the server says anything at all. Raises OutageError when it is gone.
+        """Return if the server responds at all; raise OutageError if it is gone.
 
-        A process that dies breaks its connections first, may take new ones for a moment, and is known to have ended
-        only later: one broken connection tells nothing about the problem that was on it.
+        A dying process breaks its connections first, may accept new ones for a moment, and is known to have ended only
+        later. So a broken connection alone says nothing about the problem that it carried.
         """
         for pause in self._pauses():
             try:
                 await self.send("GET", "/health", timeout=_PROBE)
                 return
             except TimeoutError:
-                # It took the connection: busy, not gone.
+                # The server accepted the connection, so it is busy, not gone.
                 return
             except (aiohttp.ClientError, OSError) as error:
                 await self._waited(pause, error)
@@ -152,7 +178,15 @@ class GymClient:
         cookies: aiohttp.CookieJar | None = None,
         timeout: float | None = None,
     ) -> tuple[int, bytes]:
-        """One request, once: the status and the body of the reply. Raises what aiohttp does."""
+        """Send one request without retries.
+
+        Returns:
+            The status and the body of the reply.
+
+        Raises:
+            aiohttp.ClientError: The request failed.
+            TimeoutError: The server did not reply in time.
+        """
         if self._connector is None:
             self._connector = aiohttp.TCPConnector(limit=0, force_close=not self._keep)
         if data is not None:
@@ -161,8 +195,8 @@ class GymClient:
             headers = {}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token.reveal()}"
-        limit = aiohttp.ClientTimeout(total=timeout or self._timeout)
-        about: JsonDict = {"data": data, "headers": headers, "timeout": limit}
+        client_timeout = aiohttp.ClientTimeout(total=timeout or self._timeout)
+        request_options: JsonDict = {"data": data, "headers": headers, "timeout": client_timeout}
         if cookies is None:
             jar = new_jar()
         else:
@@ -173,25 +207,26 @@ class GymClient:
             cookie_jar=jar,
             proxy=proxy_url(self.base),
         )
-        async with session, session.request(method, self.base + path, **about) as reply:
+        async with session, session.request(method, self.base + path, **request_options) as reply:
             return reply.status, await reply.read()
 
     def _checked(self, path: str, status: int, body: bytes) -> bytes:
+        """Return the body of a successful reply; raise the error that fits any other status."""
         text = scrub(body[:_SHOWN].decode("utf-8", "replace"))
-        said = f"{self.base}{path} answered {status}: {text}"
+        message = f"{self.base}{path} answered {status}: {text}"
         if status in (401, 403):
             hint = "give the token that `nel serve` printed: set NEL_SERVE_TOKEN, or params.token"
-            raise AuthError(said, hint=hint, status=status)
+            raise AuthError(message, hint=hint, status=status)
         if status in (404, 405):
             hint = "is this a Gym server of that protocol? (protocol=evaluator or protocol=native)"
-            raise NotFoundError(said, hint=hint, status=status)
+            raise NotFoundError(message, hint=hint, status=status)
         if 400 <= status < 500 and status not in (408, 429):
-            raise RequestRejectedError(said, status=status)
+            raise RequestRejectedError(message, status=status)
         if status != 200:
-            raise TransportError(said, status=status)
+            raise TransportError(message, status=status)
         return body
 
 
 def new_jar() -> aiohttp.CookieJar:
-    """Cookies of one rollout; those of servers known by address count too."""
+    """Create the cookie jar of a rollout; it accepts cookies from servers addressed by IP too."""
     return aiohttp.CookieJar(unsafe=True)

@@ -1,7 +1,7 @@
-"""What goes over the wire between ``gym://`` and a server of problems: problems, answers, verdicts as JSON.
+"""The JSON that ``gym://`` and a Gym server exchange: problems, answers and verdicts.
 
-Two dialects: *evaluator*, whose server hands out problems and judges plain texts, and *native* NeMo Gym, whose rows are
-in a file and whose answers are objects of OpenAI's Responses API.
+There are two protocols. With *evaluator*, the server provides the problems and scores plain text. With *native* NeMo
+Gym, a file holds the rows, and answers are objects of OpenAI's Responses API.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -13,7 +13,7 @@ from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.types import JsonDict, PromptRequest, SandboxSpec, SeedResult, VerifyResult
 
 _SPECS: Final = ("sandbox_spec", "verify_sandbox_spec")
-# Fields of a row that say what is asked or how rollouts are booked, not how they are judged.
+# Fields of a row that define the prompt or identify the rollout, and do not matter for scoring.
 _ROW_OWN: Final = frozenset(
     {"responses_create_params", "expected_answer", "verifier_metadata", "agent_ref"}
 )
@@ -22,7 +22,13 @@ _NOT_SENT: Final = frozenset({"source", "benchmark", "prompt", "tools", "reasoni
 
 @dataclass(slots=True)
 class GymSeed(SeedResult):
-    """A problem of a Gym server: its number there, its row, and the cookies of the rollout it begins."""
+    """A problem of a Gym server.
+
+    Attributes:
+        idx: The number of the problem on the server.
+        row: The row of the data file, for the native protocol.
+        cookies: The cookies of the rollout that starts with this problem.
+    """
 
     idx: int | None = None
     row: JsonDict | None = None
@@ -30,7 +36,7 @@ class GymSeed(SeedResult):
 
 
 def seed_json(seed: SeedResult) -> JsonDict:
-    """A problem as ``/seed_session`` gives it; what is empty and unusual is left out."""
+    """Return a problem as the body of a ``/seed_session`` reply, without empty optional fields."""
     always = {"prompt", "expected_answer", "metadata", "messages", "system", "sandbox_spec"}
     body = {field.name: getattr(seed, field.name) for field in fields(SeedResult)}
     body = {name: value for name, value in body.items() if name in always or value}
@@ -43,42 +49,65 @@ def seed_json(seed: SeedResult) -> JsonDict:
 
 
 def seed_of(reply: JsonDict, idx: int, cookies: aiohttp.CookieJar) -> GymSeed:
-    """The problem in a reply of ``/seed_session``. Raises TransportError when there is none."""
+    """Parse the reply of ``/seed_session``.
+
+    Args:
+        reply: The body of the reply.
+        idx: The number of the problem.
+        cookies: The cookies of the rollout.
+
+    Raises:
+        TransportError: The reply is not a valid problem.
+    """
     if not isinstance(reply.get("prompt"), str) or not isinstance(
         reply.get("metadata"), dict | None
     ):
         raise TransportError(
             f"/seed_session gave no problem for idx {idx}: no 'prompt' in {str(reply)[:200]}"
         )
-    known = {field.name for field in fields(SeedResult)}
-    given = {name: value for name, value in reply.items() if name in known and value is not None}
-    given["expected_answer"] = str(given.get("expected_answer", ""))
+    field_names = {field.name for field in fields(SeedResult)}
+    field_values = {
+        name: value for name, value in reply.items() if name in field_names and value is not None
+    }
+    field_values["expected_answer"] = str(field_values.get("expected_answer", ""))
     try:
-        given |= {name: SandboxSpec(**given[name]) for name in _SPECS if name in given}
-        if "requests" in given:
-            given |= {"requests": [PromptRequest(**one) for one in given["requests"]]}
+        field_values |= {
+            name: SandboxSpec(**field_values[name]) for name in _SPECS if name in field_values
+        }
+        if "requests" in field_values:
+            field_values |= {
+                "requests": [PromptRequest(**request) for request in field_values["requests"]]
+            }
     except TypeError as error:
         raise TransportError(
             f"/seed_session gave a problem that cannot be read: {error}"
         ) from error
-    return GymSeed(**given | {"shown": frozenset(given.get("shown", ()))}, idx=idx, cookies=cookies)
+    return GymSeed(
+        **field_values | {"shown": frozenset(field_values.get("shown", ()))},
+        idx=idx,
+        cookies=cookies,
+    )
 
 
 def native_seed(row: JsonDict, idx: int, cookies: aiohttp.CookieJar) -> GymSeed:
-    """A row of a NeMo Gym data file as a problem."""
+    """Convert a row of a NeMo Gym data file to a problem."""
     params = row["responses_create_params"]
-    given = params["input"]
-    if isinstance(given, str):
-        asked: list[dict[str, str] | Any] | Any = [{"role": "user", "content": given}]
+    input_value = params["input"]
+    if isinstance(input_value, str):
+        input_messages: list[dict[str, str] | Any] | Any = [
+            {"role": "user", "content": input_value}
+        ]
     else:
-        asked = given
+        input_messages = input_value
     messages: list[dict[str, str | Any]] = []
-    for one in asked:
-        if "role" in one:
-            messages.append({"role": one["role"], "content": content_text(one["content"])})
+    for message in input_messages:
+        if "role" in message:
+            messages.append({"role": message["role"], "content": content_text(message["content"])})
     if params.get("instructions"):
         messages = [{"role": "system", "content": params["instructions"]}, *messages]
-    prompt = next((one["content"] for one in reversed(messages) if one["role"] == "user"), "")
+    prompt = next(
+        (message["content"] for message in reversed(messages) if message["role"] == "user"), ""
+    )
     metadata: dict[str, Any] = {}
     for key, value in row.items():
         if key not in _ROW_OWN and not key.startswith("_ng_"):
@@ -93,22 +122,22 @@ def native_seed(row: JsonDict, idx: int, cookies: aiohttp.CookieJar) -> GymSeed:
 
 
 def native_row(seed: SeedResult) -> JsonDict:
-    """The row that a problem was made from; of another's problem, one that says the same."""
+    """Return the row that a problem was made from; for problems of other benchmarks, an equivalent row."""
     if isinstance(seed, GymSeed) and seed.row is not None:
         return seed.row
     params: JsonDict = {"input": seed.messages or seed.plain_messages}
     params |= {key: seed.metadata[key] for key in ("tools", "reasoning") if seed.metadata.get(key)}
-    told = {key: value for key, value in seed.metadata.items() if key not in _NOT_SENT}
+    other_metadata = {key: value for key, value in seed.metadata.items() if key not in _NOT_SENT}
     row = {
         "responses_create_params": params,
         "expected_answer": seed.expected_answer,
-        "verifier_metadata": told,
+        "verifier_metadata": other_metadata,
     }
-    return {**told, **row}
+    return {**other_metadata, **row}
 
 
 def native_response(text: str) -> JsonDict:
-    """A text as an object of the Responses API."""
+    """Wrap a text in an object of the Responses API."""
     part = {"type": "output_text", "text": text, "annotations": []}
     message = {
         "id": "msg-eval-synthetic",
@@ -132,28 +161,32 @@ def native_response(text: str) -> JsonDict:
 
 
 def assistant_text(response: Any) -> str:
-    """What the assistant said in a text, a Responses or a chat object."""
+    """Return the assistant's text from a string, a Responses object or a chat completion."""
     if not isinstance(response, dict):
         if isinstance(response, str):
             return response
         return str(response)
-    said: list[str] = []
+    texts: list[str] = []
     for item in response.get("output") or []:
         if (
             isinstance(item, dict)
             and item.get("type", "message") == "message"
             and item.get("role") == "assistant"
         ):
-            said.append(content_text(item.get("content")))
-    if said or "output" in response:
-        return "\n".join(said).strip()
+            texts.append(content_text(item.get("content")))
+    if texts or "output" in response:
+        return "\n".join(texts).strip()
     for choice in response.get("choices") or []:
         return content_text((choice.get("message") or {}).get("content"))
     return str(response)
 
 
 def verdict_of(reply: JsonDict) -> VerifyResult:
-    """The verdict in a reply of ``/verify``, of either protocol. A reply without a reward is not a verdict."""
+    """Parse the reply of ``/verify``, of either protocol.
+
+    Raises:
+        TransportError: The reply has no numeric reward.
+    """
     reward = reply.get("reward")
     if isinstance(reward, bool) or not isinstance(reward, (int, float)):
         raise TransportError(f"/verify gave no reward: {str(reply)[:200]}")
@@ -181,7 +214,7 @@ def verdict_of(reply: JsonDict) -> VerifyResult:
 
 
 def content_text(content: Any) -> str:
-    """The text of a content, plain or in parts."""
+    """Return the text of a message's content, which is a string or a list of parts."""
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if content is None:

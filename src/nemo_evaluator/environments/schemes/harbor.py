@@ -1,9 +1,9 @@
-"""``harbor://``: tasks of Harbor, from a folder (``harbor://./tasks``) or a dataset of its registry
+"""``harbor://``: Harbor tasks, from a folder (``harbor://./tasks``) or a registered dataset
 (``harbor://terminal-bench@2.0``).
 
-A task's tests are uploaded when the agent is done, and run in a sandbox of their own into which the agent's working
-directory is carried; where a dataset needs what the agent installed elsewhere, they run in the agent's own sandbox, as
-Harbor does it (``params: {verify: shared}``, or ``environment_mode = "shared"`` in task.toml).
+After the agent has finished, nel uploads the task's tests and runs them in a separate sandbox, into which it copies the
+agent's working directory. If a dataset needs what the agent installed elsewhere, the tests run in the agent's own
+sandbox, as Harbor does it (``params: {verify: shared}``, or ``environment_mode = "shared"`` in task.toml).
 """
 
 import os
@@ -33,10 +33,10 @@ from nemo_evaluator.sandbox.base import ImageBuildRequest, ImageSpec, Sandbox
 from nemo_evaluator.sandbox.steering import SteeringChange
 
 _VERSION: Final = "3"
-# What an agent leaves in the verifier's places before there is a verifier.
+# Lists the files that an agent left in the verifier's folders before the verifier started.
 _TRACES: Final = f"find {TESTS} {VERIFIER} -mindepth 1 2>/dev/null | head -n 20"
 _CARRIED: Final = "traces.txt"
-# First a new file: an agent could have left a pipe there.
+# Start with a new file, because an agent could have left a pipe there.
 _WRITE_TRACES: Final = f"rm -rf /output/{_CARRIED}\n{_TRACES} > /output/{_CARRIED}"
 _FIND_TRACES: Final = f"""\
 if [ -d /input ]; then echo a fresh sandbox; cat /input/{_CARRIED} 2>/dev/null
@@ -54,13 +54,22 @@ _NETWORK: Final = {
 
 
 class HarborEnvironment(EvalEnvironment):
-    """Tasks that an agent works on in a sandbox, and their own tests: ``harbor://PATH`` or ``harbor://NAME[@VERSION]``.
+    """Harbor tasks, each solved by an agent in a sandbox: ``harbor://PATH`` or ``harbor://NAME[@VERSION]``.
 
-    ``tasks`` keeps the named ones. ``verify`` says where the tests run: in a ``fresh`` sandbox with the working
-    directory carried over (default), or in the agent's own (``shared``). ``scrub_git_history`` removes what a
-    repository knows of its own future (default: on, unless the dataset is about git). ``pass_env`` names the variables
-    of this machine that tasks may be given: they come from others, and ask for what they like. ``challenge`` verifies
-    every success once more with failures planted in the tests.
+    Args:
+        uri: The URI of the tasks.
+        num_examples: The number of tasks, from the first; None for all.
+        tasks: The names of the tasks to run; None for all.
+        verify: Run the tests in a ``fresh`` sandbox with the agent's working directory (default), or in the agent's
+            own (``shared``).
+        scrub_git_history: Remove what repositories in the working directory know of later commits; on unless the
+            dataset is about git.
+        keep_swebench_multilingual_hints: Keep the hints in the prompts of SWE-bench Multilingual.
+        pass_env: The environment variables of this machine that tasks may read. Tasks are third-party code.
+        challenge: Verify every success again with failures planted in the tests.
+
+    Raises:
+        UsageError: There are no such tasks.
     """
 
     def __init__(
@@ -74,38 +83,41 @@ class HarborEnvironment(EvalEnvironment):
         pass_env: Sequence[str] = (),
         challenge: bool = True,
     ) -> None:
-        place = uri.partition("://")[2]
-        path = Path(place).expanduser()
-        named: JsonDict = {}
+        location = uri.partition("://")[2]
+        path = Path(location).expanduser()
+        dataset_settings: JsonDict = {}
         if path.is_dir():
-            found = tasks_in(path.resolve())
+            found_tasks = tasks_in(path.resolve())
         else:
-            name, _, version = place.partition("@")
-            if place.startswith((".", "/", "~")):
+            name, _, version = location.partition("@")
+            if location.startswith((".", "/", "~")):
                 hint = "name a folder of tasks, each with instruction.md"
                 raise UsageError(f"{uri}: {path} is not a folder", hint=hint)
-            named = harbor_names().get(name, {})
-            dataset, _, pinned = str(named.get("dataset", name)).partition("@")
-            found = fetch(dataset, version or pinned or None, tasks or named.get("tasks"))
+            dataset_settings = harbor_names().get(name, {})
+            dataset, _, default_version = str(dataset_settings.get("dataset", name)).partition("@")
+            found_tasks = fetch(
+                dataset, version or default_version or None, tasks or dataset_settings.get("tasks")
+            )
         if tasks:
-            have = [task.name for task in found]
-            for absent in [name for name in tasks if name not in have]:
+            task_names = [task.name for task in found_tasks]
+            for absent in [name for name in tasks if name not in task_names]:
                 raise UsageError(
-                    f"{uri} has no task {absent!r}", hint=did_you_mean(absent, have, "") or None
+                    f"{uri} has no task {absent!r}",
+                    hint=did_you_mean(absent, task_names, "") or None,
                 )
-            found = [task for task in found if task.name in tasks]
-        if not found:
+            found_tasks = [task for task in found_tasks if task.name in tasks]
+        if not found_tasks:
             raise UsageError(f"{uri} has no tasks", hint=f"a task is a folder with {INSTRUCTION}")
-        self.name = f"harbor_{safe_name(path.resolve().name if path.is_dir() else place)}"
-        self._dataset = found[:num_examples]
-        self._shared = (verify or named.get("verify")) == "shared"
+        self.name = f"harbor_{safe_name(path.resolve().name if path.is_dir() else location)}"
+        self._dataset = found_tasks[:num_examples]
+        self._shared = (verify or dataset_settings.get("verify")) == "shared"
         if scrub_git_history is None:
-            self._scrub: Any | bool = named.get("scrub_git_history", True)
+            self._scrub: Any | bool = dataset_settings.get("scrub_git_history", True)
         else:
             self._scrub = scrub_git_history
-        self._hints = keep_swebench_multilingual_hints or "multilingual" not in place
+        self._hints = keep_swebench_multilingual_hints or "multilingual" not in location
         self._challenges = challenge
-        # The steering files that known solutions change, by the content of their tasks.
+        # The steering files that known solutions change, by the content hash of their tasks.
         self._allowed: dict[str, dict[str, SteeringChange]] = {}
         self._host = {
             name: Secret(os.environ[name]).reveal() for name in pass_env if name in os.environ
@@ -113,17 +125,19 @@ class HarborEnvironment(EvalEnvironment):
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
+        """Declare that the tasks need a sandbox and images."""
         return EnvironmentFacts(needs=frozenset({"sandbox", "images"}))
 
     async def seed(self, idx: int) -> SeedResult:
+        """Return a task as a problem, with its sandboxes and the commands that carry over the agent's work."""
         task: HarborTask = self._dataset[idx]
         prompt = (task.folder / INSTRUCTION).read_text(encoding="utf-8").strip()
         if not self._hints:
             prompt = prompt.partition("\n## Hints")[0].rstrip()
         spec = task.spec(self._host)
         shared = self._shared or task.table("verifier").get("environment_mode") == "shared"
-        about = task.table("metadata")
-        metadata = about | {
+        task_metadata = task.table("metadata")
+        metadata = task_metadata | {
             "source": "harbor",
             "task_id": task.name,
             "task_hash": task.content_hash,
@@ -131,7 +145,7 @@ class HarborEnvironment(EvalEnvironment):
         metadata["verifier_timeout_sec"] = task.verifier_seconds
         if task.agent_seconds is not None:
             metadata["agent_timeout_sec"] = task.agent_seconds
-        scrub = self._scrub and not about.get("keep_git_history")
+        scrub = self._scrub and not task_metadata.get("keep_git_history")
         return SeedResult(
             prompt=prompt,
             expected_answer="",
@@ -146,10 +160,10 @@ class HarborEnvironment(EvalEnvironment):
         )
 
     async def image_build_requests(self) -> list[Any] | None:
-        """Dockerfiles, to be built when a task is the first to need one."""
-        built = [task for task in self._dataset if task.is_built]
+        """Return the images to build from Dockerfiles; nel builds each when a task first needs it."""
+        tasks_to_build = [task for task in self._dataset if task.is_built]
         specs: list[ImageSpec] = []
-        for task in built:
+        for task in tasks_to_build:
             specs.append(ImageSpec(task.image, {"folder": str(task.folder / "environment")}))
         if specs:
             return [ImageBuildRequest(specs)]
@@ -158,16 +172,23 @@ class HarborEnvironment(EvalEnvironment):
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any
     ) -> VerifyResult:
+        """Refuse: verification needs the task's folder, which only the seed has.
+
+        Raises:
+            ScorerError: Always.
+        """
         raise ScorerError("a Harbor task is verified with its folder, which only its seed has")
 
     async def verify_answer(
         self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
     ) -> VerifyResult:
-        """Upload the tests, run them, read the reward they leave, and make sure that it was earned.
+        """Run the task's tests on the agent's work, read the reward, and check that the work earned it.
 
         Raises:
-            ScorerError: when the tests leave no reward that counts.
-            TamperError: when the work got its reward otherwise than by passing the tests.
+            ScorerError: The tests leave no reward that counts.
+            TamperError: The work got its reward by other means than passing the tests.
+            SandboxError: There is no sandbox.
+            SeedError: The task has no tests.
         """
         if sandbox is None:
             raise SandboxError(
@@ -177,14 +198,14 @@ class HarborEnvironment(EvalEnvironment):
         task = HarborTask(seed.folder)
         if not (task.folder / "tests" / "test.sh").is_file():
             raise SeedError(f"task {task.name} has no tests/test.sh")
-        traces = await sandbox.exec(_FIND_TRACES)
-        place, *left = traces.stdout.split("\n")
+        traces_result = await sandbox.exec(_FIND_TRACES)
+        sandbox_description, *trace_lines = traces_result.stdout.split("\n")
         verification = Verification(
             TaskTests(task, self._host), sandbox, self._allowed, challenges=self._challenges
         )
         verdict = await verification.run()
-        verdict.scoring_details["verified_in"] = place
-        left_files = [line for line in left if line]
+        verdict.scoring_details["verified_in"] = sandbox_description
+        left_files = [line for line in trace_lines if line]
         if left_files:
             verdict.scoring_details["tripwires"] = {
                 "left files in the verifier's folders": "\n".join(left_files)
@@ -192,7 +213,7 @@ class HarborEnvironment(EvalEnvironment):
         return verdict
 
     def scorer_fingerprint(self) -> str:
-        """The tests themselves are in the metadata of each problem, by their hash."""
+        """Identify how tasks are verified; the tests are identified by the task hash in each problem's metadata."""
         challenge = "" if self._challenges else "-unchallenged"
         return f"harbor-{_VERSION}-{'shared' if self._shared else 'fresh'}{challenge}"
 

@@ -1,7 +1,7 @@
-"""``inspect://``: a task of Inspect, of a package (``inspect_evals/gsm8k``) or a file (``tasks.py@name``).
+"""``inspect://``: an Inspect task from a package (``inspect_evals/gsm8k``) or a file (``tasks.py@name``).
 
-Inspect runs the task itself, solver, tools, sandbox and scorers, in a child process; its model calls come through our
-proxy, and its samples become rows as they are finished.
+Inspect runs the task itself (solver, tools, sandbox and scorers) in a child process. Its model calls go through our
+proxy, and each sample becomes a row when it finishes.
 """
 
 import asyncio
@@ -39,15 +39,24 @@ from nemo_evaluator.sandbox.base import Sandbox
 _log = logging.getLogger(__name__)
 _CHILD: Final = (sys.executable, "-m", "nemo_evaluator.environments.schemes._inspect_child")
 _SAID: Final = 2000
-# What raised, by its package, and what that means; anything else is the task's own mistake.
+# The cause of an error, by the package that raised it; other errors are the task's own.
 _CAUSES: Final = {"openai": Cause.TRANSPORT, "httpx": Cause.TRANSPORT, "docker": Cause.SANDBOX}
 
 
 class InspectEnvironment(EvalEnvironment):
-    """A task of Inspect: ``inspect://PACKAGE/TASK`` or ``inspect://FILE.py@TASK``. Rows hold the scores of all its
-    scorers; its metrics are computed by Inspect.
+    """An Inspect task: ``inspect://PACKAGE/TASK`` or ``inspect://FILE.py@TASK``.
 
-    ``args`` are the task's arguments, ``max_samples`` the samples that run at once.
+    Rows hold the scores of all the task's scorers; Inspect computes the metrics.
+
+    Args:
+        uri: The URI of the task.
+        num_examples: The number of samples, from the first; None for all.
+        args: The task's arguments.
+        max_samples: The maximum number of samples that run concurrently.
+
+    Raises:
+        MissingExtraError: Inspect or its OpenAI client is not installed.
+        UsageError: Inspect cannot load the task.
     """
 
     def __init__(
@@ -67,18 +76,21 @@ class InspectEnvironment(EvalEnvironment):
             "max_samples": max_samples,
         }
         self._job |= {"mirror": str(mirror_dir() or ""), "generation": {}}
-        listed = self._ask({"do": "list"})
-        self._dataset = listed["samples"][:num_examples]
-        self._epochs = listed["epochs"]
+        listing = self._ask({"do": "list"})
+        self._dataset = listing["samples"][:num_examples]
+        self._epochs = listing["epochs"]
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
+        """Declare that Inspect runs the whole benchmark at once."""
         return EnvironmentFacts(batch=True)
 
     async def use_model(self, client: Client) -> None:
+        """Pass the model's generation settings on to Inspect."""
         self._job["generation"] = client.endpoint.generation
 
     async def seed(self, idx: int) -> SeedResult:
+        """Return a sample as a problem."""
         sample = self._dataset[idx]
         metadata = {"source": "inspect", "id": sample["id"]}
         return SeedResult(
@@ -88,11 +100,22 @@ class InspectEnvironment(EvalEnvironment):
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **_: Any
     ) -> VerifyResult:
+        """Refuse: Inspect scores samples while it runs them.
+
+        Raises:
+            ScorerError: Always.
+        """
         raise ScorerError(
             f"{self.name} is scored by Inspect while it runs", hint="run it again to score it again"
         )
 
     async def run_batch(self, job: BatchJob) -> AsyncIterator[BatchRow]:
+        """Run the unfinished samples in the child process, and yield each row when it finishes.
+
+        Raises:
+            UsageError: The benchmark has no model.
+            SolverError: The child process failed.
+        """
         if job.model is None:
             raise UsageError(
                 f"{self.name} needs a model", hint="name a service in the benchmark's solver"
@@ -108,7 +131,7 @@ class InspectEnvironment(EvalEnvironment):
                 self._epochs,
             )
         access = {"url": job.model.url, "key": job.model.api_key.reveal(), "model": job.model.model}
-        order = (
+        child_request = (
             self._job
             | access
             | {"do": "run", "repeats": repeats, "log_dir": str(job.folder / "logs")}
@@ -120,7 +143,7 @@ class InspectEnvironment(EvalEnvironment):
             )
         assert process.stdin is not None and process.stdout is not None
         try:
-            process.stdin.write(json.dumps(order).encode())
+            process.stdin.write(json.dumps(child_request).encode())
             process.stdin.close()
             async for line in process.stdout:
                 row = json.loads(line)
@@ -129,12 +152,12 @@ class InspectEnvironment(EvalEnvironment):
                 answer, outcome = self._read(row, self._dataset[idx]["id"])
                 yield BatchRow(idx, await self.seed(idx), answer, outcome=outcome, repeat=repeat)
             if await process.wait():
-                said = (
+                last_line = (
                     log.read_text(encoding="utf-8", errors="replace")
                     .strip()[-_SAID:]
                     .rpartition("\n")[2]
                 )
-                raise SolverError(f"Inspect ended with code {process.returncode}: {said}")
+                raise SolverError(f"Inspect ended with code {process.returncode}: {last_line}")
         finally:
             if process.returncode is None:
                 process.terminate()
@@ -144,50 +167,61 @@ class InspectEnvironment(EvalEnvironment):
                     process.kill()
 
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
-        rows = [{"id": one["id"], "scores": one["scores"]} for one in details]
+        """Return the task's metrics over all scored rows, as Inspect computes them."""
+        rows = [{"id": detail["id"], "scores": detail["scores"]} for detail in details]
         if rows:
-            found: JsonDict = self._ask({"do": "metrics", "rows": rows})
+            metrics: JsonDict = self._ask({"do": "metrics", "rows": rows})
         else:
-            found = {}
-        return {name: float(value) for name, value in found.items()}
+            metrics = {}
+        return {name: float(value) for name, value in metrics.items()}
 
     def scorer_fingerprint(self) -> str:
+        """Identify the task, its arguments, and the versions of its code and of Inspect."""
         args = json.dumps(self._job["args"], sort_keys=True)
         task = self._job["task"]
-        # What tells one state of a task from another: the content of its file, or the version of its package.
+        # The state of the task's code: the content of its file, or the version of its package.
         file = Path(task.partition("@")[0])
-        state = ""
+        task_state = ""
         with contextlib.suppress(PackageNotFoundError):
             if file.is_file():
-                state = digest(file.read_text(encoding="utf-8"))
+                task_state = digest(file.read_text(encoding="utf-8"))
             else:
-                state = version(task.partition("/")[0])
-        return f"inspect {version('inspect_ai')} {self.name} {state} {args}"
+                task_state = version(task.partition("/")[0])
+        return f"inspect {version('inspect_ai')} {self.name} {task_state} {args}"
 
     def _ask(self, order: JsonDict) -> Any:
-        """What the child says to a question that needs no model."""
+        """Send the child process a request that needs no model, and return its reply.
+
+        Raises:
+            UsageError: Inspect cannot load the task.
+        """
         text = json.dumps(self._job | order)
-        done = subprocess.run(
+        completed = subprocess.run(
             _CHILD, input=text, capture_output=True, text=True, check=False, env=os.environ
         )
-        if done.returncode:
-            last = done.stderr.strip().rpartition("\n")[2][:_SAID]
+        if completed.returncode:
+            last_line = completed.stderr.strip().rpartition("\n")[2][:_SAID]
             hint = "write inspect://PACKAGE/TASK or inspect://FILE.py@TASK; params.args are the task's arguments"
-            raise UsageError(f"Inspect cannot load {self._job['task']!r}: {last}", hint=hint)
-        return json.loads(done.stdout)
+            raise UsageError(f"Inspect cannot load {self._job['task']!r}: {last_line}", hint=hint)
+        return json.loads(completed.stdout)
 
     def _read(self, row: JsonDict, sample: int | str) -> tuple[SolveResult, Scored | Failed]:
+        """Convert a row of the child process to an answer and its outcome."""
         reply = ModelResponse(
             row["response"], finish_reason=row["finish_reason"], latency_ms=row["latency_ms"]
         )
-        names = ("input_tokens", "output_tokens", "total_tokens")
+        usage_names = ("input_tokens", "output_tokens", "total_tokens")
         reply.prompt_tokens, reply.completion_tokens, reply.total_tokens = (
-            row["usage"][name] for name in names
+            row["usage"][name] for name in usage_names
         )
         answer = SolveResult(row["response"], reply)
         if "error" in row:
-            known = [(_CAUSES[name], text) for name, text in row["raised"] if name in _CAUSES]
-            return answer, Failed(Failure(*(known[0] if known else (Cause.SOLVER, row["error"]))))
+            known_causes = [
+                (_CAUSES[name], text) for name, text in row["raised"] if name in _CAUSES
+            ]
+            return answer, Failed(
+                Failure(*(known_causes[0] if known_causes else (Cause.SOLVER, row["error"])))
+            )
         reward = row.get("reward")
         if reward is None or math.isnan(reward):
             return answer, Failed(Failure(Cause.SCORER, "the task gave this sample no score"))

@@ -1,7 +1,7 @@
 """``skills://NAME``: benchmarks in NeMo Skills' published layout, ``<folder>/NAME/<split>.jsonl``.
 
-The files are read as they are published; the package itself is not needed for kinds that are scored here. They are
-looked for in ``params.data_dir``, in the folder that ``NEMO_SKILLS_DATA_DIR`` names, and in the package, if installed.
+nel reads the files as published, and scores these benchmarks without the package. It searches ``params.data_dir``, the
+folder in ``NEMO_SKILLS_DATA_DIR``, and the package if it is installed.
 """
 
 import importlib.util
@@ -43,7 +43,7 @@ _CHOICE: Final = (
     "'Answer: A/B/C/D' (e.g. 'Answer: A').\n\n{problem}"
 )
 _BOXED: Final = "Solve the following math problem. Put the answer (and only the answer) inside \\boxed{}.\n\n{problem}"
-# The evaluation types that are scored here, with the question around a problem where no prompt is given.
+# The evaluation types that nel scores, with their default prompts.
 _PROMPTS: Final = {"math": _BOXED, "multichoice": _CHOICE, "exact_match": "{problem}"}
 _CHOICES: Final = frozenset({"gpqa", "mmlu", "mmlu-pro", "mmlu-redux", "mmlu-prox", "supergpqa"})
 _MATH: Final = frozenset({
@@ -53,10 +53,18 @@ _MATH: Final = frozenset({
 
 
 class SkillsEnvironment(EvalEnvironment):
-    """One split of one benchmark.
+    """One split of a NeMo Skills benchmark.
 
-    ``eval_type`` is ``math``, ``multichoice`` or ``exact_match``, else what the benchmark declares; ``prompt`` is the
-    text around a problem, with ``{problem}`` in it.
+    Args:
+        uri: ``skills://NAME``.
+        num_examples: The number of problems, from the first; None for all.
+        data_dir: The folder with the benchmarks.
+        split: The split; by default what the benchmark declares, else ``test``.
+        eval_type: ``math``, ``multichoice`` or ``exact_match``; by default what the benchmark declares.
+        prompt: The text around a problem, with ``{problem}`` in it.
+
+    Raises:
+        UsageError: The benchmark or the split does not exist, or nel cannot score its evaluation type.
     """
 
     def __init__(
@@ -71,35 +79,44 @@ class SkillsEnvironment(EvalEnvironment):
         name = self._benchmark = uri.partition("://")[2].strip("/")
         self.name = f"skills_{safe_name(name)}"
         folder = _folder(name, data_dir)
-        # What the benchmark's own file says of it, read and not run.
-        own = folder / "__init__.py"
-        if own.is_file():
-            declared = dict(_DECLARED.findall(own.read_text(encoding="utf-8")))
+        # Read the benchmark's own declarations without running its code.
+        declaration_file = folder / "__init__.py"
+        if declaration_file.is_file():
+            declared = dict(_DECLARED.findall(declaration_file.read_text(encoding="utf-8")))
         else:
             declared = {}
         if name in _CHOICES:
-            known = "multichoice"
+            default_type = "multichoice"
         elif name in _MATH:
-            known = "math"
+            default_type = "math"
         else:
-            known = ""
-        self._kind = kind = eval_type or declared.get("METRICS_TYPE") or known
+            default_type = ""
+        self._kind = kind = eval_type or declared.get("METRICS_TYPE") or default_type
         if kind not in _PROMPTS:
-            other = f"has the evaluation type {kind!r}, which nel does not score"
-            said = other if kind else "declares no evaluation type"
+            unsupported = f"has the evaluation type {kind!r}, which nel does not score"
+            reason = unsupported if kind else "declares no evaluation type"
             raise UsageError(
-                f"skills://{name} {said}",
+                f"skills://{name} {reason}",
                 hint=f"set params.eval_type to one of: {', '.join(_PROMPTS)}",
             )
         file = folder / f"{split or declared.get('EVAL_SPLIT') or 'test'}.jsonl"
         if not file.is_file():
-            found = ", ".join(sorted(path.stem for path in folder.glob("*.jsonl"))) or "none"
-            hint = f"available splits: {found}; write the file with: ns prepare_data {name}"
+            available_splits = (
+                ", ".join(sorted(path.stem for path in folder.glob("*.jsonl"))) or "none"
+            )
+            hint = (
+                f"available splits: {available_splits}; write the file with: ns prepare_data {name}"
+            )
             raise UsageError(f"skills://{name}: {file} does not exist", hint=hint)
         self._prompt = prompt or _PROMPTS[kind]
         self._dataset = open_rows(file)[:num_examples]
 
     async def seed(self, idx: int) -> SeedResult:
+        """Return a row as a problem.
+
+        Raises:
+            SeedError: The row has no problem or no answer.
+        """
         row = self._dataset[idx]
         problem = next((row[key] for key in _PROBLEM if row.get(key)), None)
         expected = next((row[key] for key in _ANSWER if row.get(key) is not None), None)
@@ -121,12 +138,13 @@ class SkillsEnvironment(EvalEnvironment):
         )
         if self._kind == "multichoice" and letters:
             metadata |= {"letters": "".join(letters)}
-        asked = self._prompt.replace("{problem}", str(problem))
-        return SeedResult(asked, str(expected), metadata, shown=frozenset({"options", "letters"}))
+        prompt = self._prompt.replace("{problem}", str(problem))
+        return SeedResult(prompt, str(expected), metadata, shown=frozenset({"options", "letters"}))
 
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
+        """Score an answer by the evaluation type of the benchmark."""
         sample = ScorerInput(response, expected, metadata)
         if self._kind == "math":
             scores = await math(sample)
@@ -137,29 +155,40 @@ class SkillsEnvironment(EvalEnvironment):
         return verdict(scores, response, f"skills_{self._kind}")
 
     def scorer_fingerprint(self) -> str:
+        """Identify the evaluation type."""
         return digest(["skills", _VERSION, self._kind])
 
 
 def _folder(name: str, data_dir: str | None) -> Path:
+    """Return the folder of a benchmark.
+
+    Raises:
+        UsageError: No searched folder has the benchmark.
+    """
     spec = importlib.util.find_spec("nemo_skills")
     if spec:
-        package: list[Path] = []
-        for place in spec.submodule_search_locations or []:
-            package.append(Path(place) / "dataset")
+        package_folders: list[Path] = []
+        for location in spec.submodule_search_locations or []:
+            package_folders.append(Path(location) / "dataset")
     else:
-        package = []
-    given = [Path(place).expanduser() for place in (data_dir, os.environ.get(_VARIABLE)) if place]
-    for folder in [*given, *package]:
-        found = folder / name.replace(".", "/")
-        if found.is_dir() and name:
-            return found
-    looked = (
-        ", ".join(str(folder) for folder in [*given, *package]) or "nowhere: no folder is named"
+        package_folders = []
+    configured_folders = [
+        Path(location).expanduser()
+        for location in (data_dir, os.environ.get(_VARIABLE))
+        if location
+    ]
+    for folder in [*configured_folders, *package_folders]:
+        benchmark_folder = folder / name.replace(".", "/")
+        if benchmark_folder.is_dir() and name:
+            return benchmark_folder
+    searched = (
+        ", ".join(str(folder) for folder in [*configured_folders, *package_folders])
+        or "nowhere: no folder is named"
     )
     hint = (
         f"set params.data_dir or {_VARIABLE} to the folder that `ns prepare_data {name}` has filled"
     )
-    raise UsageError(f"skills://{name} was not found (looked in {looked})", hint=hint)
+    raise UsageError(f"skills://{name} was not found (looked in {searched})", hint=hint)
 
 
 KIND: Final = Kind(build=SkillsEnvironment)

@@ -1,7 +1,7 @@
-"""``vlmevalkit://NAME``: picture benchmarks in VLMEvalKit's table form, one ``NAME.tsv`` with the pictures inside.
+"""``vlmevalkit://NAME``: image benchmarks in VLMEvalKit's table format, one ``NAME.tsv`` that contains the images.
 
-The tables are read as they are published; the library itself is not needed. They are looked for in the folder that
-``LMUData`` names (VLMEvalKit's own variable), else in ``~/LMUData``.
+nel reads the tables as published, without the library. It searches the folder in ``LMUData`` (VLMEvalKit's own
+variable), else ``~/LMUData``.
 """
 
 import os
@@ -21,18 +21,26 @@ from nemo_evaluator.scoring import ScorerInput, exact_match, fuzzy_match, multic
 
 _VERSION: Final = "1"
 _CATEGORIES: Final = ("category", "l2-category", "l2_category", "split")
-# A picture cell this short is not a picture but the index of the row that has it.
+# A shorter image cell is not an image but the index of the row that has it.
 _LONGEST_INDEX: Final = 64
 _TYPES: Final = {"iVBOR": "png", "/9j/": "jpeg", "R0lGO": "gif", "UklGR": "webp"}
 
 
 class VlmEvalKitEnvironment(EvalEnvironment):
-    """A table of questions about pictures: multiple choice where there are options, yes/no, or a short answer."""
+    """A table of questions about images: multiple choice if a row has options, else yes/no or a short answer.
+
+    Args:
+        uri: ``vlmevalkit://NAME``.
+        num_examples: The number of questions, from the first; None for all.
+
+    Raises:
+        UsageError: The table does not exist.
+    """
 
     def __init__(self, uri: str, *, num_examples: int | None = None) -> None:
         table = self._table = uri.partition("://")[2]
         self.name = f"vlmevalkit_{safe_name(table)}"
-        # The name is VLMEvalKit's own.
+        # VLMEvalKit defines the variable's mixed-case name.
         folder = Path(os.environ.get("LMUData") or Path.home() / "LMUData")  # noqa: SIM112
         path = folder / f"{table}.tsv"
         if not path.is_file():
@@ -43,6 +51,11 @@ class VlmEvalKitEnvironment(EvalEnvironment):
         self._by_index: dict[str, int] | None = None
 
     async def seed(self, idx: int) -> SeedResult:
+        """Return a row as a problem, with its images.
+
+        Raises:
+            SeedError: The row has no image.
+        """
         row = self._dataset[idx]
         options: dict[str, str] = {}
         for letter in string.ascii_uppercase:
@@ -77,13 +90,16 @@ class VlmEvalKitEnvironment(EvalEnvironment):
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
+        """Score an answer: by its letter, as yes or no, or by its text."""
         sample = ScorerInput(response, expected, metadata)
-        said = expected.strip().lower()
+        expected_text = expected.strip().lower()
         if metadata.get("letters"):
             scores = multichoice_regex(sample, labels=metadata["letters"])
-        elif said in ("yes", "no"):
-            asked = ScorerInput(response, "A" if said == "yes" else "B", {"options": ["Yes", "No"]})
-            scores = multichoice_regex(asked, labels="AB")
+        elif expected_text in ("yes", "no"):
+            yes_no_sample = ScorerInput(
+                response, "A" if expected_text == "yes" else "B", {"options": ["Yes", "No"]}
+            )
+            scores = multichoice_regex(yes_no_sample, labels="AB")
         else:
             exact = exact_match(sample)
             if exact["correct"]:
@@ -93,9 +109,11 @@ class VlmEvalKitEnvironment(EvalEnvironment):
         return verdict(scores, response, "vlmevalkit")
 
     def scorer_fingerprint(self) -> str:
+        """Identify the version of the scoring."""
         return f"vlmevalkit-{_VERSION}"
 
     def _pictures(self, row: JsonDict, idx: int) -> list[str]:
+        """Return a row's images as URIs; a short cell is the index of the row that has the image."""
         cell = row.get("image") or ""
         if isinstance(cell, list):
             cells: list[Any] | list[str | Any] = cell
@@ -119,10 +137,13 @@ class VlmEvalKitEnvironment(EvalEnvironment):
 
 
 def _data_uri(encoded: str) -> str:
+    """Return a Base64 image as a data URI; a URI stays as it is."""
     if encoded.startswith(("data:", "http://", "https://")):
         return encoded
-    kind = next((kind for start, kind in _TYPES.items() if encoded.startswith(start)), "jpeg")
-    return f"data:image/{kind};base64,{encoded}"
+    image_type = next(
+        (image_type for start, image_type in _TYPES.items() if encoded.startswith(start)), "jpeg"
+    )
+    return f"data:image/{image_type};base64,{encoded}"
 
 
 KIND: Final = Kind(build=VlmEvalKitEnvironment)
