@@ -1,4 +1,4 @@
-"""The environment behind ``@benchmark``: rows become prompts, a scorer judges the answers."""
+"""The environment behind ``@benchmark``: rows become prompts, and a scorer scores the answers."""
 
 import inspect
 import random
@@ -24,17 +24,25 @@ from nemo_evaluator.environments.prompt import FewShot, PromptTemplate, template
 from nemo_evaluator.sandbox.base import ImageBuildRequest, Sandbox
 from nemo_evaluator.scoring.types import ScorerInput
 
-# Rows looked at when a benchmark is loaded, to learn the columns of ragged datasets.
+# The number of rows read when a benchmark is loaded, to learn the columns of datasets whose rows differ.
 _LOOKED_AT: Final = 20
 _DATASET_PARAMS: Final = ("dataset", "split", "revision")
 DEFAULT_PROTOCOL: Final = "default"
 
 
 class BenchmarkEnvironment(EvalEnvironment):
-    """One benchmark, opened. Rows are read and prepared when they are asked for, and none is kept.
+    """An open benchmark; it reads and prepares rows on request, and keeps none in memory.
 
-    ``prepare_row`` and random numbers: row ``idx`` gets ``random.Random(f"42:{idx}")``, so what a row becomes depends
-    on its number alone and not on which rows were read before it.
+    ``prepare_row`` gets ``random.Random(f"42:{idx}")`` for row ``idx``, so a prepared row depends only on its number,
+    and not on which rows were read before.
+
+    Args:
+        num_examples: The number of problems, from the first; None for all.
+        num_fewshot: The number of few-shot examples; None for the benchmark's own number.
+        **params: The benchmark's parameters.
+
+    Raises:
+        UsageError: A parameter is unknown, or the definition does not fit the dataset.
     """
 
     definition: BenchmarkDefinition
@@ -74,20 +82,24 @@ class BenchmarkEnvironment(EvalEnvironment):
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
-        """The facts of its definition; a judge also where the scorer calls ``needs_judge`` or ``fallback``."""
+        """Return the facts of the definition; a scorer that mentions ``needs_judge`` or ``fallback`` adds to them."""
         definition = cls.definition
-        words = code_words(cls.definition.score)
-        needs = frozenset({*definition.info.needs, *(["judge"] if "needs_judge" in words else [])})
-        fallback = definition.info.judge_optional or "fallback" in words
+        code_names = code_words(cls.definition.score)
+        needs = frozenset(
+            {*definition.info.needs, *(["judge"] if "needs_judge" in code_names else [])}
+        )
+        fallback = definition.info.judge_optional or "fallback" in code_names
         return EnvironmentFacts(
             needs, definition.endpoint_type, fallback, summary=definition.summary
         )
 
     def expect(self, problems: Sequence[int]) -> None:
+        """Pass the announcement on to the dataset, which may read these rows together."""
         if isinstance(self._dataset, Rows):
             self._dataset.expect(problems)
 
     async def seed(self, idx: int) -> SeedResult:
+        """Build a problem from a row, with the prompt template or with ``seed_fn``."""
         row = self._dataset[idx]
         if self._template is None:
             return await self._seed_by_function(row, idx)
@@ -113,6 +125,7 @@ class BenchmarkEnvironment(EvalEnvironment):
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
+        """Score an answer, given its expected answer and metadata."""
         return await self._score(
             ScorerInput(response, expected, metadata, config=self._config, sandbox=sandbox)
         )
@@ -120,6 +133,7 @@ class BenchmarkEnvironment(EvalEnvironment):
     async def verify_answer(
         self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
     ) -> VerifyResult:
+        """Score an answer to a problem; the scorer also gets the trajectory."""
         sample = ScorerInput(
             response,
             seed.expected_answer,
@@ -131,12 +145,14 @@ class BenchmarkEnvironment(EvalEnvironment):
         return await self._score(sample)
 
     def scorer_fingerprint(self) -> str:
+        """Return the identity of the scorer, the judge functions and their settings."""
         definition = self.definition
         hooks = (definition.score, definition.judge_prompt, definition.parse_judge)
         settings = {"name": self.name, "config": self._config}
         return fingerprint([hook for hook in hooks if hook is not None], settings)
 
     async def sandbox_specs(self) -> list[SandboxSpec] | None:
+        """Return the distinct sandboxes of all problems, if a ``seed_fn`` may set any."""
         if self.definition.seed_fn is None:
             return None
         specs: dict[str, SandboxSpec] = {}
@@ -148,6 +164,11 @@ class BenchmarkEnvironment(EvalEnvironment):
         return list(specs.values()) or None
 
     async def image_build_requests(self) -> list[Any] | None:
+        """Return what the benchmark's image builder requests; None without one.
+
+        Raises:
+            TypeError: The image builder returned another type.
+        """
         builder = self.definition.image_builder
         if builder is None:
             return None
@@ -155,18 +176,20 @@ class BenchmarkEnvironment(EvalEnvironment):
         if inspect.isawaitable(request):
             request = await request
         if not isinstance(request, ImageBuildRequest):
-            kind = type(request).__name__
+            type_name = type(request).__name__
             raise TypeError(
-                f"the image builder of {self.name} returned {kind}, not ImageBuildRequest"
+                f"the image builder of {self.name} returned {type_name}, not ImageBuildRequest"
             )
         return [request]
 
     async def close(self) -> None:
+        """Close the dataset and the scorer's threads."""
         self._dataset.close()
         if self._runner is not None:
             self._runner.close()
 
     async def _score(self, sample: ScorerInput) -> VerifyResult:
+        """Run the scorer; without one, compare the answer with the target, ignoring case."""
         if self._runner is not None:
             return await self._runner.run(sample)
         response = sample.response.strip()
@@ -177,6 +200,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         )
 
     async def _seed_by_function(self, row: JsonDict, idx: int) -> SeedResult:
+        """Build a problem with ``seed_fn``, and fill in the system prompt and the messages."""
         function = self.definition.seed_fn
         assert function is not None
         if self._seed_takes_fewshot:
@@ -197,10 +221,10 @@ class BenchmarkEnvironment(EvalEnvironment):
         return problem
 
     def _checked(self, params: JsonDict) -> JsonDict:
-        """The parameters with their defaults; an unknown one is refused."""
+        """Return the parameters with their defaults; refuse unknown ones, and set those of the dataset apart."""
         declared = self.definition.params
-        general = () if callable(self.definition.dataset) else _DATASET_PARAMS
-        accepted = [*declared, *general]
+        dataset_keys = () if callable(self.definition.dataset) else _DATASET_PARAMS
+        accepted = [*declared, *dataset_keys]
         for key in params:
             if key not in accepted:
                 hint = did_you_mean(
@@ -210,32 +234,36 @@ class BenchmarkEnvironment(EvalEnvironment):
                     f"benchmark {self.definition.name!r} has no parameter {key!r}", hint=hint
                 )
         dataset_params: dict[str, Any] = {}
-        for key in general:
+        for key in dataset_keys:
             if key in params and key not in declared:
                 dataset_params[key] = params.pop(key)
         self._dataset_params = dataset_params
         return {**declared, **params}
 
     def _by_protocol(self) -> BenchmarkDefinition:
-        """The definition with the changes of the chosen protocol."""
+        """Return the definition with the changes of the chosen protocol."""
         definition = self.definition
         name = str(self.params.get("protocol", DEFAULT_PROTOCOL))
         if not definition.protocols or name == DEFAULT_PROTOCOL:
             return definition
-        known = [DEFAULT_PROTOCOL, *definition.protocols]
-        if name not in known:
-            hint = did_you_mean(name, known, also=f"it has: {', '.join(known)}")
+        protocol_names = [DEFAULT_PROTOCOL, *definition.protocols]
+        if name not in protocol_names:
+            hint = did_you_mean(name, protocol_names, also=f"it has: {', '.join(protocol_names)}")
             raise UsageError(f"benchmark {definition.name!r} has no protocol {name!r}", hint=hint)
         return replace(definition, **definition.protocols[name])
 
     def _open(self, dataset: DatasetSource, num_examples: int | None) -> Rows:
+        """Open the dataset; a dataset function gets those parameters that it declares."""
         if not callable(dataset):
             return open_rows(self._located(str(dataset)), self.definition.folder)
-        offered = {**self.params, "num_examples": num_examples}
-        named = {key: value for key, value in offered.items() if _takes(dataset, key)}
-        return as_rows(dataset(**named), f"the dataset function of {self.name}")
+        available_arguments = {**self.params, "num_examples": num_examples}
+        arguments = {
+            key: value for key, value in available_arguments.items() if _takes(dataset, key)
+        }
+        return as_rows(dataset(**arguments), f"the dataset function of {self.name}")
 
     def _located(self, dataset: str) -> str | DatasetRef:
+        """Return the dataset's name with the user's changes of dataset, split and revision."""
         changes = self._dataset_params
         dataset = str(changes.get("dataset", dataset))
         if "split" not in changes and "revision" not in changes:
@@ -246,22 +274,23 @@ class BenchmarkEnvironment(EvalEnvironment):
         return replace(ref, revision=changes.get("revision", ref.revision))
 
     def _prepared(self, rows: Rows, salt: str) -> Rows:
+        """Apply ``field_mapping`` and ``prepare_row`` to rows when they are read."""
         mapping = self.definition.field_mapping
-        prepare = self.definition.prepare_row
-        if not mapping and prepare is None:
+        prepare_row = self.definition.prepare_row
+        if not mapping and prepare_row is None:
             return rows
-        arity = _positional_count(prepare) if prepare is not None else 0
+        arity = _positional_count(prepare_row) if prepare_row is not None else 0
 
         def change(row: JsonDict, idx: int) -> JsonDict:
             for source, name in mapping.items():
                 if source in row:
                     row[name] = row[source]
-            if prepare is None:
+            if prepare_row is None:
                 return row
             if arity >= 3:
-                prepared = prepare(row, idx, random.Random(f"{salt}:{idx}"))
+                prepared = prepare_row(row, idx, random.Random(f"{salt}:{idx}"))
             else:
-                prepared = prepare(*(row, idx)[:arity])
+                prepared = prepare_row(*(row, idx)[:arity])
             if not isinstance(prepared, dict):
                 raise TypeError(f"prepare_row returned {type(prepared).__name__}, not a dict")
             return prepared
@@ -269,7 +298,9 @@ class BenchmarkEnvironment(EvalEnvironment):
         return MappedRows(rows, change)
 
     def _look(self) -> set[str]:
-        """The columns of the first rows; a row that cannot be prepared stops the benchmark before anything is asked."""
+        """Return the columns of the first rows; a row that cannot be prepared stops the benchmark before the first
+        request.
+        """
         columns: set[str] = set()
         for idx in range(min(_LOOKED_AT, len(self._dataset))):
             try:
@@ -277,17 +308,18 @@ class BenchmarkEnvironment(EvalEnvironment):
                     columns.update(self._dataset[idx])
             except NelError as error:
                 cause = error.__cause__
-                question = (
+                suggestion = (
                     f"; is {cause} a column of the dataset?" if isinstance(cause, KeyError) else ""
                 )
                 raise UsageError(
                     f"{self.name}: row {idx} of {self._dataset.source} cannot be prepared: "
-                    f"{error.message}{question}",
+                    f"{error.message}{suggestion}",
                     hint=error.hint,
                 ) from error
         return columns
 
     def _compile(self) -> PromptTemplate:
+        """Compile the prompt template, and check that the target column exists."""
         definition = self.definition
         if not definition.prompt:
             raise UsageError(
@@ -297,15 +329,15 @@ class BenchmarkEnvironment(EvalEnvironment):
         text = template_text(definition.prompt, definition.folder, self.name)
         columns = self._columns or {definition.target_field}
         self._has_fewshot_field = "{fewshot}" in text and "fewshot" not in columns
-        # Without rows there are no columns, and nothing to ask.
+        # Without rows there are no columns to check, and no prompts to render.
         optional = frozenset({"fewshot"})
         if self._columns:
             template = PromptTemplate(text, columns, self.name, optional)
         else:
             template = PromptTemplate("", set[str](), self.name, optional)
         target = definition.target_field
-        explicit = target != "target" or definition.score is None
-        if self._columns and explicit and target not in self._columns:
+        is_target_required = target != "target" or definition.score is None
+        if self._columns and is_target_required and target not in self._columns:
             available = sorted(self._columns)
             advice = "set target_field to the column of the right answer"
             raise UsageError(
@@ -313,11 +345,12 @@ class BenchmarkEnvironment(EvalEnvironment):
                 f"it has {', '.join(available)}",
                 hint=did_you_mean(target, available, advice),
             )
-        carried = template.columns | {target, *definition.carried}
-        self._shown = frozenset(carried - {"category", "fewshot"})
+        omittable_columns = template.columns | {target, *definition.carried}
+        self._shown = frozenset(omittable_columns - {"category", "fewshot"})
         return template
 
     def _open_fewshot(self, count: int) -> FewShot:
+        """Open the rows for few-shot examples: ``fewshot_dataset``, else the ``fewshot_split`` of the dataset."""
         definition = self.definition
         source: DatasetSource | DatasetRef | None = definition.fewshot_dataset
         if source is None and definition.fewshot_split and isinstance(definition.dataset, str):
@@ -330,8 +363,10 @@ class BenchmarkEnvironment(EvalEnvironment):
                 f"benchmark {self.name!r} has no split to take {count} few-shot examples from",
                 hint=hint,
             )
-        raw = as_rows(source()) if callable(source) else open_rows(source, definition.folder)
-        rows = self._prepared(raw, "42:fewshot")
+        source_rows = (
+            as_rows(source()) if callable(source) else open_rows(source, definition.folder)
+        )
+        rows = self._prepared(source_rows, "42:fewshot")
         return FewShot(
             rows,
             count,
@@ -341,11 +376,14 @@ class BenchmarkEnvironment(EvalEnvironment):
         )
 
     def _example_format(self) -> Callable[[JsonDict], str]:
-        form = self.definition.fewshot_format
-        if callable(form):
-            return form
-        if form is not None:
-            return PromptTemplate(form, self._columns, f"{self.name}: fewshot_format").render
+        """Return the function that formats an example: ``fewshot_format``, else the prompt followed by the target."""
+        example_format = self.definition.fewshot_format
+        if callable(example_format):
+            return example_format
+        if example_format is not None:
+            return PromptTemplate(
+                example_format, self._columns, f"{self.name}: fewshot_format"
+            ).render
         template = self._template
         target = self.definition.target_field
         if template is None:
@@ -354,7 +392,7 @@ class BenchmarkEnvironment(EvalEnvironment):
 
 
 def _positional_count(function: Callable[..., Any]) -> int:
-    """How many of (row, index, random numbers) a ``prepare_row`` takes; all three with ``*args``."""
+    """Return how many of (row, index, random generator) a ``prepare_row`` takes; all three with ``*args``."""
     count = 0
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -365,4 +403,5 @@ def _positional_count(function: Callable[..., Any]) -> int:
 
 
 def _takes(function: Callable[..., Any], name: str) -> bool:
+    """Return whether a function has a parameter of that name."""
     return name in inspect.signature(function).parameters

@@ -1,4 +1,6 @@
-"""Running a scorer: on the loop while it is fast, in a thread once it is slow; and what its answer is worth."""
+"""Run a scorer, on the event loop while it is fast and in a thread once it is slow, and convert its result to a
+verdict.
+"""
 
 import ast
 import asyncio
@@ -20,28 +22,33 @@ from nemo_evaluator.core.local_sources import imported_sources
 from nemo_evaluator.core.types import JsonDict, VerifyResult
 from nemo_evaluator.scoring.types import SCORER_LOOP, SCORING_VERSION, ScorerInput
 
-# A call that takes longer than this on the event loop would hold up every other request.
+# A call that takes longer than this on the event loop would delay every other request.
 SLOW_SECONDS: Final = 0.005
-# Our own scorers take microseconds; only one that turns out to be very slow is worth a thread.
+# Our own scorers take microseconds, so only a very slow one is worth a thread.
 OWN_SLOW_SECONDS: Final = 0.1
-# Calls that hold the loop for longer than half of that add up, until there is this much of it. A busy machine holds a
-# fast call up now and then, for however long: one call alone is never enough.
+# Calls longer than half of that limit add up; beyond this sum, the scorer moves to a thread. One call adds a limited
+# amount, because a busy machine sometimes delays a fast call for long.
 _HELD_CALLS: Final = 20
 _HELD_AT_MOST: Final = 12
 _OURS: Final = "nemo_evaluator."
 _OWN_FOLDER: Final = Path(__file__).resolve().parents[1]
-# Scorers that wait for programs in sandboxes, at most.
+# The maximum number of concurrent scorers that wait for programs in sandboxes.
 _WAITING: Final = 64
 _SANDBOXED: Final = f"{_OURS}scoring.code.code_sandbox@"
 _SHOWN: Final = 200
-# What the file of a built-in benchmark says to people and to the tests.
+# Calls in the file of a built-in benchmark that only describe or test it.
 _DESCRIBING: Final = frozenset({"BenchmarkInfo", "SelfTest"})
 
 
 class ScorerRunner:
-    """Calls one scorer. A synchronous one from a user's file moves to a thread of its own once it is slow.
+    """Calls a scorer; a slow synchronous scorer of a user moves to its own thread.
 
-    One thread per benchmark, so that a scorer that keeps state between calls is never entered twice at once.
+    There is one thread per benchmark, so that a scorer with state between calls never runs twice at the same time.
+    Scorers that run programs with ``code_sandbox`` are an exception: they mostly wait, so many of them run at once.
+
+    Args:
+        function: The scorer.
+        name: The name of the benchmark.
     """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
@@ -53,11 +60,16 @@ class ScorerRunner:
         self._pool: ThreadPoolExecutor | None = None
         self._held = 0.0
         if not self._is_async and not self._is_ours and _calls_sandbox(function):
-            # It waits for a program: the loop, which serves the sandbox, must not wait with it.
+            # The scorer waits for a program in a sandbox. The event loop serves that sandbox, so it must not wait too.
             self._pool = ThreadPoolExecutor(_WAITING, thread_name_prefix=f"nel-{self._method}")
             self.in_thread = True
 
     async def run(self, sample: ScorerInput) -> VerifyResult:
+        """Score a sample.
+
+        Raises:
+            ScorerError: The scorer's result is not a valid score.
+        """
         if self._is_async:
             scores = await self.function(sample)
         elif self.in_thread:
@@ -75,13 +87,15 @@ class ScorerRunner:
         return verdict(scores, sample.response, self._method)
 
     def _note(self, seconds: float) -> None:
-        calls = seconds / (OWN_SLOW_SECONDS if self._is_ours else SLOW_SECONDS)
-        self._held = max(0.0, self._held + min(calls, _HELD_AT_MOST) - 0.5)
+        """Record how long a call held the event loop; move the scorer to a thread once this adds up."""
+        slow_call_units = seconds / (OWN_SLOW_SECONDS if self._is_ours else SLOW_SECONDS)
+        self._held = max(0.0, self._held + min(slow_call_units, _HELD_AT_MOST) - 0.5)
         if self._held > _HELD_CALLS:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"nel-{self._method}")
             self.in_thread = True
 
     def close(self) -> None:
+        """Stop the scorer's threads."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
@@ -89,7 +103,16 @@ class ScorerRunner:
 
 
 def verdict(scores: Any, response: str, method: str) -> VerifyResult:
-    """The value of what a scorer returned: ``correct``, else ``reward``, else the first value, as a number."""
+    """Convert a scorer's result to a verdict: the reward is ``correct``, else ``reward``, else the first value.
+
+    Args:
+        scores: The scorer's result: a number, or a dict.
+        response: The answer; its beginning stands for a missing ``extracted``.
+        method: The default for ``method`` in the details.
+
+    Raises:
+        ScorerError: The result has no finite number as its score.
+    """
     if isinstance(scores, (bool, int, float)):
         scores = {"correct": scores}
     if not isinstance(scores, dict) or not scores:
@@ -119,21 +142,34 @@ def verdict(scores: Any, response: str, method: str) -> VerifyResult:
 
 
 def fingerprint(functions: list[Callable[..., Any]], settings: JsonDict) -> str:
-    """Identity of scoring code: the text of the files it was written in, the versions of the scorers it calls."""
+    """Return the identity of scoring code: the text of its files, and the versions of the scorers that it calls.
+
+    Args:
+        functions: The functions that decide verdicts.
+        settings: Everything else that verdicts depend on.
+    """
     files: set[Path] = set()
     versions: set[str] = set()
-    loose: list[str] = []
+    unlocated_functions: list[str] = []
     for function in functions:
-        _gather(function, files, versions, loose=loose)
-    texts = sorted(digest_parts(_scoring_text(path)) for path in files)
-    identity = [SCORING_VERSION, texts, sorted(versions), loose, _plain(settings)]
-    imported = imported_sources(path for path in files if not _is_own(path)).digest()
-    return digest([*identity, imported] if imported else identity)
+        _gather(function, files, versions, loose=unlocated_functions)
+    text_digests = sorted(digest_parts(_scoring_text(path)) for path in files)
+    identity = [
+        SCORING_VERSION,
+        text_digests,
+        sorted(versions),
+        unlocated_functions,
+        _plain(settings),
+    ]
+    imports_digest = imported_sources(path for path in files if not _is_own(path)).digest()
+    return digest([*identity, imports_digest] if imports_digest else identity)
 
 
 def _scoring_text(path: Path) -> str:
-    """The text of a file that decides verdicts. In a file of nel the benchmark's page text and its ``SELF_TEST`` do
-    not: a better wording must not make users' verdicts be computed again."""
+    """Return the part of a file's text that decides verdicts.
+
+    Files of nel count without descriptions and self-tests: better wording must not invalidate users' verdicts.
+    """
     text = path.read_text(encoding="utf-8", errors="replace")
     if not _is_own(path):
         return text
@@ -148,23 +184,23 @@ def _scoring_text(path: Path) -> str:
 
 
 def _is_own(path: Path) -> bool:
-    """True for files of nel, whose scorers have versions."""
+    """Return whether a file belongs to nel, whose scorers have versions."""
     return path.resolve().is_relative_to(_OWN_FOLDER)
 
 
 def _calls_sandbox(function: Callable[..., Any]) -> bool:
-    """Whether a scorer runs programs with ``code_sandbox``, itself or through the functions beside it."""
+    """Return whether a scorer runs programs with ``code_sandbox``, directly or through functions of the same folder."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     versions: set[str] = set()
     _gather(function, set(), versions, loose=[])
-    named = code is not None and "code_sandbox" in _names(code)
-    return named or any(version.startswith(_SANDBOXED) for version in versions)
+    is_named = code is not None and "code_sandbox" in _names(code)
+    return is_named or any(version.startswith(_SANDBOXED) for version in versions)
 
 
 def _gather(
     function: Callable[..., Any], files: set[Path], versions: set[str], loose: list[str]
 ) -> None:
-    """Collect a function's file, and those of the functions it names that are of the same folder."""
+    """Collect the file of a function, and the files of the functions from the same folder that it mentions."""
     if isinstance(function, partial):
         function = function.func
     version = getattr(function, "version", None)
@@ -185,33 +221,35 @@ def _gather(
         files.update(file.parent.glob("*.py") if file.name == "__init__.py" else [file])
     if code is None:
         return
-    known = getattr(function, "__globals__", {})
+    global_names = getattr(function, "__globals__", {})
     for name in _names(code):
-        used = known.get(name)
-        if inspect.isfunction(used) and used is not function and _is_near(used, file):
-            _gather(used, files, versions, loose=loose)
+        callee = global_names.get(name)
+        if inspect.isfunction(callee) and callee is not function and _is_near(callee, file):
+            _gather(callee, files, versions, loose=loose)
 
 
 def _is_near(function: Callable[..., Any], file: Path | None) -> bool:
-    """A function that a benchmark calls counts when it is a versioned scorer or its file is in or below the
-    benchmark's folder."""
+    """Return whether a called function belongs to a benchmark: a versioned scorer, or a file in or below its folder."""
     if isinstance(getattr(function, "version", None), str):
         return True
-    other = source_file(function)
-    if other is None or file is None:
+    function_file = source_file(function)
+    if function_file is None or file is None:
         return False
     # A benchmark that is a package shares the helpers of the folder around it.
     folder = file.parent.parent if file.name == "__init__.py" else file.parent
-    return folder in other.parents
+    return folder in function_file.parents
 
 
 def _names(code: CodeType) -> set[str]:
-    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
-    return set(code.co_names).union(*inner)
+    """Return the names that a function's code mentions, including nested functions."""
+    nested_names = [
+        _names(constant) for constant in code.co_consts if isinstance(constant, CodeType)
+    ]
+    return set(code.co_names).union(*nested_names)
 
 
 def _plain(value: Any) -> Any:
-    """Settings without addresses: functions by name."""
+    """Return settings without memory addresses: functions are replaced by their names."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

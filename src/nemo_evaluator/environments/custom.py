@@ -61,10 +61,13 @@ def benchmark(
     info: BenchmarkInfo | None = None,
     **kwargs: Any,
 ) -> Callable[[F], F]:
-    """Register the decorated scorer as a benchmark; further keywords are the scorer's ``sample.config``.
+    """Register the decorated scorer as a benchmark; additional keywords become the scorer's ``sample.config``.
 
-    A function without parameters scores nothing: answers are then compared with the target, without regard to case.
-    See the guide "Write your own benchmark" for every parameter.
+    A function without parameters is not a scorer: nel then compares answers with the target, ignoring case. See the
+    guide "Write your own benchmark" for every parameter.
+
+    Raises:
+        UsageError: ``endpoint_type`` is unknown.
     """
     if endpoint_type not in _ENDPOINTS:
         raise UsageError(
@@ -121,8 +124,11 @@ def scorer(function: F) -> F:
 
 
 def image_builder(builder: Callable[..., Any]) -> Callable[[F], F]:
-    """Give a benchmark a function from its rows to the images they need; write it between the two other
-    decorators."""
+    """Give a benchmark a function that returns the images its rows need; write it between the two other decorators.
+
+    Args:
+        builder: Takes the rows, and returns an ``ImageBuildRequest``.
+    """
 
     def decorate(function: F) -> F:
         function._image_builder = builder  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The definition that ``@benchmark`` makes: what an environment is built from, and the facts for people."""
+"""The definition that ``@benchmark`` creates: how to build the environment, and facts for its documentation."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -16,43 +16,43 @@ FewShotFormat: TypeAlias = str | Callable[[JsonDict], str]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """How published scores of a benchmark are made, and whether ours may be compared with them."""
+    """How published scores of a benchmark are made, and whether our scores are comparable with them."""
 
-    # Examples, reasoning, generation or log-likelihood, grader.
+    # The number of examples, reasoning or not, generation or log-likelihood, and the grader.
     protocol: str
-    # What ours does otherwise.
+    # What our implementation does differently.
     differs: str
-    # yes, nearly or no; with the reason where the difference does not say it.
+    # yes, nearly or no; with the reason if the difference does not explain it.
     comparable: str
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkInfo:
-    """What people want to know before they run a benchmark."""
+    """Facts about a benchmark that users want to know before they run it."""
 
     title: str = ""
     group: str = "custom"
-    # Number of problems of the whole dataset; None when it is not fixed.
+    # The number of problems in the whole dataset; None if it is not fixed.
     size: int | None = None
     scorer: str = ""
-    # judge, sandbox, images, tools, gated
+    # Any of: judge, sandbox, images, tools, gated.
     needs: tuple[str, ...] = ()
-    # Whether a benchmark that needs a judge has a fallback scorer, which every row then names.
+    # Whether a benchmark that needs a judge has a fallback scorer, which every row it scored names.
     judge_optional: bool = False
     license: str = ""
     source: str = ""
-    # Columns of the dataset that are read.
+    # The dataset columns that the benchmark reads.
     columns: tuple[str, ...] = ()
-    # Where the category of a problem comes from.
+    # The source of a problem's category.
     categories: str = ""
-    # Parameters of `params:`, with what they do.
+    # The parameters for `params:` and their effects.
     params: dict[str, str] = field(default_factory=dict)
     published: Published | None = None
 
 
 @dataclass(slots=True)
 class BenchmarkDefinition:
-    """One benchmark as its author wrote it."""
+    """A benchmark as its author wrote it."""
 
     name: str
     dataset: DatasetSource
@@ -70,21 +70,21 @@ class BenchmarkDefinition:
     fewshot_dataset: DatasetSource | None = None
     fewshot_format: FewShotFormat | None = None
     fewshot_by: str | None = None
-    # Examples in the order of their dataset, not in a random one.
+    # Whether examples keep the order of their dataset, instead of a random one.
     fewshot_in_order: bool = False
-    # Other protocols by their name in `params: {protocol: ...}`: the fields of this definition that they replace.
+    # Alternatives for `params: {protocol: ...}`, by name: the fields of this definition that they replace.
     protocols: dict[str, JsonDict] = field(default_factory=dict)
-    # Columns that result files need not repeat, besides those that the prompt names and the target.
+    # Columns that result files can omit, besides the target and the columns in the prompt.
     carried: tuple[str, ...] = ()
     params: JsonDict = field(default_factory=dict)
     judge_prompt: Callable[..., Any] | None = None
     parse_judge: Callable[..., Any] | None = None
-    # From the scoring details of all rows to further numbers of the benchmark.
+    # Computes further scores of the benchmark from the scoring details of all rows.
     summary: Callable[..., dict[str, float]] | None = None
     info: BenchmarkInfo = field(default_factory=BenchmarkInfo)
     score: Callable[..., Any] | None = None
     image_builder: Callable[..., Any] | None = None
-    # The function under the decorator: its file says where relative paths start, its docstring what this is.
+    # The decorated function; its file is the base of relative paths, and its docstring describes the benchmark.
     function: Callable[..., Any] | None = None
 
     @property
@@ -97,34 +97,39 @@ class BenchmarkDefinition:
 
     @property
     def description(self) -> str:
-        """What the benchmark is: the docstring of its module, else of its function."""
+        """The description of the benchmark: the docstring of its module, else of its function."""
         module = inspect.getmodule(self.function) if self.function else None
         module_text = inspect.getdoc(module) if module else None
         return module_text or self.scoring
 
     @property
     def scoring(self) -> str:
-        """How answers are judged: the docstring of the benchmark's function."""
+        """How answers are scored: the docstring of the benchmark's function."""
         text = inspect.getdoc(self.function) if self.function else None
         return text or ""
 
 
 def check_requirements(requirements: Sequence[str], benchmark: str) -> None:
-    """Refuse a benchmark whose libraries are absent, before the first request.
+    """Check that the libraries of a benchmark are installed, before the first request.
 
     Raises:
         UsageError: A requirement is not installed or cannot be parsed; the hint is the command that installs it.
     """
-    missing = [line for line in requirements if not _is_met(line, benchmark)]
+    missing = [requirement for requirement in requirements if not _is_met(requirement, benchmark)]
     if missing:
-        quoted = " ".join(f'"{line}"' for line in missing)
+        quoted = " ".join(f'"{requirement}"' for requirement in missing)
         raise UsageError(
             f"benchmark {benchmark!r} needs {', '.join(missing)}", hint=f"pip install {quoted}"
         )
 
 
 def read_requirements(value: Sequence[str] | str | None, folder: Path | None) -> list[str]:
-    """The lines of ``requirements=``: a list, one requirement, or the path of a requirements file."""
+    """Return the requirements as a list.
+
+    Args:
+        value: A list, one requirement, or the path of a requirements file.
+        folder: A second folder for relative paths.
+    """
     if value is None:
         return []
     if not isinstance(value, str):
@@ -139,12 +144,13 @@ def read_requirements(value: Sequence[str] | str | None, folder: Path | None) ->
 
 
 def _requirement_lines(text: str) -> list[str]:
-    """The requirements of a file, without comments and options of pip."""
+    """Return the requirements in a file, without comments and pip options."""
     lines = [line.split("#")[0].strip() for line in text.splitlines()]
     return [line for line in lines if line and not line.startswith("-")]
 
 
 def _is_met(line: str, benchmark: str) -> bool:
+    """Return whether a requirement is installed, or does not apply on this machine."""
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - few benchmarks name any
 
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415

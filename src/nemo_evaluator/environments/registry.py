@@ -1,4 +1,4 @@
-"""From a benchmark's name to its environment: built-in names, ``file.py[:name]``, and URI schemes."""
+"""Resolve a benchmark's name to its environment: built-in names, ``file.py[:name]``, and URI schemes."""
 
 import importlib
 import inspect
@@ -22,11 +22,11 @@ _BUILTIN: Final = "nemo_evaluator.benchmarks"
 _DATASETS: Final = Path(__file__).parent / "data" / "harbor.json"
 
 _environments: Registry[Any] = Registry("benchmark", group="nemo_evaluator.environments")
-# What each benchmark file registered: two files may use one name.
+# The benchmarks that each file registered; two files may use the same name.
 _files: dict[Path, dict[str, type[EvalEnvironment]]] = {}
-# The same by the module that registered it.
+# The same, by the module that registered them.
 _by_module: dict[str, dict[str, type[EvalEnvironment]]] = {}
-# What the files that are being imported have registered so far, the innermost last.
+# The benchmarks registered so far by the files that are being imported, the innermost file last.
 _registering: list[dict[str, type[EvalEnvironment]]] = []
 
 
@@ -34,15 +34,15 @@ def register(name: str) -> Callable[[E], E]:
     """Register the decorated environment class.
 
     Args:
-        name: The benchmark's name, in any case. A class that already has it is shadowed, with a warning.
+        name: The benchmark's name, in any case. An existing benchmark of that name is shadowed, with a warning.
     """
 
     def decorate(environment: E) -> E:
         key = name.lower()
         function = getattr(getattr(environment, "definition", None), "function", None)
         modules = (environment.__module__, getattr(function, "__module__", "") or "")
-        ours = any(module.startswith(_BUILTIN) for module in modules)
-        if not ours and (_environments.knows(key) or key in builtin_names()):
+        is_builtin = any(module.startswith(_BUILTIN) for module in modules)
+        if not is_builtin and (_environments.knows(key) or key in builtin_names()):
             _log.warning("benchmark %r shadows another one of that name", name)
         _environments.add(key, environment, replace=True)
         if not environment.name:
@@ -67,34 +67,36 @@ def get_environment(
 
     Args:
         name: A registered name, ``file.py[:name]`` or a URI such as ``lm-eval://boolq``.
-        num_examples: Keep only so many rows, the first ones.
-        num_fewshot: Put so many worked examples before each problem.
+        num_examples: The number of problems, from the first; None for all.
+        num_fewshot: The number of few-shot examples; None for the benchmark's own number.
         params: The benchmark's own parameters.
 
     Raises:
-        UsageError: Unknown name, scheme or parameter.
+        UsageError: The name, the scheme or a parameter is unknown.
     """
     name = as_uri(name)
-    general: JsonDict = {}
+    common_options: JsonDict = {}
     if num_examples is not None:
-        general["num_examples"] = num_examples
+        common_options["num_examples"] = num_examples
     if num_fewshot is not None:
-        general["num_fewshot"] = num_fewshot
+        common_options["num_fewshot"] = num_fewshot
     if "://" in name:
-        return _open_uri(name, general | (params or {}))
+        return _open_uri(name, common_options | (params or {}))
     environment = environment_class(name)
     accepted = inspect.signature(environment).parameters
-    any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
+    accepts_any_name = any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()
+    )
     keywords: JsonDict = dict(params or {})
     for key in keywords:
-        if not any_name and key not in accepted:
+        if not accepts_any_name and key not in accepted:
             own_parameters = sorted({*accepted} - {"num_examples", "num_fewshot"})
             raise UsageError(
                 f"benchmark {name!r} has no parameter {key!r}",
                 hint=f"accepted: {', '.join(own_parameters) or 'none'}",
             )
-    for key, value in general.items():
-        if any_name or key in accepted:
+    for key, value in common_options.items():
+        if accepts_any_name or key in accepted:
             keywords[key] = value
         elif value and key == "num_fewshot":
             raise UsageError(f"benchmark {name!r} has no few-shot examples", hint="remove fewshot")
@@ -102,6 +104,7 @@ def get_environment(
 
 
 def _open_uri(uri: str, keywords: JsonDict) -> EvalEnvironment:
+    """Open the environment of a URI."""
     scheme = uri.partition("://")[0]
     if scheme not in SCHEMES:
         known_schemes = ", ".join(f"{known}://" for known in SCHEMES)
@@ -112,7 +115,7 @@ def _open_uri(uri: str, keywords: JsonDict) -> EvalEnvironment:
 
 
 def as_uri(name: str) -> str:
-    """The URI that a plain name stands for (``swebench-verified``: ``harbor://swebench-verified``), else the name."""
+    """Return the URI that a short name such as ``swebench-verified`` stands for; any other name as it is."""
     key = name.lower().replace("_", "-")
     if "." not in key and key in harbor_names():
         return f"harbor://{key}"
@@ -120,13 +123,13 @@ def as_uri(name: str) -> str:
 
 
 def harbor_names() -> dict[str, JsonDict]:
-    """Datasets of Harbor that have a plain name of their own, with their facts."""
+    """Return the Harbor datasets that have a short name, with their facts."""
     names: dict[str, JsonDict] = read_json(_DATASETS)
     return names
 
 
 def environment_class(name: str) -> type[EvalEnvironment]:
-    """The class of a registered benchmark, or of one in a file.
+    """Return the class of a registered benchmark, or of one in a file.
 
     Args:
         name: A registered name in any case, with ``-`` or ``_``; or ``file.py``, or ``file.py:name``.
@@ -139,12 +142,12 @@ def environment_class(name: str) -> type[EvalEnvironment]:
     path, _, name_in_file = name.rpartition(":")
     if path.endswith(".py"):
         return _in_file(path, name_in_file)
-    known = list_environments()
+    names = list_environments()
     key = name.lower()
-    if key not in known:
+    if key not in names:
         key = key.replace("-", "_")
-    if key not in known:
-        hint = did_you_mean(name, known, also="`nel list` shows all; your own is file.py[:name]")
+    if key not in names:
+        hint = did_you_mean(name, names, also="`nel list` shows all; your own is file.py[:name]")
         raise UsageError(f"unknown benchmark {name!r}", hint=hint)
     if not _environments.knows(key) and key in builtin_names():
         importlib.import_module(f"{_BUILTIN}.{key}")
@@ -155,24 +158,25 @@ def environment_class(name: str) -> type[EvalEnvironment]:
 
 
 def list_environments() -> list[str]:
-    """The names of all registered benchmarks, built-in ones included."""
+    """Return the names of all registered benchmarks, including built-in ones."""
     return sorted({*builtin_names(), *_environments.names()})
 
 
 def load_benchmark_file(path: str | Path) -> list[str]:
-    """Import a benchmark file, once.
+    """Import a benchmark file; a second call does not import it again.
 
     Returns:
         The names of the benchmarks that it registers.
 
     Raises:
-        UsageError: The file raises an exception, with the line.
+        UsageError: The file raised an exception; the message has the line.
     """
     with LOADING:
         return _load_benchmark_file(find_file(path))
 
 
 def _load_benchmark_file(file: Path) -> list[str]:
+    """Import a benchmark file and return the names that it registers; raise UsageError if it fails."""
     if file in _files:
         return list(_files[file])
     registered: dict[str, type[EvalEnvironment]] = {}
@@ -182,39 +186,39 @@ def _load_benchmark_file(file: Path) -> list[str]:
     except NelError:
         raise
     except Exception as error:
-        line = _line_of(error, file)
-        place = f"{file}:{line}" if line else str(file)
+        error_line = _line_of(error, file)
+        error_location = f"{file}:{error_line}" if error_line else str(file)
         raise UsageError(
-            f"{place}: {type(error).__name__}: {error}",
+            f"{error_location}: {type(error).__name__}: {error}",
             hint="fix the file; it is imported as it is",
         ) from error
     finally:
         _registering.pop()
-    # It may have been imported before, for a metric or an interceptor in it.
+    # The file may have been imported before, for a metric or an interceptor in it.
     all_registered = _by_module.get(module.__name__, {}) | registered
     _files[file] = all_registered
     return list(all_registered)
 
 
 def _line_of(error: Exception, file: Path) -> int | None:
-    """The last line of the file that led to the error; of a syntax error, its own line."""
-    lines = [
+    """Return the last line of the file in the traceback; for a syntax error, its own line."""
+    frame_lines = [
         frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)
     ]
-    if lines:
-        return lines[-1]
+    if frame_lines:
+        return frame_lines[-1]
     return getattr(error, "lineno", None)
 
 
 def builtin_names() -> frozenset[str]:
-    """The names of the built-in benchmarks, without importing one."""
-    # The package is above this one in the order of imports, so it is found by its name.
+    """Return the names of the built-in benchmarks, without importing any."""
+    # This package must not import the package of benchmarks, which is above it, so it loads it by name.
     names: frozenset[str] = importlib.import_module(_BUILTIN).builtin_names()
     return names
 
 
 def _in_file(path: str, name: str) -> type[EvalEnvironment]:
-    """The benchmark of a file: the named one, else the one called like the file, else its only one."""
+    """Return the benchmark in a file: the given name, else the one named like the file, else the only one."""
     names = load_benchmark_file(path)
     key = (name or Path(path).stem.replace("-", "_")).lower()
     registered = _files[find_file(path)]

@@ -1,6 +1,7 @@
-"""Tasks of lm-eval as problems: its prompts, stop strings, filters, metrics and aggregation, and nothing of its client.
+"""lm-eval tasks as problems: nel uses lm-eval's prompts, stop strings, filters, metrics and aggregation, not its
+client.
 
-Only ``lm_eval.py`` loads this.
+Only ``lm_eval.py`` loads this module.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from nemo_evaluator.environments.schemes._loglikelihood_prompts import Loglikeli
 from nemo_evaluator.models import Client
 from nemo_evaluator.sandbox.base import Sandbox
 
-# A suite: its tasks, and the groups that aggregate them. A document: its task and its requests.
+# A suite is its tasks, and the groups that aggregate them. A document is its task and its requests.
 Suite: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
 Document: TypeAlias = tuple[Any, list[Any]]
-# lm-eval's own seed for the choice of examples, and its number of tokens for a task that sets none.
+# lm-eval's own seed for the choice of examples, and its token limit for a task that sets none.
 _FEWSHOT_SEED: Final = 1234
 _MAX_TOKENS: Final = 256
-# Which metric becomes the reward when there are several: the first of these that a task has, else its first.
+# With several metrics, the reward is the first of these that a task has, else the task's first metric.
 _LEADING: Final = ("exact_match", "acc", "em", "score", "bleu", "rouge1", "prompt_level_strict_acc")
 
 
@@ -41,7 +42,7 @@ def load_suite(
 ) -> Suite:
     """Load a task, group or tag of lm-eval with its requests.
 
-    All requests are built, in lm-eval's order, because its draws of few-shot examples depend on that.
+    It builds all requests in lm-eval's order, because lm-eval's choice of few-shot examples depends on that order.
 
     Args:
         name: The task, group or tag.
@@ -52,13 +53,13 @@ def load_suite(
     Raises:
         UsageError: The name is unknown, lm-eval cannot load it, or nel cannot run it.
     """
-    # lm-eval searches its many thousand task files only for a name that is not the user's own, and once.
+    # Searching lm-eval's thousands of task files is slow, so search them only if the name is not the user's own.
     manager = task_manager(include_path, stock=include_path is None)
     if name not in manager.all_tasks:
         manager = task_manager(include_path, stock=True)
     if name not in manager.all_tasks:
-        others = "`lm_eval ls tasks` shows all; yours are found by include_path"
-        hint = did_you_mean(name, manager.all_tasks, others)
+        advice = "`lm_eval ls tasks` shows all; yours are found by include_path"
+        hint = did_you_mean(name, manager.all_tasks, advice)
         raise UsageError(f"lm-eval has no task, group or tag {name!r}", hint=hint)
     try:
         with boundary(Cause.SEED), mirrored_hub():
@@ -74,8 +75,8 @@ def load_suite(
     tasks: dict[str, Any] = loaded["tasks"]
     for key, task in tasks.items():
         _check_supported(key, task)
-        shots = task.get_config("num_fewshot")
-        if shots is None or (num_fewshot is not None and shots != 0):
+        own_fewshot = task.get_config("num_fewshot")
+        if own_fewshot is None or (num_fewshot is not None and own_fewshot != 0):
             task.set_config(key="num_fewshot", value=num_fewshot or 0)
         task.set_fewshot_seed(seed=_FEWSHOT_SEED)
         task.build_all_requests(limit=limit, rank=0, world_size=1)
@@ -83,6 +84,7 @@ def load_suite(
 
 
 def _check_supported(name: str, task: Any) -> None:
+    """Raise UsageError for a task that runs generated code on this machine, or that needs images."""
     if getattr(task, "UNSAFE_CODE", False):
         raise UsageError(
             f"lm-eval's task {name!r} runs what the model wrote on this machine",
@@ -94,12 +96,23 @@ def _check_supported(name: str, task: Any) -> None:
 
 @cache
 def task_manager(include_path: str | None, *, stock: bool) -> Any:
-    """lm-eval's index of task files: those of a folder and, with ``stock``, its own."""
+    """Return lm-eval's index of task files: those in a folder and, with ``stock``, its own."""
     return TaskManager(include_path=include_path, include_defaults=stock)
 
 
 class LmEvalEnvironment(EvalEnvironment):
-    """A task or group of lm-eval. Rows hold every metric of a document; the scores are aggregated by lm-eval's code."""
+    """A task or group of lm-eval; rows hold every metric of a document, and lm-eval's code aggregates the scores.
+
+    Args:
+        uri: The URI of the task or group.
+        suite: The loaded tasks and groups.
+        prompts: Writes log-likelihood requests.
+        metric: The metric that becomes the reward; None for the default.
+        num_examples: The number of documents, from the first; None for all.
+
+    Raises:
+        UsageError: No task has the metric.
+    """
 
     def __init__(
         self,
@@ -121,29 +134,34 @@ class LmEvalEnvironment(EvalEnvironment):
             instances.sort(key=lambda instance: int(instance.idx))
         self._dataset = list(documents.values())[:num_examples]
         if metric is not None:
-            known: set[str] = set()
+            metric_names: set[str] = set()
             for task in self._tasks.values():
-                known.update(task.aggregation())
-            if metric.partition(",")[0] not in known:
+                metric_names.update(task.aggregation())
+            if metric.partition(",")[0] not in metric_names:
                 raise UsageError(
-                    f"{uri} has no metric {metric!r}", hint=f"it has: {', '.join(sorted(known))}"
+                    f"{uri} has no metric {metric!r}",
+                    hint=f"it has: {', '.join(sorted(metric_names))}",
                 )
 
     @property
     def endpoint_type(self) -> str:
-        kinds = {task.OUTPUT_TYPE for task in self._tasks.values()}
+        """``completions`` if all requests generate text, else ``logprobs``."""
+        request_types = {task.OUTPUT_TYPE for task in self._tasks.values()}
         for _, instances in self._dataset[:1]:
-            kinds.update(instance.request_type for instance in instances)
-        return "completions" if kinds == {"generate_until"} else "logprobs"
+            request_types.update(instance.request_type for instance in instances)
+        return "completions" if request_types == {"generate_until"} else "logprobs"
 
     async def use_model(self, client: Client) -> None:
+        """Let log-likelihood prompts find the model's tokenizer."""
         if self.endpoint_type == "logprobs":
             await self._prompts.use_model(client)
 
     async def prepare(self) -> None:
+        """Check that the server returns usable log-likelihoods."""
         await self._prompts.check_model()
 
     async def seed(self, idx: int) -> SeedResult:
+        """Return a document as a problem with all of its requests."""
         task, instances = self._dataset[idx]
         first = instances[0]
         requests: list[PromptRequest] = []
@@ -164,30 +182,33 @@ class LmEvalEnvironment(EvalEnvironment):
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
+        """Apply lm-eval's filters and metrics to the replies; the leading metric becomes the reward."""
         task, requests = self._dataset[metadata["position"]]
         instances = _answered(requests, response)
-        first = instances[0]
-        # By "metric,filter", as lm-eval writes it.
+        first_instance = instances[0]
+        # Keys are "metric,filter", as in lm-eval's results.
         metrics: JsonDict = {}
         for ensemble in task._filters:
             ensemble.apply(instances)
-        for filter_name in first.filtered_resps:
+        for filter_name in first_instance.filtered_resps:
             filtered_replies = [instance.filtered_resps[filter_name] for instance in instances]
-            values = task.process_results(first.doc, filtered_replies)
+            values = task.process_results(first_instance.doc, filtered_replies)
             for metric, value in values.items():
                 metrics[f"{metric},{filter_name}"] = _plain(value)
-        lead = self._leading_metric(list(metrics))
-        filtered = first.filtered_resps[lead.rpartition(",")[2]]
+        leading_metric = self._leading_metric(list(metrics))
+        filtered = first_instance.filtered_resps[leading_metric.rpartition(",")[2]]
         details = {
-            "metric": lead,
+            "metric": leading_metric,
             "metrics": metrics,
             "task": task.task_name,
             "position": metadata["position"],
         }
-        return VerifyResult(_reward(metrics[lead]), str(filtered), details)
+        return VerifyResult(_reward(metrics[leading_metric]), str(filtered), details)
 
     def _leading_metric(self, keys: list[str]) -> str:
-        """The metric that becomes the reward: the configured one, else the first of _LEADING, else the first."""
+        """Return the metric that becomes the reward: the configured one, else the first of ``_LEADING``, else the
+        first.
+        """
         if self._metric is not None:
             for key in keys:
                 if f"{key},".startswith(f"{self._metric},"):
@@ -199,15 +220,15 @@ class LmEvalEnvironment(EvalEnvironment):
         return keys[0]
 
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
-        """Every metric of every task and group, as lm-eval aggregates them."""
-        # The values of all rows, by task and metric.
-        values_of: dict[str, dict[str, list[Any]]] = {}
+        """Return every metric of every task and group, as lm-eval aggregates them."""
+        # The values of all rows, by task, then by metric.
+        values_by_task: dict[str, dict[str, list[Any]]] = {}
         for row in sorted(details, key=lambda row: int(row["position"])):
-            values_of_task = values_of.setdefault(row["task"], {})
+            task_values = values_by_task.setdefault(row["task"], {})
             for key, value in row["metrics"].items():
-                values_of_task.setdefault(key, []).append(value)
+                task_values.setdefault(key, []).append(value)
         results: dict[str, JsonDict] = {}
-        for name, metrics in values_of.items():
+        for name, metrics in values_by_task.items():
             aggregations = self._tasks[name].aggregation()
             results[name] = {"sample_len": max(map(len, metrics.values()))}
             for key, values in metrics.items():
@@ -224,44 +245,49 @@ class LmEvalEnvironment(EvalEnvironment):
         return scores
 
     def scorer_fingerprint(self) -> str:
+        """Identify the tasks' configurations, the metric and the version of lm-eval."""
         configs = [task.dump_config() for task in self._tasks.values()]
         text = json.dumps(configs, sort_keys=True, default=lambda value: type(value).__name__)
         return f"lm-eval {version('lm_eval')} {self.name} {self._metric} {digest(text)}"
 
     async def _requests(self, instance: Any) -> list[PromptRequest]:
-        kind = instance.request_type
+        """Convert a request of lm-eval to prompts for our client."""
+        request_type = instance.request_type
         repeats = _repeats(instance)
-        if kind == "generate_until":
+        if request_type == "generate_until":
             context, settings = instance.args
             return [PromptRequest(str(context), generation=_generation(settings))] * repeats
-        if kind == "loglikelihood":
+        if request_type == "loglikelihood":
             return [await self._prompts.pair(*instance.args)] * repeats
         return await self._prompts.rolling(instance.args[0]) * repeats
 
 
 def _answered(requests: list[Any], response: str) -> list[Any]:
-    """Copies of the requests with their results: lm-eval keeps results in a request, and steps run concurrently."""
+    """Return copies of the requests with their results.
+
+    They are copies because lm-eval stores results in a request, and steps run concurrently.
+    """
     first = requests[0]
-    is_one_text = (
+    is_single_text = (
         len(requests) == 1 and _repeats(first) == 1 and first.request_type == "generate_until"
     )
-    results: list[Any] = [response] if is_one_text else json.loads(response)
+    results: list[Any] = [response] if is_single_text else json.loads(response)
     instances = []
-    at = 0
+    position = 0
     for instance in requests:
         answered = copy.copy(instance)
         repeats = _repeats(instance)
         answered.filtered_resps = {}
         if instance.request_type == "loglikelihood_rolling":
-            # A whole text is the only request of its document, in as many windows as it takes.
+            # A whole text is the only request of its document, and is split into several windows.
             size = len(results) // repeats
             answered.resps = []
             for repeat in range(repeats):
                 windows = results[repeat * size : (repeat + 1) * size]
                 answered.resps.append(sum(window[0] for window in windows))
         else:
-            own_results = results[at : at + repeats]
-            at += repeats
+            own_results = results[position : position + repeats]
+            position += repeats
             if instance.request_type == "generate_until":
                 answered.resps = own_results
             else:
@@ -275,23 +301,23 @@ def _repeats(instance: Any) -> int:
 
 
 def _generation(settings: Mapping[str, Any]) -> JsonDict:
-    """lm-eval's generation settings under the names of the OpenAI protocol."""
-    stop = settings.get("until") or []
-    stops = [stop] if isinstance(stop, str) else [text for text in stop if text]
-    own: dict[str, Any] = {}
+    """Convert lm-eval's generation settings to those of the OpenAI protocol."""
+    until = settings.get("until") or []
+    stops = [until] if isinstance(until, str) else [text for text in until if text]
+    other_settings: dict[str, Any] = {}
     for name, value in settings.items():
         if name not in ("until", "do_sample", "max_gen_toks"):
-            own[name] = value
+            other_settings[name] = value
     return {
         "temperature": 0.0,
         "max_tokens": settings.get("max_gen_toks", _MAX_TOKENS),
-        **own,
+        **other_settings,
         "stop": stops,
     }
 
 
 def _plain(value: Any) -> Any:
-    """A metric's value as JSON keeps it: aggregation takes lists where it was given tuples."""
+    """Convert a metric's value to plain JSON types; aggregation accepts lists instead of tuples."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if hasattr(value, "item"):
@@ -300,7 +326,10 @@ def _plain(value: Any) -> Any:
 
 
 def _reward(value: Any) -> float:
-    """One number for a row: the value; of (log-likelihood, length) the quotient; of (answer, target) their equality."""
+    """Return a row's value as one number.
+
+    A pair of a log-likelihood and a length gives their quotient; any other pair gives 1 if its items are equal, else 0.
+    """
     if isinstance(value, (bool, int, float)):
         return float(value)
     if isinstance(value, list) and len(value) == 2:

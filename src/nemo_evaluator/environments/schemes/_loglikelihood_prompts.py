@@ -1,4 +1,4 @@
-"""Log-likelihood requests in the tokens of the model: split as lm-eval does it, and checked against the server."""
+"""Log-likelihood requests in the model's tokens, split as lm-eval does it and checked against the server."""
 
 import json
 from contextlib import suppress
@@ -15,23 +15,27 @@ from nemo_evaluator.core.types import PromptRequest
 from nemo_evaluator.models import Client
 
 _GIVE: Final = "params: {tokenizer: FOLDER}, the folder of the model's tokenizer.json"
-# Texts whose last word is a surprise: log-probabilities that are one token off show at once.
+# Texts with a surprising last word reveal log-probabilities that are shifted by one token.
 _PROBES: Final = ("The capital of France xylophone", "one two three four seventeen")
 _CLOSE_ENOUGH: Final = 0.25
 
 
 class LoglikelihoodPrompts:
-    """Writes requests for the log-likelihood of texts in token ids.
+    """Writes requests for the log-likelihood of texts, as token IDs.
 
-    The tokenizer is the one that was given, or that of the model's name on the hub, or the server's own. Without any,
-    the server splits the text, and its offsets tell where the scored part begins.
+    The tokenizer is the given one, else that of the model's name on the hub, else the server's own. Without any, the
+    server splits the text, and its offsets show where the scored part begins.
+
+    Args:
+        tokenizer: A ``tokenizer.json``, its folder, or a name on the hub; None to find it by the model.
+        max_length: The maximum length of a prompt in tokens.
     """
 
     def __init__(self, tokenizer: str | None, max_length: int) -> None:
         # One token is always generated.
         self._longest = max_length - 1
         self._tokenizer: Tokenizer | None = None
-        # Whether texts are split here, by the tokenizer or else by the server.
+        # Whether this class splits texts into tokens, with the tokenizer or with the server's help.
         self._splits = False
         self._prefix: int | None = None
         self._client: Client | None = None
@@ -40,12 +44,12 @@ class LoglikelihoodPrompts:
             self._load(_tokenizer_file(tokenizer))
 
     async def use_model(self, client: Client) -> None:
-        """Find the tokenizer of the model, if none was given."""
+        """Find the model's tokenizer, if none was given."""
         self._client = client
         if self._splits:
             return
         for name in (str(client.endpoint.identity.get("model", "")), client.endpoint.model):
-            # A name without a slash is what the server calls the model, not where it comes from.
+            # A name without a slash is the server's own name for the model, not a name on the hub.
             if "/" in name and not self._splits:
                 with suppress(UsageError):
                     self._load(_tokenizer_file(name))
@@ -54,9 +58,10 @@ class LoglikelihoodPrompts:
             self._prefix = next(iter(await client.tokenize("", special=True) or ()), None)
 
     async def check_model(self) -> None:
-        """Check before the first problem that the server returns log-likelihoods of prompts and that its replies agree.
+        """Check that the server returns log-likelihoods of prompts, and that they agree with those of generated tokens.
 
-        Raises RequestRejectedError with the fix.
+        Raises:
+            RequestRejectedError: They do not agree; the hint says how to fix it.
         """
         client = self._client
         if client is None:
@@ -65,27 +70,35 @@ class LoglikelihoodPrompts:
             token = await client.next_token(await self._ids(text) if self._splits else text)
             request = await self.pair(text, token.text or ".")
             assert request.scored_from is not None
-            scored = json.loads(
+            prompt_logprob = json.loads(
                 (await client.loglikelihood(request.prompt, request.scored_from)).content
             )[0]
-            alone = (
+            is_one_token = (
                 isinstance(request.prompt, str) or len(request.prompt) == request.scored_from + 1
             )
             if (
                 token.logprob is not None
                 and token.text
-                and alone
-                and abs(scored - token.logprob) > _CLOSE_ENOUGH
+                and is_one_token
+                and abs(prompt_logprob - token.logprob) > _CLOSE_ENOUGH
             ):
                 raise RequestRejectedError(
                     f"{client.endpoint.name}: the log-probabilities of prompts are not those of generation: "
-                    f"{token.text!r} after {text!r} has {scored:.3f}, generated it has {token.logprob:.3f}",
+                    f"{token.text!r} after {text!r} has {prompt_logprob:.3f}, generated it has {token.logprob:.3f}",
                     hint="some servers (llama-cpp-python) are one token off; use vLLM, SGLang or llama-server, and "
                     "check that params.tokenizer is the model's",
                 )
 
     async def pair(self, context: str, continuation: str) -> PromptRequest:
-        """The request for the log-likelihood of a continuation."""
+        """Return the request for the log-likelihood of a continuation.
+
+        Args:
+            context: The text before the continuation.
+            continuation: The text to score.
+
+        Raises:
+            UsageError: The request needs a tokenizer, and there is none.
+        """
         if not self._splits:
             if not context:
                 raise _lacking("scores a text without context")
@@ -93,39 +106,45 @@ class LoglikelihoodPrompts:
         split = len(context.rstrip())
         context, continuation = context[:split], context[split:] + continuation
         if not context:
-            rest = await self._ids(continuation)
+            scored_ids = await self._ids(continuation)
             prefix = self._needed_prefix()
-            if rest[:1] != [prefix]:
-                head = [prefix]
+            if scored_ids[:1] != [prefix]:
+                context_ids = [prefix]
             else:
-                head = rest[:1]
-                rest = rest[1:]
+                context_ids = scored_ids[:1]
+                scored_ids = scored_ids[1:]
         else:
-            # The choices of a question follow each other.
+            # Consecutive requests often share a context: the choices of one question.
             if self._last[0] == context:
-                head = self._last[1]
+                context_ids = self._last[1]
             else:
-                head = await self._ids(context)
-            self._last = context, head
-            rest = (await self._ids(context + continuation))[len(head) :]
-        return self._request(head, rest)
+                context_ids = await self._ids(context)
+            self._last = context, context_ids
+            scored_ids = (await self._ids(context + continuation))[len(context_ids) :]
+        return self._request(context_ids, scored_ids)
 
     async def rolling(self, text: str) -> list[PromptRequest]:
-        """The requests for the log-likelihood of a whole text, window by window."""
+        """Return the requests for the log-likelihood of a whole text, one per window.
+
+        Raises:
+            UsageError: There is no tokenizer.
+        """
         if not self._splits:
             raise _lacking("scores whole texts")
         prefix = self._needed_prefix()
-        longest = self._longest - 1
+        window_length = self._longest - 1
         windows = get_rolling_token_windows(
-            await self._ids(text), prefix, max_seq_len=longest, context_len=1
+            await self._ids(text), prefix, max_seq_len=window_length, context_len=1
         )
         return [self._request(*make_disjoint_window(window)) for window in windows]
 
     def _request(self, head: list[int], rest: list[int]) -> PromptRequest:
-        whole = (head + rest)[-self._longest :]
-        return PromptRequest(whole, max(len(whole) - len(rest), 1))
+        """Join context and scored tokens, cut from the left to the maximum length."""
+        token_ids = (head + rest)[-self._longest :]
+        return PromptRequest(token_ids, max(len(token_ids) - len(rest), 1))
 
     async def _ids(self, text: str) -> list[int]:
+        """Return the token IDs of a text, from the tokenizer or the server."""
         if self._tokenizer is not None:
             return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
         assert self._client is not None
@@ -137,11 +156,13 @@ class LoglikelihoodPrompts:
         return ids
 
     def _load(self, file: Path) -> None:
+        """Load a tokenizer file."""
         self._tokenizer = Tokenizer.from_file(str(file))
         self._splits = True
         self._prefix = _first_token(self._tokenizer, file.parent / "tokenizer_config.json")
 
     def _needed_prefix(self) -> int:
+        """Return the token before a text; raise UsageError if the tokenizer has none."""
         if self._prefix is None:
             hint = f"tokenizer_config.json beside tokenizer.json must name bos_token or eos_token; {_GIVE}"
             raise UsageError("the tokenizer has no token for the beginning of a text", hint=hint)
@@ -149,7 +170,12 @@ class LoglikelihoodPrompts:
 
 
 def _tokenizer_file(where: str) -> Path:
-    """``tokenizer.json`` itself, in a folder, or of a model of the hub (its settings are fetched with it)."""
+    """Return the path of ``tokenizer.json``: the file itself, in a folder, or downloaded from the hub with its
+    settings.
+
+    Raises:
+        UsageError: There is no such tokenizer.
+    """
     path = Path(where)
     if path.is_dir():
         file = path / "tokenizer.json"
@@ -166,7 +192,7 @@ def _tokenizer_file(where: str) -> Path:
 
 
 def _first_token(tokenizer: Tokenizer, file: Path) -> int | None:
-    """The token before a text: the tokenizer's beginning-of-text token, else its end-of-text token."""
+    """Return the token before a text: the tokenizer's beginning-of-text token, else its end-of-text token."""
     if file.is_file():
         config: Any | dict[Any, Any] = json.loads(file.read_text(encoding="utf-8"))
     else:
@@ -178,13 +204,14 @@ def _first_token(tokenizer: Tokenizer, file: Path) -> int | None:
         else:
             text = token
         if text:
-            found = tokenizer.token_to_id(text)
+            token_id = tokenizer.token_to_id(text)
         else:
-            found = None
-        if found is not None:
-            return int(found)
+            token_id = None
+        if token_id is not None:
+            return int(token_id)
     return None
 
 
 def _lacking(what: str) -> UsageError:
+    """Return the error for a task that needs the model's tokenizer."""
     return UsageError(f"the task {what}, which needs the model's tokenizer", hint=_GIVE)

@@ -1,7 +1,7 @@
-"""``gym://``: problems and verdicts of a Gym server: one that runs (``gym://host:port``), or one that is started here.
+"""``gym://``: problems and verdicts from a Gym server that is running (``gym://host:port``), or that nel starts.
 
-Started here: ``gym://cmd:COMMAND`` (with ``PORT`` in its environment), ``gym://module:PACKAGE`` (an ASGI ``app``), or
-``gym://BENCHMARK`` (``nel serve``).
+nel starts ``gym://cmd:COMMAND`` (with ``PORT`` in its environment), ``gym://module:PACKAGE`` (an ASGI ``app``), and
+``gym://BENCHMARK`` (with ``nel serve``).
 """
 
 import asyncio
@@ -56,9 +56,14 @@ _GYM: Final = "nemo_gym"
 
 
 class GymServer:
-    """A Gym server: one that somebody else runs, or one that nel starts and stops.
+    """A Gym server: an external one, or one that nel starts and stops.
 
-    With ``words``, its command, nel starts it with the first request and stops it with the benchmark.
+    Args:
+        url: The URL of an external server.
+        token: The bearer token, if the server requires one.
+        words: The command of a server that nel manages. It starts before the first request and stops with the
+            benchmark.
+        startup_timeout: The timeout of the start in seconds.
     """
 
     def __init__(
@@ -80,33 +85,33 @@ class GymServer:
             port = free_port()
             self.url = f"http://127.0.0.1:{port}"
             self.lost = self._crash
-            env = {"PORT": str(port), "NEL_DATA_LOCK": str(lock_file())}
+            environment = {"PORT": str(port), "NEL_DATA_LOCK": str(lock_file())}
             if token:
-                env[TOKEN] = token.reveal()
+                environment[TOKEN] = token.reveal()
             mirror = mirror_dir()
             if mirror:
-                env["NEL_DATA_MIRROR"] = str(mirror)
+                environment["NEL_DATA_MIRROR"] = str(mirror)
             # Imported here because most servers are not managed by nel.
             from nemo_evaluator.servers.launch import Launch  # noqa: PLC0415
             from nemo_evaluator.servers.process import ManagedServer  # noqa: PLC0415
 
             launch = Launch(
-                argv=[word.replace("{port}", str(port)) for word in words],
+                argv=[argument.replace("{port}", str(port)) for argument in words],
                 port=port,
                 base_path="",
                 health_paths=("/health", "/openapi.json"),
                 startup_timeout=startup_timeout,
-                env=env,
+                env=environment,
             )
             self._folder = tempfile.TemporaryDirectory(prefix="nel-gym-")
             log = Path(self._folder.name) / "server.log"
             self._server = ManagedServer("gym", launch, log)
 
     async def up(self) -> None:
-        """Start it, once, if nel runs it.
+        """Start the server if nel manages it; further calls wait for the same start.
 
         Raises:
-            TransportError: The server did not start; with the last lines of its log.
+            TransportError: The server did not start; the message has the last lines of its log.
         """
         if self._server is not None:
             self._starting = self._starting or asyncio.ensure_future(
@@ -115,40 +120,45 @@ class GymServer:
             await asyncio.shield(self._starting)
 
     def _crash(self) -> str | None:
-        """How it ended, with the last lines of its log."""
+        """Return why the managed server ended, with the last lines of its log; None while it runs."""
         error: TransportError | None = self._server.crash()
         return error.message if error is not None else None
 
     async def stop(self) -> None:
-        """Stop it, if nel runs it."""
+        """Stop the server if nel manages it."""
         if self._server is not None:
             await self._server.stop()
             self._folder.cleanup()
 
 
 def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> GymServer:
-    """The server that nel starts for a ``gym://`` URI.
+    """Return the server that nel starts for a ``gym://`` URI.
+
+    Args:
+        uri: The URI.
+        token: The bearer token, if the server requires one.
+        startup_timeout: The timeout of the start in seconds.
 
     Raises:
-        UsageError: The URI names no server.
-        MissingExtraError: A module of NeMo Gym is named and NeMo Gym is not installed.
+        UsageError: The URI does not name a server.
+        MissingExtraError: The URI names a module of NeMo Gym, which is not installed.
     """
     name = uri.partition("://")[2]
-    kind, colon, rest = name.partition(":")
-    is_file = kind.endswith(".py")
-    if colon and kind == "cmd":
-        words = ["bash", "-c", rest]
-    elif colon and kind == "module":
+    prefix, colon, rest = name.partition(":")
+    is_file = prefix.endswith(".py")
+    if colon and prefix == "cmd":
+        command = ["bash", "-c", rest]
+    elif colon and prefix == "module":
         app = rest if ":" in rest else f"{rest}:app"
         if app.partition(".")[0] == _GYM and importlib.util.find_spec(_GYM) is None:
             raise MissingExtraError("NeMo Gym", extra="gym")
-        words = [sys.executable, "-m", "uvicorn", app, "--host", "127.0.0.1", "--port", "{port}"]
+        command = [sys.executable, "-m", "uvicorn", app, "--host", "127.0.0.1", "--port", "{port}"]
     elif not name or ("/" in name and not is_file):
         hint = "write gym://host:port, gym://cmd:COMMAND, gym://module:PACKAGE or gym://BENCHMARK"
         raise UsageError(f"{uri} names no Gym server", hint=hint)
     else:
-        benchmark = f"{find_file(kind)}{colon}{rest}" if is_file else name
-        words = [
+        benchmark = f"{find_file(prefix)}{colon}{rest}" if is_file else name
+        command = [
             sys.executable,
             "-m",
             "nemo_evaluator.cli.main",
@@ -159,13 +169,22 @@ def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> Gy
             "{port}",
         ]
         token = token or Secret(secrets.token_urlsafe(24))
-    return GymServer("", token, words, startup_timeout=startup_timeout)
+    return GymServer("", token, command, startup_timeout=startup_timeout)
 
 
 async def verify_native(
     client: GymClient, response: str, seed: SeedResult, jar: CookieJar
 ) -> VerifyResult:
-    """NeMo Gym's verdict on a text. Starts the session, unless a tool of the solver has started it."""
+    """Return NeMo Gym's verdict on a text.
+
+    It starts the session on the server, unless a tool of the solver has already started it.
+
+    Args:
+        client: The client of the server.
+        response: The text of the answer.
+        seed: The problem.
+        jar: The cookies of the rollout.
+    """
     row = native_row(seed)
     if not len(jar):
         try:
@@ -178,7 +197,11 @@ async def verify_native(
 
 
 class GymVerifier:
-    """A native Gym server that judges the answers of another benchmark (``verifier:``)."""
+    """A native Gym server that scores the answers of another benchmark (``verifier:``).
+
+    Attributes:
+        fingerprint: The identity of the verifier.
+    """
 
     def __init__(self, service: str, url: str, lost: Lost | None = None) -> None:
         self._client = GymClient(url, lost=lost)
@@ -187,17 +210,29 @@ class GymVerifier:
     async def verify_answer(
         self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
     ) -> VerifyResult:
+        """Return the server's verdict on an answer."""
         return await verify_native(self._client, response, seed, jar=new_jar())
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._client.close()
 
 
 class GymEnvironment(EvalEnvironment):
-    """Problems and verdicts over HTTP; with ``data``, the problems are rows of a file and the server is native.
+    """Problems and verdicts over HTTP; with ``data``, a file holds the problems and the server is native.
 
-    ``protocol`` is ``evaluator`` (that of ``nel serve``; the default) or ``native`` (NeMo Gym's own; the default when
-    there is ``data``, a file of its rows). ``token`` is what the server asks for; else NEL_SERVE_TOKEN.
+    Args:
+        uri: The URI of the server.
+        num_examples: The number of problems, from the first; None for all.
+        protocol: ``evaluator`` (that of ``nel serve``; the default) or ``native`` (NeMo Gym's own; the default with
+            ``data``).
+        data: The file of NeMo Gym rows.
+        token: The bearer token; by default that in ``NEL_SERVE_TOKEN``.
+        timeout: The timeout of a request in seconds.
+        startup_timeout: The timeout of the server's start in seconds.
+
+    Raises:
+        UsageError: The URI or the protocol is invalid, or there are no problems.
     """
 
     def __init__(
@@ -239,6 +274,11 @@ class GymEnvironment(EvalEnvironment):
             self._dataset = self._rows = open_rows(Path(data), config_folder.get())[:num_examples]
 
     async def dataset_size(self) -> int:
+        """Return the number of rows, or of the server's problems.
+
+        Raises:
+            TransportError: The server did not return a size.
+        """
         if self._rows is not None:
             return len(self._rows)
         await self._server.up()
@@ -253,7 +293,7 @@ class GymEnvironment(EvalEnvironment):
         return min(size, self._limit)
 
     async def prepare(self) -> None:
-        """Find out that the server is down before the first answer is paid for."""
+        """Check that the server is up before the first answer is generated."""
         await self._server.up()
         if self._rows is not None:
             try:
@@ -263,6 +303,11 @@ class GymEnvironment(EvalEnvironment):
                 pass
 
     async def seed(self, idx: int) -> SeedResult:
+        """Return a problem, from the rows or from the server.
+
+        Raises:
+            SeedError: The row is not a Gym row.
+        """
         jar = new_jar()
         if self._rows is None:
             await self._server.up()
@@ -278,12 +323,13 @@ class GymEnvironment(EvalEnvironment):
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
-        """The verdict on an answer whose problem is known only by its target and metadata."""
+        """Score an answer when only the target and the metadata of its problem are known."""
         return await self.verify_answer(response, SeedResult("", expected, metadata))
 
     async def verify_answer(
         self, response: str, seed: SeedResult, sandbox: Sandbox | None = None
     ) -> VerifyResult:
+        """Return the server's verdict on an answer."""
         await self._server.up()
         gym_seed = seed if isinstance(seed, GymSeed) else None
         jar = gym_seed.cookies if gym_seed is not None else None
@@ -301,16 +347,17 @@ class GymEnvironment(EvalEnvironment):
         return verdict_of(await self._client.post("/verify", body, jar))
 
     def scorer_fingerprint(self) -> str:
-        """The server and its protocol; nel cannot see the code inside."""
+        """Identify the server and its protocol; nel does not know the server's code."""
         return digest(["gym", _VERSION, self._server.identity, self._rows is not None])
 
     async def close(self) -> None:
+        """Close the connections, and stop a server that nel manages."""
         await self._client.close()
         await self._server.stop()
 
 
 def _query_settings(uri: str, query: str) -> dict[str, str]:
-    """The settings behind the ``?`` of a URI. Raises UsageError for an unknown one."""
+    """Return the settings in the query of a URI; raise UsageError for an unknown one."""
     settings = {key: values[-1] for key, values in parse_qs(query).items()}
     unknown = sorted(set(settings) - set(_QUERY))
     if unknown:

@@ -1,4 +1,4 @@
-"""``lm-eval://``: a task, group or tag of the Language Model Evaluation Harness, asked through our own client."""
+"""``lm-eval://``: a task, group or tag of the Language Model Evaluation Harness, run with our own client."""
 
 import importlib.util
 from typing import Final
@@ -20,10 +20,20 @@ def build(
 ) -> EvalEnvironment:
     """Open ``lm-eval://NAME``.
 
-    ``include_path`` is a folder of further task files, ``limit`` keeps the first documents of each task, ``metric`` is
-    the one that becomes the reward (``exact_match,strict-match``). For log-likelihoods, ``tokenizer`` is the model's
-    ``tokenizer.json``, its folder or a name on the hub (by default found by the model's name, or the server's own), and
-    ``max_length`` the longest prompt, in tokens.
+    Args:
+        uri: The URI of the task, group or tag.
+        num_examples: The number of documents in all, from the first; None for all.
+        num_fewshot: The number of few-shot examples; None for the tasks' own.
+        include_path: A folder with further task files.
+        limit: The number of documents of each task, from the first; None for all.
+        metric: The metric that becomes the reward, such as ``exact_match,strict-match``.
+        tokenizer: For log-likelihoods: the model's ``tokenizer.json``, its folder or a name on the hub. By default,
+            nel finds it by the model's name or uses the server's own.
+        max_length: The maximum length of a log-likelihood prompt in tokens.
+
+    Raises:
+        MissingExtraError: Lm-eval is not installed.
+        UsageError: The task is unknown, or nel cannot run it.
     """
     _check_extra()
     from nemo_evaluator.environments.schemes import _lm_eval_tasks, _loglikelihood_prompts  # noqa: PLC0415 - an extra
@@ -38,7 +48,7 @@ def build(
 
 
 def task_names() -> list[str]:
-    """All tasks, groups and tags of lm-eval; takes some seconds, as it reads all of their files."""
+    """Return the names of all lm-eval tasks, groups and tags; reading all of their files takes some seconds."""
     _check_extra()
     from nemo_evaluator.environments.schemes import _lm_eval_tasks  # noqa: PLC0415 - an extra
 
