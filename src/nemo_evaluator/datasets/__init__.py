@@ -1,4 +1,4 @@
-"""Datasets: a URI becomes rows that are read when they are asked for (hub, files, mirror, revision lock)."""
+"""Datasets: resolve a URI to rows that are read on request (hub, files, mirror, revision lock)."""
 
 from typing import TYPE_CHECKING
 

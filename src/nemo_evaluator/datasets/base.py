@@ -1,4 +1,4 @@
-"""Rows: a dataset as a sequence that reads each row on request, and keeps none."""
+"""Rows: a dataset as a sequence that reads each row on request and keeps none."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from nemo_evaluator.core.wording import counted
 
 
 class Rows(Sequence[JsonDict]):
-    """A sequence of rows. Subclasses give ``_read`` and ``__len__``; a row is the caller's own to change."""
+    """A sequence of rows; a slice is again a sequence of rows.
 
-    # Where the rows come from, in words, for error messages and for the lock.
+    Subclasses implement `_read` and ``__len__``. A returned row belongs to the caller, who may change it.
+    """
+
+    # A description of where the rows come from, for messages.
     source: str = ""
 
     @abstractmethod
     def _read(self, index: int) -> JsonDict:
-        """Row number ``index``, which is within bounds."""
+        """Read the row at an index that is within bounds."""
 
     @overload
     def __getitem__(self, index: int) -> JsonDict: ...
     @overload
     def __getitem__(self, index: slice) -> Rows: ...
     def __getitem__(self, index: int | slice) -> JsonDict | Rows:
+        """Return a row, or the rows of a slice; a negative index counts from the end."""
         size = len(self)
         if isinstance(index, slice):
             numbers = range(size)[index]
@@ -47,24 +51,35 @@ class Rows(Sequence[JsonDict]):
         """Announce the rows that will be read next, in case reading them together is cheaper."""
 
     def content_hash(self) -> str:
-        """A digest of the content: equal rows in equal order, equal digest within one kind of source."""
+        """Return a digest of the content.
+
+        Equal rows in the same order have the same digest within one kind of source.
+        """
         return digest([digest(row) for row in self])
 
     def close(self) -> None:
-        """Close files; the rows may be read again later."""
+        """Close open files; reading a row opens them again."""
 
 
 class ListRows(Rows):
-    """Rows that are in memory already."""
+    """Rows that are already in memory.
+
+    Args:
+        rows: The rows.
+        source: Where the rows come from, for messages.
+
+    Raises:
+        UsageError: A row is not a dict.
+    """
 
     def __init__(self, rows: Iterable[Any], source: str = "") -> None:
-        listed: list[Any] = list(rows)
-        self._rows: list[JsonDict] = listed
+        row_list: list[Any] = list(rows)
+        self._rows: list[JsonDict] = row_list
         self.source = source
-        for number, row in enumerate(listed):
+        for number, row in enumerate(row_list):
             if not isinstance(row, dict):
-                where = f"row {number} of {source or 'the dataset'}"
-                message = f"{where} is a {type(row).__name__}, not a mapping of columns"
+                row_description = f"row {number} of {source or 'the dataset'}"
+                message = f"{row_description} is a {type(row).__name__}, not a mapping of columns"
                 raise UsageError(message, hint="a dataset yields one dict per problem")
 
     def __len__(self) -> int:
@@ -75,7 +90,12 @@ class ListRows(Rows):
 
 
 class PickedRows(Rows):
-    """Some rows of another sequence, by number."""
+    """Selected rows of another sequence.
+
+    Args:
+        rows: The other sequence.
+        numbers: The row numbers to select, in order.
+    """
 
     def __init__(self, rows: Rows, numbers: Sequence[int]) -> None:
         self._rows = rows
@@ -89,14 +109,21 @@ class PickedRows(Rows):
         return self._rows[int(self._numbers[index])]
 
     def expect(self, numbers: Sequence[int]) -> None:
+        """Announce the corresponding rows of the other sequence."""
         self._rows.expect([int(self._numbers[number]) for number in numbers])
 
     def close(self) -> None:
+        """Close the other sequence."""
         self._rows.close()
 
 
 class MappedRows(Rows):
-    """Rows that pass through a function, each when it is read."""
+    """Rows that a function transforms when they are read.
+
+    Args:
+        rows: The original rows.
+        function: Takes a row and its index, and returns the new row.
+    """
 
     def __init__(self, rows: Rows, function: Callable[[JsonDict, int], JsonDict]) -> None:
         self._rows = rows
@@ -110,17 +137,20 @@ class MappedRows(Rows):
         return self._function(self._rows[index], index)
 
     def expect(self, numbers: Sequence[int]) -> None:
+        """Announce the rows to the original sequence."""
         self._rows.expect(numbers)
 
     def content_hash(self) -> str:
+        """Return the digest of the original rows."""
         return self._rows.content_hash()
 
     def close(self) -> None:
+        """Close the original rows."""
         self._rows.close()
 
 
 class ChainedRows(Rows):
-    """Several sequences one after another."""
+    """Several sequences of rows, one after another."""
 
     def __init__(self, parts: Iterable[Rows]) -> None:
         self._parts = list(parts)
@@ -136,8 +166,10 @@ class ChainedRows(Rows):
         return self._parts[part][index - start]
 
     def content_hash(self) -> str:
+        """Return a digest of the digests of all parts."""
         return digest([part.content_hash() for part in self._parts])
 
     def close(self) -> None:
+        """Close all parts."""
         for part in self._parts:
             part.close()

@@ -1,6 +1,6 @@
-"""A local file as rows: jsonl, json, csv, tsv, parquet, each also gzipped.
+"""Local files as rows: jsonl, json, csv, tsv and parquet, each also gzipped.
 
-Files that cannot be read at random (gzip, csv, parquet of many groups) are turned into JSON lines once, in the cache
+Files without random access (gzip, csv, parquet with many row groups) are converted to JSON lines once, in the cache
 folder, while streaming.
 """
 
@@ -25,11 +25,11 @@ from nemo_evaluator.datasets.base import ListRows, Rows
 from nemo_evaluator.datasets.jsonl import JsonlRows
 from nemo_evaluator.datasets.settings import cache_dir
 
-# Tables of picture benchmarks carry whole pictures in a field.
+# Tables of image benchmarks contain whole images in a field.
 _LONGEST_FIELD = 1 << 30
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".parquet")
 _LIST_KEYS = ("data", "rows", "examples", "instances")
-# Row groups of a parquet file that are kept in memory.
+# The number of row groups of a parquet file that stay in memory.
 _KEPT = 4
 
 
@@ -38,7 +38,7 @@ def open_file(path: Path, source: str | None = None) -> Rows:
 
     Args:
         path: The file; its suffix decides the format, and an unknown suffix means JSON lines.
-        source: What messages call it; by default the path.
+        source: The name of the dataset in messages; by default the path.
 
     Raises:
         UsageError: The file does not exist, or does not have the format.
@@ -65,9 +65,9 @@ def open_file(path: Path, source: str | None = None) -> Rows:
 
 
 def _open_json(path: Path, source: str) -> Rows:
-    """A JSON array, an object that holds one, or (as many files called .json are) JSON lines."""
+    """Open a JSON array, an object that contains one, or (as many files called .json are) JSON lines."""
     try:
-        value = orjson.loads(path.read_bytes())
+        document = orjson.loads(path.read_bytes())
     except orjson.JSONDecodeError as error:
         rows = JsonlRows(path, source)
         if len(rows) > 1:
@@ -75,21 +75,22 @@ def _open_json(path: Path, source: str) -> Rows:
         raise UsageError(
             f"{source} is not valid JSON: {error}", hint="repair it, or save it as .jsonl"
         ) from error
-    if isinstance(value, dict):
-        lists = [value[key] for key in _LIST_KEYS if isinstance(value.get(key), list)]
-        value = lists[0] if lists else [value]
-    if not isinstance(value, list):
+    if isinstance(document, dict):
+        lists = [document[key] for key in _LIST_KEYS if isinstance(document.get(key), list)]
+        document = lists[0] if lists else [document]
+    if not isinstance(document, list):
         raise UsageError(
-            f"{source} holds a {type(value).__name__}", hint="a .json dataset is a list of objects"
+            f"{source} holds a {type(document).__name__}",
+            hint="a .json dataset is a list of objects",
         )
-    return ListRows(value, source)
+    return ListRows(document, source)
 
 
 def cached(path: Path, name: str, make: Callable[[IO[bytes]], None]) -> Path:
-    """A file derived from another, created once per state (size and time of change) of the other.
+    """Return a file derived from another; it is created once per state (size and time of change) of the other.
 
     Args:
-        path: The other file.
+        path: The original file.
         name: The name of the derived file.
         make: Writes the derived file.
     """
@@ -103,6 +104,7 @@ def cached(path: Path, name: str, make: Callable[[IO[bytes]], None]) -> Path:
 
 
 def _gunzip(path: Path, target: IO[bytes]) -> None:
+    """Decompress a gzip file; raise UsageError if it is incomplete or not gzip."""
     try:
         with gzip.open(path) as packed:
             shutil.copyfileobj(packed, target, 1 << 20)
@@ -113,6 +115,7 @@ def _gunzip(path: Path, target: IO[bytes]) -> None:
 
 
 def _csv_to_jsonl(path: Path, delimiter: str, source: str, target: IO[bytes]) -> None:
+    """Convert a CSV file to JSON lines; raise UsageError for a row with more fields than the header."""
     csv.field_size_limit(_LONGEST_FIELD)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader: csv.DictReader[Any] = csv.DictReader(
@@ -128,9 +131,13 @@ def _csv_to_jsonl(path: Path, delimiter: str, source: str, target: IO[bytes]) ->
 
 
 class ParquetRows(Rows):
-    """The rows of a parquet file; the last few row groups are kept.
+    """The rows of a parquet file; the most recently read row groups stay in memory.
 
-    Reading more groups than that in shuffled order would decode a group for almost every row: ``is_scattered`` says so.
+    Reading more groups than that in random order would decode a group for almost every row; see `is_scattered`.
+
+    Args:
+        path: The file.
+        source: Where the rows come from, for messages.
     """
 
     def __init__(self, path: Path, source: str) -> None:
@@ -144,11 +151,11 @@ class ParquetRows(Rows):
 
     @property
     def is_scattered(self) -> bool:
-        """True for many row groups of values that JSON can hold: such a file is better turned into JSON lines."""
+        """Whether converting the file to JSON lines is better: it has many row groups, and JSON can hold its values."""
         return len(self._ends) > _KEPT and "binary" not in str(self._file.schema_arrow)
 
     def write_jsonl(self, target: IO[bytes]) -> None:
-        """All rows in order."""
+        """Write all rows in order as JSON lines."""
         for batch in self._file.iter_batches(512):
             target.writelines(dumps(row) + b"\n" for row in batch.to_pylist())
 
@@ -162,7 +169,9 @@ class ParquetRows(Rows):
         return row
 
     def content_hash(self) -> str:
+        """Return the SHA-256 of the file."""
         return file_sha256(self.path)
 
     def close(self) -> None:
+        """Drop the row groups in memory."""
         self._table.cache_clear()

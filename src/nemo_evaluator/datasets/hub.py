@@ -1,6 +1,6 @@
-"""The hub: a split is fetched once, turned into JSON lines in the cache folder, and read from there ever after.
+"""The hub: nel fetches a split once, converts it to JSON lines in the cache folder, and reads it from there.
 
-So a second run needs neither the network nor the ``datasets`` library, and `nel data mirror` copies a file.
+A second run therefore needs neither the network nor the ``datasets`` library, and `nel data mirror` copies a file.
 """
 
 import base64
@@ -24,9 +24,10 @@ from nemo_evaluator.datasets.jsonl import JsonlRows
 from nemo_evaluator.datasets.ref import DatasetRef
 from nemo_evaluator.datasets.settings import cache_dir, is_offline
 
-# The branch where the hub keeps parquet copies of datasets that are defined by a script.
+# The branch in which the hub stores parquet copies of datasets that are defined by a script.
 _PARQUET_BRANCH = "refs/convert/parquet"
-# What the libraries say, in small letters (their classes change, their words are steadier), and what that means.
+# Patterns of the libraries' error messages in lower case, and our messages and hints. The libraries change their error
+# classes more often than the texts.
 _KNOWN = {
     "gated|401|403": (
         "{repo} is gated",
@@ -45,26 +46,34 @@ _KNOWN = {
 
 
 def hub_library() -> Any:
-    """The ``datasets`` library, which takes over a second to import."""
+    """Import the ``datasets`` library, which takes over a second."""
     return optional("datasets", extra="all", what="the datasets library")
 
 
 def hub_client() -> Any:
-    """The ``huggingface_hub`` library, which comes with it."""
+    """Import the ``huggingface_hub`` library, which is installed with ``datasets``."""
     return optional("huggingface_hub", extra="all")
 
 
 def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
-    """The rows of a hub split at ``revision`` (the newest when None), and the revision they are from."""
+    """Return the rows of a hub split, and their revision.
+
+    Args:
+        ref: The split.
+        revision: The revision; None for that of ``ref``, else the newest.
+
+    Raises:
+        UsageError: The split does not exist or cannot be fetched.
+    """
     if revision is None or not cache_path(ref, revision).exists():
         _refuse_offline(ref.key)
         try:
             revision = revision or str(
                 hub_client().HfApi().dataset_info(ref.repo, revision=ref.revision).sha
             )
-            kept = cache_path(ref, revision)
-            if not kept.exists():
-                _write(kept, _download(ref, revision))
+            cached_file = cache_path(ref, revision)
+            if not cached_file.exists():
+                _write(cached_file, _download(ref, revision))
         except NelError:
             raise
         except Exception as error:
@@ -73,6 +82,7 @@ def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
 
 
 def _refuse_offline(what: str) -> None:
+    """Raise UsageError if downloads are disabled."""
     if is_offline():
         hint = "run once with a network, or point NEL_DATA_MIRROR at a mirror that holds it"
         raise UsageError(
@@ -81,36 +91,51 @@ def _refuse_offline(what: str) -> None:
 
 
 def cache_path(ref: DatasetRef, revision: str) -> Path:
-    """Where a split is kept."""
+    """Return the path of the cached JSON lines of a split."""
     folder = cache_dir() / "hub" / safe_name(ref.repo) / safe_name(ref.config or "default")
     return folder / f"{safe_name(ref.file or ref.split)}@{safe_name(revision)}.jsonl"
 
 
 def fetch_url(url: str) -> Rows:
-    """The rows of a file on the web."""
+    """Download and open a file on the web."""
     return open_file(download(url), public_url(url))
 
 
 def download(url: str) -> Path:
-    """A file on the web, fetched once."""
-    suffix = next((s for s in SUFFIXES if url.lower().endswith((s, f"{s}.gz"))), ".jsonl")
-    # Without passwords and tokens: the same file under another token is the same file.
+    """Download a file on the web, unless it is in the cache.
+
+    Returns:
+        The path of the cached file.
+
+    Raises:
+        UsageError: The file cannot be fetched.
+    """
+    suffix = next(
+        (
+            known_suffix
+            for known_suffix in SUFFIXES
+            if url.lower().endswith((known_suffix, f"{known_suffix}.gz"))
+        ),
+        ".jsonl",
+    )
+    # Without passwords and tokens, because the same file with another token is the same file.
     folder, _, file_name = public_url(url).rpartition("/")
     name = safe_name(file_name) or f"data{suffix}"
-    kept = cache_dir() / "url" / safe_name(folder) / name
-    if not kept.exists():
+    cached_file = cache_dir() / "url" / safe_name(folder) / name
+    if not cached_file.exists():
         _refuse_offline(url)
         try:
-            with replacing(kept) as file, urlopen(url, timeout=60) as answer:  # noqa: S310 - only http and https come here
-                shutil.copyfileobj(answer, file)
+            with replacing(cached_file) as file, urlopen(url, timeout=60) as response:  # noqa: S310 - only http and https come here
+                shutil.copyfileobj(response, file)
         except (URLError, OSError) as error:
             raise UsageError(
                 f"cannot fetch {url}: {error}", hint="check the network, or use a mirror"
             ) from error
-    return kept
+    return cached_file
 
 
 def _download(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
+    """Download a split from the hub, as a single data file or with the ``datasets`` library."""
     if ref.file:
         path = hub_client().hf_hub_download(
             ref.repo, ref.file, repo_type="dataset", revision=revision
@@ -118,24 +143,27 @@ def _download(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
         return open_file(Path(path), ref.key)
     library = hub_library()
     try:
-        data = library.load_dataset(ref.repo, ref.config, split=ref.split, revision=revision)
+        dataset = library.load_dataset(ref.repo, ref.config, split=ref.split, revision=revision)
     except RuntimeError as error:
         if "script" not in str(error):
             raise
-        data = library.load_dataset(ref.repo, ref.config, split=ref.split, revision=_PARQUET_BRANCH)
-    for column, feature in data.features.items():
-        # Pictures and sounds stay the bytes they are: decoding would need further libraries and lose the format.
+        dataset = library.load_dataset(
+            ref.repo, ref.config, split=ref.split, revision=_PARQUET_BRANCH
+        )
+    for column, feature in dataset.features.items():
+        # Keep images and sounds as bytes: decoding would need more libraries and lose the format.
         if isinstance(feature, (library.Image, library.Audio)):
-            data = data.cast_column(column, type(feature)(decode=False))
-    rows: Iterable[dict[str, Any]] = data
+            dataset = dataset.cast_column(column, type(feature)(decode=False))
+    rows: Iterable[dict[str, Any]] = dataset
     return rows
 
 
 def _write(target: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write rows as JSON lines, with the bytes of images and sounds in Base64."""
     with replacing(target) as file:
         for row in rows:
             for key, value in row.items():
-                # Media cells in the form that mirrors use: base64 text.
+                # Store media cells as Base64 text, as mirrors do.
                 if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
                     row[key] = {
                         "path": value.get("path"),
@@ -145,24 +173,26 @@ def _write(target: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def explain(ref: DatasetRef, error: Exception) -> UsageError:
-    """The error for users behind an error of the hub: what went wrong, and how to fix it."""
+    """Convert an error of the hub to one for users, with the problem and its fix."""
     text = str(error)
-    kind = type(error).__name__
+    type_name = type(error).__name__
     choices = re.search(r"\[(['\"][^\]]+)\]", text)
     if choices:
-        listed = choices[1].replace("'", "").replace('"', "")
+        choice_list = choices[1].replace("'", "").replace('"', "")
     else:
-        listed = ""
+        choice_list = ""
     page = f"https://huggingface.co/datasets/{ref.repo}"
-    told = {
+    values = {
         "repo": ref.repo,
         "config": ref.config,
         "split": ref.split,
-        "listed": listed,
+        "listed": choice_list,
         "page": page,
     }
-    for words, (what, fix) in _KNOWN.items():
-        if re.search(words, f"{text} {kind}".lower()):
-            return UsageError(what.format(**told), hint=fix.format(**told))
+    for pattern, (message, fix) in _KNOWN.items():
+        if re.search(pattern, f"{text} {type_name}".lower()):
+            return UsageError(message.format(**values), hint=fix.format(**values))
     hint = "check the network, or point NEL_DATA_MIRROR at a mirror that holds it"
-    return UsageError(f"cannot fetch {ref.key}: {kind}: {text.partition(chr(10))[0]}", hint=hint)
+    return UsageError(
+        f"cannot fetch {ref.key}: {type_name}: {text.partition(chr(10))[0]}", hint=hint
+    )

@@ -1,4 +1,4 @@
-"""JSON lines on disk: an index of line offsets in memory (12 bytes a row), rows read on request."""
+"""JSON lines on disk: nel keeps an index of line offsets in memory (12 bytes per row) and reads rows on request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,14 @@ _WIDEST: Final = 1 << 31
 
 
 class JsonlRows(Rows):
-    """The rows of a JSON-lines file. Nothing is mapped: resident memory stays flat however many rows are read."""
+    """The rows of a JSON-lines file.
+
+    The file is not memory-mapped: resident memory stays constant however many rows are read.
+
+    Args:
+        path: The file.
+        source: Where the rows come from, for messages; by default the path.
+    """
 
     _fd = -1
 
@@ -33,9 +40,9 @@ class JsonlRows(Rows):
         self.path = path
         self.source = source or str(path)
         self._starts, self._sizes = _index(path)
-        # The bytes that were read last, and where they begin; one tuple, because several threads may read.
+        # The last bytes read and their offset; one tuple, because several threads may read.
         self._block = (b"", 0)
-        # The row that a reader in order requests next.
+        # The row that a sequential reader requests next.
         self._next = 0
         self._expected: dict[int, bytes] = {}
 
@@ -43,15 +50,16 @@ class JsonlRows(Rows):
         return len(self._starts)
 
     def expect(self, numbers: Sequence[int]) -> None:
-        # Reading many rows in one go takes a fifth of the time of reading each between other work. When a read fails,
-        # every row is read alone later, and its own error is reported.
+        """Read the announced rows in advance, if they are small enough together."""
+        # Reading many rows together takes a fifth of the time of reading each between other work. If a read fails, each
+        # row is read alone later, and reports its own error.
         self._expected = {}
         if sum(self._sizes[number] for number in numbers) <= _CHUNK:
             with suppress(OSError):
-                expected: dict[int, bytes] = {}
+                expected_lines: dict[int, bytes] = {}
                 for number in numbers:
-                    expected[number] = self._pread(number, self._sizes[number])
-                self._expected = expected
+                    expected_lines[number] = self._pread(number, self._sizes[number])
+                self._expected = expected_lines
 
     def _pread(self, index: int, length: int) -> bytes:
         if self._fd < 0:
@@ -59,9 +67,9 @@ class JsonlRows(Rows):
         return os.pread(self._fd, length, self._starts[index])
 
     def _read(self, index: int) -> JsonDict:
-        expected = self._expected.get(index)
+        line = self._expected.get(index)
         try:
-            row = orjson.loads(self._line(index) if expected is None else expected)
+            row = orjson.loads(self._line(index) if line is None else line)
         except orjson.JSONDecodeError as error:
             raise SeedError(f"{self.source}: row {index} is not JSON: {error}") from error
         if not isinstance(row, dict):
@@ -69,32 +77,36 @@ class JsonlRows(Rows):
         return row
 
     def _line(self, index: int) -> bytes | memoryview:
-        block, block_at = self._block
+        """Return the bytes of a row; sequential readers get them from a larger block that is read at once."""
+        block, block_start = self._block
         size = self._sizes[index]
-        at = self._starts[index] - block_at
-        if not 0 <= at <= len(block) - size:
-            # A reader in order gets a block of rows at a time, any other only the row that it requests.
+        offset = self._starts[index] - block_start
+        if not 0 <= offset <= len(block) - size:
+            # Sequential readers read a block of rows at a time; others read only the requested row.
             is_in_order = index == self._next
             block = self._pread(index, max(size, _BLOCK) if is_in_order else size)
-            at = 0
+            offset = 0
             self._block = block, self._starts[index]
         self._next = index + 1
-        return memoryview(block)[at : at + size]
+        return memoryview(block)[offset : offset + size]
 
     @cached_property
     def _sha256(self) -> str:
+        """The SHA-256 of the file, stored next to it if nel derived the file."""
         if self.path.parent.parent != cache_dir() / "files":
             return file_sha256(self.path)
         # Files that nel derived never change under their name, so their digest is stored in a file next to them.
-        beside = self.path.with_name(f"{self.path.name}.sha256")
-        if not beside.exists():
-            write_atomic(beside, file_sha256(self.path))
-        return beside.read_text(encoding="ascii")
+        digest_file = self.path.with_name(f"{self.path.name}.sha256")
+        if not digest_file.exists():
+            write_atomic(digest_file, file_sha256(self.path))
+        return digest_file.read_text(encoding="ascii")
 
     def content_hash(self) -> str:
+        """Return the SHA-256 of the file."""
         return self._sha256
 
     def close(self) -> None:
+        """Close the file; reading a row opens it again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -104,7 +116,7 @@ class JsonlRows(Rows):
 
 
 def _index(path: Path) -> tuple[array[int], array[int]]:
-    """Start and size of every line that is not blank."""
+    """Return the start and the size of every line that is not blank."""
     starts = array("q")
     sizes = array("i")
     with path.open("rb", buffering=_CHUNK) as file:

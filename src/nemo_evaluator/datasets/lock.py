@@ -1,6 +1,6 @@
-"""The lock: which revision and which content a hub dataset had when it was first used.
+"""The dataset lock: the revision and the content of each hub dataset when it was first used.
 
-A later run takes the locked revision. Content that differs is a warning and a new entry, or, frozen, a refusal.
+Later runs use the locked revision. Content that differs causes a warning and a new entry or, in frozen mode, an error.
 """
 
 import fcntl
@@ -22,7 +22,14 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class LockEntry:
-    """What is pinned of one dataset split."""
+    """The locked state of a dataset split.
+
+    Attributes:
+        sha256: The digest of its content.
+        rows: The number of rows.
+        revision: The commit on the hub, if known.
+        origin: The source of the rows, such as ``hub``, ``mirror`` or ``url``.
+    """
 
     sha256: str
     rows: int
@@ -34,14 +41,21 @@ _pending: list[dict[str, LockEntry]] = []
 
 
 def read_lock(path: Path | None = None) -> dict[str, LockEntry]:
-    """All entries of the lock in force; an absent file has none."""
+    """Return all entries of a lock file; none if the file does not exist.
+
+    Args:
+        path: The lock file; None for the current one.
+
+    Raises:
+        UsageError: The file is not a valid lock, or has another version.
+    """
     path = path or lock_file()
     try:
-        value = read_json(path)
-        if value.get("version") != _VERSION:
-            message = f"{path} has version {value.get('version')}, not {_VERSION}"
+        document = read_json(path)
+        if document.get("version") != _VERSION:
+            message = f"{path} has version {document.get('version')}, not {_VERSION}"
             raise UsageError(message, hint="delete it to create a new one")
-        return {key: LockEntry(**entry) for key, entry in value["datasets"].items()}
+        return {key: LockEntry(**entry) for key, entry in document["datasets"].items()}
     except FileNotFoundError:
         return {}
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
@@ -51,19 +65,27 @@ def read_lock(path: Path | None = None) -> dict[str, LockEntry]:
 
 
 def check(key: str, found: LockEntry) -> None:
-    """Compare what was found with the lock, and write it there when it is new."""
+    """Compare a dataset with its lock entry, and add or update the entry.
+
+    Args:
+        key: The key of the dataset.
+        found: The state of the dataset now.
+
+    Raises:
+        UsageError: In frozen mode, the dataset is not locked or has changed.
+    """
     path = lock_file()
-    known = read_lock(path).get(key)
-    if known is not None and known.sha256 == found.sha256:
+    locked = read_lock(path).get(key)
+    if locked is not None and locked.sha256 == found.sha256:
         return
-    changed = known and (
-        f"has changed since it was locked (locked: {_described(known)}; now: {_described(found)})"
+    change_message = locked and (
+        f"has changed since it was locked (locked: {_described(locked)}; now: {_described(found)})"
     )
     if is_frozen():
         hint = "run once without --frozen to accept it, or restore the locked data"
-        raise UsageError(f"{key} {changed or 'is not in the lock'}: {path}", hint=hint)
-    if changed:
-        _log.warning("%s %s; scores may not be comparable", key, changed)
+        raise UsageError(f"{key} {change_message or 'is not in the lock'}: {path}", hint=hint)
+    if change_message:
+        _log.warning("%s %s; scores may not be comparable", key, change_message)
     if _pending:
         _pending[-1][key] = found
     else:
@@ -72,23 +94,28 @@ def check(key: str, found: LockEntry) -> None:
 
 @contextmanager
 def one_write() -> Iterator[None]:
-    """Write what is new inside the block at once: a benchmark may open sixty splits."""
+    """Collect new entries inside the block and write them together, because a benchmark may open sixty splits."""
     _pending.append({})
     try:
         yield
     finally:
-        found = _pending.pop()
-        if found:
-            _add(found, lock_file())
+        new_entries = _pending.pop()
+        if new_entries:
+            _add(new_entries, lock_file())
 
 
 def _add(found: dict[str, LockEntry], path: Path) -> None:
+    """Add entries to a lock file."""
     with exclusive(path):
         write_lock({**read_lock(path), **found}, path)
 
 
 def forget(keys: set[str]) -> list[str]:
-    """Drop entries, so that the next use takes the newest revision; returns the dropped keys."""
+    """Remove entries, so that the next use takes the newest revision.
+
+    Returns:
+        The removed keys, sorted.
+    """
     path = lock_file()
     with exclusive(path):
         entries = read_lock(path)
@@ -112,7 +139,7 @@ def _described(entry: LockEntry) -> str:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """One process at a time: two that lock at once both end up in the file, two that download find one copy."""
+    """Hold a lock for a path across processes: concurrent updates are all kept, and a download happens only once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.guard").open("w") as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)

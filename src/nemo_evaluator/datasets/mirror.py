@@ -62,7 +62,11 @@ class Mirror:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the index of a mirror folder; raises UsageError when there is no valid one."""
+        """Read the index of a mirror folder.
+
+        Raises:
+            UsageError: There is no valid index.
+        """
         path = folder / INDEX
         if not path.is_file():
             raise UsageError(
@@ -72,7 +76,7 @@ class Mirror:
         return cls(folder, _read_index(path, path.stat().st_mtime_ns))
 
     def find(self, ref: DatasetRef) -> MirrorEntry | None:
-        """The entry of a dataset, or None; a ``ref`` without a config matches the only config."""
+        """Return the entry of a dataset; None if there is none. A ``ref`` without a config matches the only config."""
         candidates = [entry for entry in self._entries_of(ref) if entry.split == ref.split]
         for entry in candidates:
             if entry.config == ref.config:
@@ -83,12 +87,20 @@ class Mirror:
         return None
 
     def _entries_of(self, ref: DatasetRef) -> list[MirrorEntry]:
-        """All splits and configs of a dataset."""
+        """Return all splits and configs of a dataset."""
         repo = ref.repo.lower()
         return [entry for entry in self.entries if entry.dataset.lower() == repo]
 
     def open(self, entry: MirrorEntry, source: str) -> Rows:
-        """The rows of an entry; a damaged file is an error."""
+        """Open the rows of an entry.
+
+        Args:
+            entry: The entry.
+            source: The name of the dataset in messages.
+
+        Raises:
+            UsageError: The file is missing or damaged.
+        """
         path = self.folder / entry.file
         problem = _damage(path, entry)
         if problem:
@@ -98,7 +110,7 @@ class Mirror:
         return open_file(path, source)
 
     def missing(self, ref: DatasetRef) -> UsageError:
-        """The error for a missing dataset; it lists the configs and splits that the mirror has."""
+        """Return the error for a missing dataset; it lists the configs and splits that the mirror has."""
         available: list[str] = []
         for entry in self._entries_of(ref):
             config = f"config={entry.config} " if entry.config else ""
@@ -112,7 +124,11 @@ class Mirror:
         return UsageError(message, hint=hint)
 
     def verify(self) -> list[str]:
-        """All problems of the mirror; an empty list when it is intact."""
+        """Check all files of the mirror.
+
+        Returns:
+            The problems; empty if the mirror is intact.
+        """
         problems = []
         for entry in self.entries:
             path = self.folder / entry.file
@@ -122,17 +138,17 @@ class Mirror:
                 continue
             count = len(open_file(path))
             if count != entry.rows:
-                actual = counted(count, "row")
-                problems.append(f"{entry.file}: holds {actual}, the index says {entry.rows}")
+                actual_rows = counted(count, "row")
+                problems.append(f"{entry.file}: holds {actual_rows}, the index says {entry.rows}")
         return problems
 
 
 @lru_cache(maxsize=8)
 def _read_index(path: Path, changed: int) -> tuple[MirrorEntry, ...]:
-    """The entries of an index, read once per state of the file."""
+    """Return the entries of an index; ``changed``, the time of change, keeps the cache current."""
     try:
-        value = load_yaml(path.read_bytes())
-        return tuple(MirrorEntry(**entry) for entry in value["datasets"])
+        index = load_yaml(path.read_bytes())
+        return tuple(MirrorEntry(**entry) for entry in index["datasets"])
     except (yaml.YAMLError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is not a mirror index: {error}") from error
 
@@ -141,14 +157,14 @@ def write_index(folder: Path, entries: list[MirrorEntry]) -> None:
     """Write the index of a mirror folder."""
     datasets: list[dict[str, Any]] = []
     for entry in entries:
-        members = asdict(entry).items()
-        datasets.append({key: value for key, value in members if value is not None})
+        fields = asdict(entry).items()
+        datasets.append({key: value for key, value in fields if value is not None})
     index = {"version": 1, "datasets": datasets}
     write_atomic(folder / INDEX, yaml.safe_dump(index, sort_keys=False, allow_unicode=True))
 
 
 def _damage(path: Path, entry: MirrorEntry) -> str | None:
-    """What is wrong with the file of an entry; None when nothing is."""
+    """Return what is wrong with the file of an entry; None if it is intact."""
     if not path.is_file():
         return "the file is missing"
     if entry.sha256 and file_sha256(path) != entry.sha256:
@@ -158,7 +174,7 @@ def _damage(path: Path, entry: MirrorEntry) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A hub or web dataset that was opened, with all that a mirror needs to store it."""
+    """An opened hub or web dataset, with everything a mirror needs to store it."""
 
     ref: DatasetRef
     rows: Rows
@@ -177,42 +193,44 @@ def fill(folder: Path, opened: Iterable[Opened]) -> list[MirrorEntry]:
         The new entries.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    older: list[MirrorEntry] = []
+    older_entries: list[MirrorEntry] = []
     if (folder / INDEX).exists():
-        older = list(Mirror.read(folder).entries)
-    added: dict[tuple[str, str | None, str], MirrorEntry] = {}
+        older_entries = list(Mirror.read(folder).entries)
+    added_entries: dict[tuple[str, str | None, str], MirrorEntry] = {}
     for dataset in opened:
         ref = dataset.ref
         key = (ref.repo, ref.config, ref.split)
-        if key in added:
+        if key in added_entries:
             continue
-        added[key] = _stored(folder, dataset)
-        older = [entry for entry in older if (entry.dataset, entry.config, entry.split) != key]
+        added_entries[key] = _stored(folder, dataset)
+        older_entries = [
+            entry for entry in older_entries if (entry.dataset, entry.config, entry.split) != key
+        ]
         # Written after each dataset: an interruption loses only the current one.
-        write_index(folder, [*older, *added.values()])
-    return list(added.values())
+        write_index(folder, [*older_entries, *added_entries.values()])
+    return list(added_entries.values())
 
 
 def _stored(folder: Path, dataset: Opened) -> MirrorEntry:
-    """Write one dataset into a mirror folder."""
+    """Write one dataset into a mirror folder and return its entry."""
     ref = dataset.ref
     subset = "-".join(filter(None, (ref.config, ref.split)))
-    name = f"{safe_name(ref.repo)[-80:]}/{safe_name(subset)}.jsonl"
-    _write(folder / name, dataset.rows)
+    relative_path = f"{safe_name(ref.repo)[-80:]}/{safe_name(subset)}.jsonl"
+    _write(folder / relative_path, dataset.rows)
     return MirrorEntry(
         dataset=ref.repo,
         split=ref.split,
-        file=name,
+        file=relative_path,
         rows=len(dataset.rows),
         complete=dataset.complete,
-        sha256=file_sha256(folder / name),
+        sha256=file_sha256(folder / relative_path),
         config=ref.config,
         revision=dataset.revision,
     )
 
 
 def _write(target: Path, rows: Rows) -> None:
-    """JSON lines are copied as they are, so that a lock made on the connected machine holds on the other one."""
+    """Write rows as JSON lines; copy JSON-lines files unchanged, so that a lock is valid on both machines."""
     with replacing(target) as file:
         if isinstance(rows, JsonlRows):
             with rows.path.open("rb") as source:

@@ -1,4 +1,4 @@
-"""The mirror for other packages: ``datasets.load_dataset`` reads a dataset from the mirror when the mirror has it."""
+"""The mirror for other libraries: ``datasets.load_dataset`` reads a dataset from the mirror if the mirror has it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ from nemo_evaluator.datasets.mirror import Mirror, MirrorEntry
 from nemo_evaluator.datasets.ref import DatasetRef
 from nemo_evaluator.datasets.settings import mirror_dir
 
-# The column with the config, in datasets whose configs a mirror keeps in one file.
+# The column with the name of the config, in datasets whose configs a mirror stores in one file.
 _CONFIG_COLUMN = "subject"
 
 
 @contextmanager
 def mirrored_hub() -> Iterator[None]:
-    """Make ``datasets.load_dataset`` search the mirror first, if one is set, during the block."""
+    """Make ``datasets.load_dataset`` search the mirror first, if one is set, inside the block."""
     folder = mirror_dir()
     if folder is None:
         yield
@@ -47,7 +47,7 @@ def mirrored_hub() -> Iterator[None]:
 def _all_splits(
     library: Any, mirror: Mirror, entries: list[MirrorEntry], config: str | None
 ) -> Any:
-    """The ``DatasetDict`` of some entries."""
+    """Return a ``DatasetDict`` of some entries."""
     splits: dict[str, Any] = {}
     for entry in entries:
         splits[entry.split] = library.Dataset.from_list(_rows(mirror, entry, config))
@@ -55,39 +55,44 @@ def _all_splits(
 
 
 def _one_split(library: Any, mirror: Mirror, entries: list[MirrorEntry], ref: DatasetRef) -> Any:
-    """The ``Dataset`` of a split, or of a slice of it; raises UsageError when the mirror does not have it."""
+    """Return the ``Dataset`` of a split, or of a slice of it; raise UsageError if the mirror does not have it."""
     matching = [entry for entry in entries if entry.split == ref.split]
     if not matching:
         raise mirror.missing(DatasetRef(ref.repo, ref.config, ref.split))
-    whole = library.Dataset.from_list(_rows(mirror, matching[-1], ref.config))
-    return whole.select(ref.numbers(len(whole)))
+    dataset = library.Dataset.from_list(_rows(mirror, matching[-1], ref.config))
+    return dataset.select(ref.numbers(len(dataset)))
 
 
 def _entries(mirror: Mirror, path: str, config: str | None) -> list[MirrorEntry]:
-    """The splits of a dataset, by its name with or without the owner.
+    """Return the mirror's splits of a dataset.
+
+    Args:
+        mirror: The mirror.
+        path: The name of the dataset, with or without the owner.
+        config: The config; None for the default.
 
     Returns:
-        The entries of this config; else those of all configs in one file; else those of the only config.
+        The entries of this config; else those with all configs in one file; else those of the only config.
     """
-    named: list[MirrorEntry] = []
+    named_entries: list[MirrorEntry] = []
     for entry in mirror.entries:
         dataset = entry.dataset.lower()
         if path.lower() in (dataset, dataset.rpartition("/")[2]):
-            named.append(entry)
-    exact = [entry for entry in named if entry.config == config]
-    if exact:
-        return exact
-    combined = [entry for entry in named if entry.config == "all"]
-    if combined:
-        return combined
-    configs = {entry.config for entry in named}
+            named_entries.append(entry)
+    exact_entries = [entry for entry in named_entries if entry.config == config]
+    if exact_entries:
+        return exact_entries
+    combined_entries = [entry for entry in named_entries if entry.config == "all"]
+    if combined_entries:
+        return combined_entries
+    configs = {entry.config for entry in named_entries}
     if len(configs) == 1 and (config is None or configs == {None}):
-        return named
+        return named_entries
     return []
 
 
 def _rows(mirror: Mirror, entry: MirrorEntry, config: str | None) -> list[JsonDict]:
-    """The rows of an entry; of one file with all configs, those of one config."""
+    """Return the rows of an entry; from a file with all configs, only those of the given config."""
     rows = _all_rows(mirror, entry)
     is_combined = entry.config == "all" and config not in (None, "all")
     if is_combined:
@@ -97,5 +102,5 @@ def _rows(mirror: Mirror, entry: MirrorEntry, config: str | None) -> list[JsonDi
 
 @lru_cache(maxsize=4)
 def _all_rows(mirror: Mirror, entry: MirrorEntry) -> list[JsonDict]:
-    """All rows of a file, kept while its configs are loaded one after another."""
+    """Return all rows of a file, cached while its configs are loaded one after another."""
     return list(mirror.open(entry, entry.dataset))

@@ -1,4 +1,4 @@
-"""From a dataset's name to its rows."""
+"""Open a dataset by its name."""
 
 import logging
 import re
@@ -25,7 +25,7 @@ _recorders: list[list[Opened]] = []
 
 @contextmanager
 def recording() -> Iterator[list[Opened]]:
-    """The hub and web datasets that are opened inside the block."""
+    """Record the hub and web datasets that are opened inside the block."""
     opened: list[Opened] = []
     _recorders.append(opened)
     try:
@@ -67,12 +67,17 @@ def open_rows(dataset: str | Path | DatasetRef, base: Path | None = None) -> Row
 
 
 def _looks_like_file(name: str) -> bool:
+    """Return whether a name looks like a path or ends with a known file suffix."""
     path = name.partition("?")[0]
     return _LOOKS_LIKE_PATH.search(path) is not None or name.lower().endswith(SUFFIXES)
 
 
 def open_ref(ref: DatasetRef) -> Rows:
-    """The rows of a hub dataset, from the mirror or the hub, checked against the lock."""
+    """Open a hub dataset, from the mirror if one is set, else from the hub, and check it against the lock.
+
+    Raises:
+        UsageError: The dataset does not exist, cannot be fetched, or violates a frozen lock.
+    """
     folder = mirror_dir()
     if folder is not None:
         mirror = Mirror.read(folder)
@@ -86,7 +91,7 @@ def open_ref(ref: DatasetRef) -> Rows:
         if not complete:
             _log.warning("%s: the mirror holds a part of it (%s rows)", ref.key, f"{len(rows):,}")
     else:
-        # Imported here, as below: it loads an HTTP client, which local datasets do not need.
+        # Imported here because it loads an HTTP client, which local datasets do not need.
         from nemo_evaluator.datasets.hub import fetch  # noqa: PLC0415
 
         wanted_revision = ref.revision
@@ -104,7 +109,15 @@ def open_ref(ref: DatasetRef) -> Rows:
 
 
 def open_url(url: str, fetch: Callable[[str], Rows] | None = None) -> Rows:
-    """The rows of a file on the web, from the mirror (under its URL) or the web, checked against the lock."""
+    """Open a file on the web, from the mirror if one is set, else from the web, and check it against the lock.
+
+    Args:
+        url: The URL; the mirror and the lock know the file by its URL without secrets.
+        fetch: Downloads and opens the file; None for the default.
+
+    Raises:
+        UsageError: The file cannot be fetched, is not in the mirror, or violates a frozen lock.
+    """
     remember_urls(url)
     name = public_url(url)
     folder = mirror_dir()
@@ -126,10 +139,11 @@ def _fetch_url(url: str) -> Rows:
 
 
 def _mirrored_url(mirror: Mirror, url: str) -> Rows:
+    """Open a web file from a mirror: by its URL, else a file with the same name."""
     for entry in mirror.entries:
         if entry.dataset == url:
             return mirror.open(entry, url)
-    # A file that somebody copied into the mirror has the name from the URL.
+    # A file that a user copied into the mirror is named as in the URL.
     file_name = url.rpartition("/")[2]
     copies = [path for path in mirror.folder.glob("*/*") if path.name == file_name]
     if len(copies) == 1:
@@ -139,12 +153,18 @@ def _mirrored_url(mirror: Mirror, url: str) -> Rows:
 
 
 def _record(opened: Opened) -> None:
+    """Add a dataset to the active recordings."""
     for record in _recorders:
         record.append(opened)
 
 
 def as_rows(value: Any, source: str = "") -> Rows:
-    """Rows out of whatever a dataset function returned: rows, a list, a generator, or a hub ``Dataset``."""
+    """Convert the result of a dataset function to rows.
+
+    Args:
+        value: Rows, a list, a generator, or a hub ``Dataset``.
+        source: Where the rows come from, for messages.
+    """
     if isinstance(value, Rows):
         return value
     return ListRows(value, source)

@@ -1,4 +1,4 @@
-"""The name of a dataset on the hub: ``hf://owner/name?config=C&split=S&revision=R``."""
+"""The name of a hub dataset: ``hf://owner/name?config=C&split=S&revision=R``."""
 
 import re
 from typing import Self
@@ -15,19 +15,32 @@ _REPO = re.compile(r"^[\w.-]+(/[\w.-]+)?$")
 
 @dataclass(frozen=True, slots=True)
 class DatasetRef:
-    """A dataset, a config, a split, a revision; ``part`` is a slice such as ``:10`` or ``5%:``."""
+    """A reference to a split of a hub dataset.
+
+    Attributes:
+        repo: The repository, ``owner/name``.
+        config: The config; None for the default.
+        split: The split, without a slice.
+        revision: The commit, branch or tag; None for the newest.
+        part: A slice of the split, such as ``:10`` or ``5%:``.
+        file: A data file of the repository.
+    """
 
     repo: str
     config: str | None = None
     split: str = "test"
     revision: str | None = None
     part: str | None = None
-    # A single data file of the repository, for datasets that keep one file per category.
+    # For datasets that store one file per category.
     file: str | None = None
 
     @classmethod
     def parse(cls, uri: str) -> Self:
-        """Parse a dataset URI; ``hf://`` is optional. Raises UsageError for anything else."""
+        """Parse a dataset URI; ``hf://`` is optional.
+
+        Raises:
+            UsageError: It is not a dataset URI.
+        """
         name, _, query = uri.removeprefix("hf://").partition("?")
         repo = unquote(name).strip("/")
         if not _REPO.match(repo):
@@ -50,19 +63,19 @@ class DatasetRef:
         )
 
     def with_split(self, split: str) -> Self:
-        """The same dataset, another split."""
+        """Return a reference to another split of the same dataset; ``split`` may have a slice."""
         name, part = _split_part(split)
         return replace(self, split=name, part=part)
 
     @property
     def key(self) -> str:
-        """The identity in lock and messages: repo, config, split (no revision, no slice)."""
+        """The identity in the lock and in messages: repository, config, split and file, without revision and slice."""
         config = f"config={self.config}&" if self.config else ""
         file = f"&file={self.file}" if self.file else ""
         return f"hf://{self.repo}?{config}split={self.split}{file}"
 
     def numbers(self, size: int) -> range:
-        """The row numbers that ``part`` selects out of ``size``."""
+        """Return the row numbers that ``part`` selects out of ``size`` rows."""
         if self.part is None:
             return range(size)
         start, _, stop = self.part.partition(":")
@@ -70,7 +83,7 @@ class DatasetRef:
 
 
 def _split_part(split: str) -> tuple[str, str | None]:
-    """The name of a split, and its slice if it has one."""
+    """Split ``name[start:stop]`` into the name of the split and the slice, which is None without brackets."""
     if "[" not in split:
         return split, None
     match = _SLICE.match(split)
@@ -84,7 +97,7 @@ def _split_part(split: str) -> tuple[str, str | None]:
 
 
 def _bound(text: str, size: int) -> int | None:
-    """One end of a slice as a row number; None for the first or the last row."""
+    """Convert one end of a slice to a row number; None for an open end."""
     if not text:
         return None
     if text.endswith("%"):

@@ -1,4 +1,4 @@
-"""Where rows may come from: mirror, lock, offline and frozen modes, and the cache folder."""
+"""The sources that rows may come from: mirror, lock, offline and frozen modes, and the cache folder."""
 
 from __future__ import annotations
 
@@ -32,16 +32,24 @@ _current = DataSettings()
 
 
 def configure(settings: DataSettings | None = None, **changes: Any) -> DataSettings:
-    """Replace the settings of this process (or some of them) and return those that held before."""
+    """Change the dataset settings of this process.
+
+    Args:
+        settings: The new settings; None to keep the current ones.
+        **changes: Fields to change.
+
+    Returns:
+        The previous settings.
+    """
     global _current
-    before = _current
+    previous = _current
     _current = replace(settings or _current, **changes)
-    return before
+    return previous
 
 
 def use_datasets(data: DatasetsConfig) -> None:
-    """Make the config's dataset settings those of this process."""
-    mirror, lock = (Path(given) if given else None for given in (data.mirror, data.lock))
+    """Apply the dataset settings of a config to this process."""
+    mirror, lock = (Path(path) if path else None for path in (data.mirror, data.lock))
     configure(
         DataSettings(
             mirror=mirror, lock=lock, offline=data.offline or None, frozen=data.frozen or None
@@ -50,20 +58,28 @@ def use_datasets(data: DatasetsConfig) -> None:
 
 
 def mirror_dir() -> Path | None:
-    """The mirror in force: ``datasets.mirror`` of the config, else ``NEL_DATA_MIRROR``."""
-    chosen = _current.mirror or (
+    """Return the current mirror: ``datasets.mirror`` of the config, else ``NEL_DATA_MIRROR``; None without one.
+
+    Raises:
+        UsageError: The mirror is not a folder.
+    """
+    mirror = _current.mirror or (
         Path(value) if (value := os.environ.get("NEL_DATA_MIRROR")) else None
     )
-    if chosen is not None and not chosen.expanduser().is_dir():
+    if mirror is not None and not mirror.expanduser().is_dir():
         hint = "fix datasets.mirror or NEL_DATA_MIRROR, or fill one with: nel data mirror BENCHMARK --to DIR"
-        raise UsageError(f"the dataset mirror {chosen} is not a folder", hint=hint)
-    if chosen:
-        return chosen.expanduser()
+        raise UsageError(f"the dataset mirror {mirror} is not a folder", hint=hint)
+    if mirror:
+        return mirror.expanduser()
     return None
 
 
 def lock_file() -> Path:
-    """The lock in force: as set, else ``nel-data.lock.json`` of this folder if it exists, else the user's own."""
+    """Return the current lock file.
+
+    It is the configured one, else ``NEL_DATA_LOCK``, else ``nel-data.lock.json`` in the working directory if that
+    exists, else the one in the cache folder.
+    """
     if _current.lock is not None:
         return _current.lock
     value = os.environ.get("NEL_DATA_LOCK")
@@ -76,12 +92,12 @@ def lock_file() -> Path:
 
 
 def is_offline() -> bool:
-    """True when nothing may be fetched."""
+    """Return whether downloads are disabled."""
     return _is_set(_current.offline, "NEL_OFFLINE", "HF_HUB_OFFLINE")
 
 
 def is_frozen() -> bool:
-    """True when a dataset that differs from its lock entry, or has none, is refused."""
+    """Return whether a dataset must match its lock entry."""
     return _is_set(_current.frozen, "NEL_DATA_FROZEN")
 
 
@@ -92,14 +108,21 @@ def _is_set(chosen: bool | None, *variables: str) -> bool:
 
 
 def cache_dir() -> Path:
-    """The first writable of ``NEL_CACHE_DIR``, ``XDG_CACHE_HOME/nel``, ``~/.cache/nel`` and the temporary folder."""
-    wanted = [
+    """Return the folder for cached datasets.
+
+    It is in the first writable one of ``NEL_CACHE_DIR``, ``XDG_CACHE_HOME/nel``, ``~/.cache/nel`` and a temporary
+    folder.
+
+    Raises:
+        UsageError: None of them is writable.
+    """
+    candidates = [
         os.environ.get("NEL_CACHE_DIR"),
         str(cache_folder()),
         str(Path.home() / ".cache" / "nel"),
         f"{tempfile.gettempdir()}/nel-{os.getuid()}",
     ]
-    for candidate in filter(None, wanted):
+    for candidate in filter(None, candidates):
         folder = Path(candidate) / "datasets"
         try:
             folder.mkdir(parents=True, exist_ok=True)

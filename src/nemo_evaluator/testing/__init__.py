@@ -1,4 +1,4 @@
-"""What we and our users test with: a scripted model server, with faults by script, and the rules of a trajectory."""
+"""Test doubles for nel and its users: a scripted model server with faults, and a validator for trajectories."""
 
 from typing import TYPE_CHECKING
 

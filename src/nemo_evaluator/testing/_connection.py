@@ -1,6 +1,6 @@
 """The connections of the scripted server, and the state that they share.
 
-They parse HTTP themselves: a web framework would cost more than the client under test.
+The connections parse HTTP themselves, because a web framework would be slower than the client under test.
 """
 
 import asyncio
@@ -32,7 +32,18 @@ _SILENT: Final = frozenset({Fault.STALL, Fault.RESET, Fault.CLOSE, Fault.BAD_HTT
 
 @dataclass(eq=False, repr=False)
 class ScriptState:
-    """The state of a scripted server: the script, the access rules, and the requests so far."""
+    """The state of a scripted server: the script, the access rules, and the requests so far.
+
+    Args:
+        script: The script.
+        answers: Answers by prompt, which take precedence over the script.
+        weather: Random faults and the rate limit.
+        api_key: The only accepted key; None to accept all.
+        models: The only accepted models; empty to accept all.
+        record: The number of requests to remember.
+        host: The address to listen on.
+        port: The port to listen on; 0 for any free port.
+    """
 
     script: Script = "ok"
     _: KW_ONLY
@@ -55,8 +66,8 @@ class ScriptState:
 
     @property
     def duplicates(self) -> dict[str, int]:
-        """Digests of the bodies that arrived more than once."""
-        return {digest: seen for digest, seen in self.counts.items() if seen > 1}
+        """The digests of requests that arrived more than once, with their counts."""
+        return {digest: count for digest, count in self.counts.items() if count > 1}
 
     def note(self, seen: Seen) -> None:
         """Remember a request, and count it by path and body."""
@@ -66,7 +77,7 @@ class ScriptState:
         self.counts[digest] += 1
 
     def stats(self) -> dict[str, Any]:
-        """Counts as one JSON object; the server gives it at ``/stats``."""
+        """Return the counts as a JSON object; the server returns it at ``/stats``."""
         return {
             "requests": self.count,
             "statuses": dict(self.statuses),
@@ -78,7 +89,7 @@ class ScriptState:
 
 
 class Connection(asyncio.Protocol):
-    """Reads requests one after another, and answers each as the script says."""
+    """Reads requests one after another, and responds to each as scripted."""
 
     def __init__(self, server: ScriptState) -> None:
         self._server = server
@@ -88,7 +99,7 @@ class Connection(asyncio.Protocol):
         self._head = list[tuple[bytes, bytes]]()
         self._body = list[bytes]()
         self._waiting: deque[tuple[str, str, list[tuple[bytes, bytes]], bytes]] = deque()
-        # The request that is being answered.
+        # The request in progress.
         self._seen: Seen | None = None
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -97,10 +108,12 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register the new connection."""
         self._transport = cast(asyncio.Transport, transport)
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Unregister the connection, and count the current request as cancelled."""
         self._server.connections.discard(self)
         if self._seen is not None:
             self._server.cancelled += 1
@@ -112,30 +125,37 @@ class Connection(asyncio.Protocol):
             self._task.cancel()
 
     def pause_writing(self) -> None:
+        """Make streams wait because the write buffer is full."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
+        """Let streams continue."""
         self._writable.set()
 
     def drop(self) -> None:
-        """Close at once: the server stops."""
+        """Close the connection immediately because the server stops."""
         self._seen = None
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        """Parse received bytes, and start on the next complete request."""
         self._parser.feed_data(data)
         self._next()
 
     def on_url(self, part: bytes) -> None:
+        """Receive a part of the request target from the parser."""
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Receive a header from the parser."""
         self._head.append((name, value))
 
     def on_body(self, part: bytes) -> None:
+        """Receive a part of the body from the parser."""
         self._body.append(part)
 
     def on_message_complete(self) -> None:
+        """Queue the request that the parser has completed."""
         method = self._parser.get_method().decode()
         path = self._target.decode("latin-1").partition("?")[0]
         self._waiting.append((method, path, self._head, b"".join(self._body)))
@@ -144,6 +164,7 @@ class Connection(asyncio.Protocol):
         self._body = []
 
     def _next(self) -> None:
+        """Start on queued requests until one POST request is in progress."""
         while self._waiting and self._seen is None:
             method, path, head, body = self._waiting.popleft()
             if method != "POST":
@@ -171,14 +192,14 @@ class Connection(asyncio.Protocol):
             say = server.weather.strike(self._loop.time())
         if say is None:
             say = server.book.constant or server.book.answer(seen)
-        wait = say.delay + (say.jitter * server.weather._random.random() if say.jitter else 0.0)
-        if wait > 0:
-            self._timer = self._loop.call_later(wait, self._play, seen, say)
+        delay = say.delay + (say.jitter * server.weather._random.random() if say.jitter else 0.0)
+        if delay > 0:
+            self._timer = self._loop.call_later(delay, self._play, seen, say)
         else:
             self._play(seen, say)
 
     def _refusal(self, seen: Seen) -> Say | None:
-        """The error for a request that breaks the access rules; None for any other."""
+        """Return the error for a request that breaks the access rules; None for any other."""
         server = self._server
         if not seen.path.endswith(_POSTS):
             return Say(status=404, message=f"no such path: {seen.path}")
@@ -197,6 +218,7 @@ class Connection(asyncio.Protocol):
         return None
 
     def _play(self, seen: Seen, say: Say) -> None:
+        """Send an answer in its form: a fault, raw bytes, a stream or a whole body."""
         self._timer = None
         fault = say.fault
         if fault in _SILENT:
@@ -213,7 +235,7 @@ class Connection(asyncio.Protocol):
         self._answer(seen, say)
 
     def _fail_silently(self, fault: Fault | None) -> None:
-        """A fault without an answer; a stall does nothing at all."""
+        """Perform a fault without an answer; a stall does nothing at all."""
         if fault is Fault.RESET:
             self._reset()
         elif fault is Fault.CLOSE:
@@ -243,16 +265,16 @@ class Connection(asyncio.Protocol):
             self._finish()
 
     def _payload(self, seen: Seen, say: Say) -> bytes:
-        """The body of a whole answer."""
+        """Return the body of a whole answer."""
         if seen.path.endswith("/embeddings") and say.status < 400 and say.body is None:
             return orjson.dumps(embeddings_of(seen.body))
-        # A constant answer that is not recorded does not parse the request: that is the fast path of load tests.
+        # The fast path of load tests: a constant answer without recording does not parse the request.
         is_constant = say is self._server.book.constant and not self._server.record
         model = "scripted" if is_constant else str(seen.body.get("model", "scripted"))
         return orjson.dumps(answer_body(seen.path, say, model, prompt_chars=len(seen.raw)))
 
     async def _stream(self, seen: Seen, say: Say) -> None:
-        """Send an answer as server-sent events, or those that its fault leaves."""
+        """Send an answer as server-sent events, or the part that its fault leaves."""
         head = (
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
         )
@@ -285,6 +307,7 @@ class Connection(asyncio.Protocol):
         self._finish()
 
     async def _raw(self, data: bytes, endless: bytes) -> None:
+        """Send raw bytes, repeat the endless part, and close the connection."""
         self._write(data)
         while endless and not self._transport.is_closing():
             self._write(endless)
@@ -301,22 +324,26 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def _end(self) -> None:
+        """Mark the current request as finished or abandoned."""
         self._seen = None
         self._server.in_flight -= 1
 
     def _finish(self) -> None:
+        """End the current request and schedule the next one."""
         self._end()
         if self._waiting:
             self._loop.call_soon(self._next)
 
     def _reset(self) -> None:
+        """Reset the TCP connection."""
         self._end()
-        sock = self._transport.get_extra_info("socket")
-        if sock is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        socket_object = self._transport.get_extra_info("socket")
+        if socket_object is not None:
+            socket_object.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._transport.abort()
 
     def _get(self, path: str) -> None:
+        """Respond to a GET request for health, statistics or models."""
         say = Say()
         value = dict[str, Any]()
         if path.endswith("/health"):

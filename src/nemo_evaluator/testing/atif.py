@@ -1,4 +1,4 @@
-"""The rules of an ATIF document, as a function that lists every breach in words."""
+"""The rules of an ATIF document, as a function that lists every violation."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -20,45 +20,53 @@ _AGENT_ONLY: Final = (
 
 
 def validate_trajectory(doc: Any, *, strict: bool = False) -> list[str]:
-    """Everything that is wrong with one ATIF document; an empty list means it is valid. ``strict`` also asks for a user
-    or system step wherever an agent did something."""
-    wrong = [_told(error) for error in _schema().iter_errors(doc)]
-    if wrong:
-        return wrong
+    """Validate one ATIF document.
+
+    Args:
+        doc: The parsed document.
+        strict: Also require a user or system step if the agent acted.
+
+    Returns:
+        All problems; empty if the document is valid.
+    """
+    problems = [_told(error) for error in _schema().iter_errors(doc)]
+    if problems:
+        return problems
     steps: list[JsonDict] = doc["steps"]
     known_calls: set[str] = set()
     for number, step in enumerate(steps, start=1):
         for problem in _check_step(step, number, known_calls):
-            wrong.append(f"steps[{number}].{problem}")
+            problems.append(f"steps[{number}].{problem}")
     total = (doc.get("final_metrics") or {}).get("total_steps")
     if total is not None and total != len(steps):
-        wrong.append(f"final_metrics.total_steps: is {total!r}, must be {len(steps)}")
+        problems.append(f"final_metrics.total_steps: is {total!r}, must be {len(steps)}")
     sources = {step["source"] for step in steps}
     if strict and "agent" in sources and not sources & {"user", "system"}:
-        wrong.append("steps: an agent acts without a message from a user or the system")
-    return wrong
+        problems.append("steps: an agent acts without a message from a user or the system")
+    return problems
 
 
 @cache
 def _schema() -> Draft202012Validator:
+    """Return a validator for the JSON Schema of ATIF."""
     return Draft202012Validator(read_json(Path(__file__).with_name("atif.schema.json")))
 
 
 def _told(error: ValidationError) -> str:
-    """Where it is (steps are counted from 1, as their ids are) and what is wrong there."""
-    place = ""
+    """Describe a schema error and its location; steps are counted from 1, like their IDs."""
+    location = ""
     for part in error.absolute_path:
         if isinstance(part, int):
-            place += f"[{part + (place == '.steps')}]"
+            location += f"[{part + (location == '.steps')}]"
         else:
-            place += f".{part}"
+            location += f".{part}"
     if error.validator == "required":
-        place += "." + error.message.partition("'")[2].partition("'")[0]
-    return f"{place.removeprefix('.') or 'document'}: {error.message}"
+        location += "." + error.message.partition("'")[2].partition("'")[0]
+    return f"{location.removeprefix('.') or 'document'}: {error.message}"
 
 
 def _check_step(step: JsonDict, number: int, known_calls: set[str]) -> Iterator[str]:
-    """What depends on other steps, or on other fields of the step."""
+    """Yield the violations of rules that depend on other steps, or on other fields of the step."""
     if step["step_id"] != number:
         yield f"step_id: is {step['step_id']!r}, must be {number}"
     if step["source"] != "agent":

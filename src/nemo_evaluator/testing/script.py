@@ -1,4 +1,4 @@
-"""Scripts of a scripted server: answers, delays and faults, by rule or by seed."""
+"""Scripts for the scripted server: answers, delays and faults, by rule or by random seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nemo_evaluator.models.completions import text_of
 
 
 class Fault(StrEnum):
-    """Ways in which a server misbehaves."""
+    """The ways in which a server can misbehave."""
 
     RESET = "reset"
     CLOSE = "close"
@@ -48,7 +48,7 @@ class Fault(StrEnum):
 
 @dataclass(slots=True)
 class Say:
-    """One scripted answer."""
+    """A scripted answer."""
 
     text: str = "ok"
     status: int = 200
@@ -68,7 +68,7 @@ class Say:
     chunk_delay: float = 0.0
     size: int = 50_000_000
     body: Any = None
-    # The answer as bytes, head and all; ``endless`` is then sent again and again. The connection is closed after it.
+    # The answer as raw bytes including headers; then ``endless`` repeatedly. After that, the connection is closed.
     raw: bytes | None = None
     endless: bytes = b""
 
@@ -78,24 +78,28 @@ class Say:
 
     @classmethod
     def of(cls, value: Answer) -> Say:
-        """A text, a mapping of fields or a ready answer."""
+        """Convert a text or a mapping of fields to an answer; an answer is returned as it is.
+
+        Raises:
+            UsageError: A field is unknown.
+        """
         if isinstance(value, Say):
             return value
         if isinstance(value, str):
             return cls(value)
-        known = {item.name for item in fields(cls)}
-        unknown = sorted(set(value) - known)
-        if unknown:
+        field_names = {item.name for item in fields(cls)}
+        unknown_names = sorted(set(value) - field_names)
+        if unknown_names:
             raise UsageError(
-                f"unknown field {unknown[0]!r} of an answer",
-                hint=f"known: {', '.join(sorted(known))}",
+                f"unknown field {unknown_names[0]!r} of an answer",
+                hint=f"known: {', '.join(sorted(field_names))}",
             )
         return cls(**value)
 
 
 @dataclass
 class Seen:
-    """One request as the server saw it; the JSON body is parsed when someone asks for it."""
+    """A request as the server received it; the JSON body is parsed on first access."""
 
     index: int
     method: str
@@ -106,13 +110,13 @@ class Seen:
 
     @cached_property
     def body(self) -> JsonDict:
-        """The JSON body."""
+        """The JSON body; empty if it is not an object."""
         if self.raw:
-            parsed: Any | dict[Any, Any] = orjson.loads(self.raw)
+            document: Any | dict[Any, Any] = orjson.loads(self.raw)
         else:
-            parsed = {}
-        if isinstance(parsed, dict):
-            return parsed
+            document = {}
+        if isinstance(document, dict):
+            return document
         return {}
 
     @cached_property
@@ -121,11 +125,11 @@ class Seen:
         body = self.body
         messages = body.get("messages") or body.get("input")
         if isinstance(messages, list) and messages:
-            last = messages[-1]
-            if isinstance(last, dict):
-                content = last.get("content", "")
+            last_message = messages[-1]
+            if isinstance(last_message, dict):
+                content = last_message.get("content", "")
             else:
-                content = last
+                content = last_message
             return text_of(content)
         return str(messages or body.get("prompt", ""))
 
@@ -135,7 +139,19 @@ Answer: TypeAlias = str | Say | Mapping[str, Any]
 
 @dataclass(slots=True)
 class Rule:
-    """Say something to the requests that match: by substring, regex or arrival number, at most ``times`` times."""
+    """Sends an answer to matching requests.
+
+    All given conditions must hold.
+
+    Attributes:
+        say: The answer.
+        contains: A substring of the prompt.
+        regex: A regular expression to find in the prompt.
+        index: The arrival number of the request, from 0.
+        times: The maximum number of requests to answer.
+        path: A substring of the request path.
+        used: The number of requests answered so far.
+    """
 
     say: Answer
     contains: str | None = None
@@ -146,7 +162,7 @@ class Rule:
     used: int = 0
 
     def matches(self, seen: Seen) -> bool:
-        """Whether this rule answers ``seen``."""
+        """Return whether this rule answers a request."""
         return (
             (self.times is None or self.used < self.times)
             and self.index in (None, seen.index)
@@ -163,10 +179,11 @@ class Playbook:
     """Chooses the answer to each request from a script.
 
     A text or an answer is sent to every request. The items of a list are sent in the order of arrival, the last one to
-    all further requests. Rules are tried in order; a plain answer among them always matches. A callable decides itself.
+    all further requests. Rules are tried in order; a plain answer among them always matches. A callable chooses the
+    answer itself.
 
     Attributes:
-        constant: The answer to every request, when the script is only that.
+        constant: The answer to every request, if the script is only that.
     """
 
     def __init__(self, script: Script, answers: Mapping[str, str] | None = None) -> None:
@@ -187,11 +204,11 @@ class Playbook:
             self._turns = [Say.of(item) for item in script if not isinstance(item, Rule)] or [Say()]
 
     def answer(self, seen: Seen) -> Say:
-        """The answer to a request."""
+        """Return the answer to a request."""
         if self._answers:
-            known = self._answers.get(seen.prompt)
-            if known is not None:
-                return Say(known)
+            prepared_text = self._answers.get(seen.prompt)
+            if prepared_text is not None:
+                return Say(prepared_text)
         if self._call is not None:
             return Say.of(self._call(seen))
         for rule in self._rules:
@@ -204,7 +221,11 @@ class Playbook:
 
 
 def load_script(path: Path) -> Script:
-    """A script from a YAML or JSON file: one answer, a list of answers, or a list of rules (items with ``say``)."""
+    """Load a script from a YAML or JSON file: one answer, a list of answers, or a list of rules (items with ``say``).
+
+    Raises:
+        UsageError: The file is not a valid script.
+    """
     try:
         loaded = load_yaml(path.read_bytes())
     except yaml.YAMLError as error:
@@ -222,7 +243,19 @@ def load_script(path: Path) -> Script:
 
 @dataclass(slots=True)
 class Weather:
-    """Random faults, the same ones for the same seed, and a limit of requests per second."""
+    """Random faults, reproducible by their seed, and a rate limit.
+
+    Attributes:
+        p500: The share of requests that get a 500.
+        p429: The share of requests that get a 429.
+        preset: The share of connections that are reset.
+        pstall: The share of requests that stall.
+        rate_limit: The number of requests per second; further ones get a 429.
+        burst: The number of requests allowed in a burst; by default one second's worth.
+        retry_after: The Retry-After header of 429s, in seconds.
+        seed: The random seed.
+        stalls: The kind of stall.
+    """
 
     p500: float = 0.0
     p429: float = 0.0
@@ -242,37 +275,38 @@ class Weather:
 
     @property
     def calm(self) -> bool:
-        """True when no fault and no limit is set."""
+        """Whether no fault and no limit is set."""
         return not (self.p500 or self.p429 or self.preset or self.pstall or self.rate_limit)
 
     def strike(self, now: float) -> Say | None:
-        """The fault for a request that arrives at ``now``; None for a normal answer."""
+        """Return the fault for a request that arrives at the time ``now``; None for a normal answer."""
         if self.rate_limit and not self._take(now):
             return Say(status=429, message="rate limit reached", retry_after=self.retry_after)
-        stumble = Say(status=500, message="the server stumbled")
-        busy = Say(status=429, message="too busy")
-        busy.retry_after = self.retry_after
-        falls = (
-            (self.p500, stumble),
+        server_error = Say(status=500, message="the server stumbled")
+        busy_error = Say(status=429, message="too busy")
+        busy_error.retry_after = self.retry_after
+        faults = (
+            (self.p500, server_error),
             (self.preset, Say(fault=Fault.RESET)),
             (self.pstall, Say(fault=self.stalls)),
         )
         draw = self._random.random()
-        reached = 0.0
-        for share, say in (*falls, (self.p429, busy)):
-            reached += share
-            if draw < reached:
+        cumulative_share = 0.0
+        for share, say in (*faults, (self.p429, busy_error)):
+            cumulative_share += share
+            if draw < cumulative_share:
                 return say
         return None
 
     def _take(self, now: float) -> bool:
+        """Take a token from the rate limiter's bucket; return whether there was one."""
         rate = self.rate_limit or 0.0
-        size = self.burst if self.burst is not None else rate
+        capacity = self.burst if self.burst is not None else rate
         if self._last is None:
-            self._tokens = size
+            self._tokens = capacity
         else:
-            self._tokens = min(size, self._tokens + (now - self._last) * rate)
+            self._tokens = min(capacity, self._tokens + (now - self._last) * rate)
         self._last = now
-        enough = self._tokens >= 1
-        self._tokens -= enough
-        return enough
+        is_allowed = self._tokens >= 1
+        self._tokens -= is_allowed
+        return is_allowed

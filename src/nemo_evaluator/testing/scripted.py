@@ -1,4 +1,4 @@
-"""A scripted OpenAI-compatible server: real HTTP on loopback, cheap enough to run next to a benchmark."""
+"""A scripted OpenAI-compatible server: real HTTP on loopback, fast enough to run next to a benchmark."""
 
 import asyncio
 import threading
@@ -11,11 +11,12 @@ from nemo_evaluator.testing._connection import Connection, ScriptState
 
 
 class Threaded(AbstractAsyncContextManager[Any]):
-    """A server that also runs in a thread of its own, for code that is not async."""
+    """A server that can also run in its own thread, for code that is not async."""
 
     loop: asyncio.AbstractEventLoop
 
     def __enter__(self) -> Self:
+        """Start the server in a thread, and wait until it listens."""
         ready, failure = threading.Event(), list[OSError]()
 
         async def serve() -> None:
@@ -39,6 +40,7 @@ class Threaded(AbstractAsyncContextManager[Any]):
         return self
 
     def __exit__(self, *exc: object) -> None:
+        """Stop the server and its thread."""
         self.loop.call_soon_threadsafe(self._over.set)
         self._thread.join(10)
 
@@ -51,28 +53,31 @@ class ScriptedServer(ScriptState, Threaded):
         async with ScriptedServer("42") as server:      # on the running loop
             client = Client(Endpoint(name="m", url=server.url))
 
-        with ScriptedServer(rules) as server:    # in a thread of its own, for code that is not async
+        with ScriptedServer(rules) as server:    # in its own thread, for code that is not async
             subprocess.run(["nel", "eval", "run", ..., "--model-url", server.url])
 
-    ``requests`` keeps the last ``record`` requests, ``counts`` how often each body arrived (by digest), ``count`` the
-    number of POSTs, ``max_in_flight`` the largest number of requests being answered at once, ``cancelled`` how
-    many were left by their client.
+    Attributes:
+        requests: The last ``record`` requests.
+        counts: The number of arrivals of each request body, by digest.
+        count: The number of POST requests.
+        max_in_flight: The highest number of concurrent requests.
+        cancelled: The number of requests that the client abandoned.
     """
 
     _server: asyncio.Server | None = None
 
     @property
     def url(self) -> str:
-        """The versioned base URL, as a model service gives it."""
+        """The versioned base URL, as a model service returns it."""
         return f"{self.root}/v1"
 
     @property
     def root(self) -> str:
-        """The URL of the server itself."""
+        """The URL of the server without a path."""
         return f"http://{self.host}:{self.port}"
 
     async def start(self) -> Self:
-        """Listen, on the running loop."""
+        """Start to listen on the running loop."""
         self.loop = asyncio.get_running_loop()
         self._server = await self.loop.create_server(
             lambda: Connection(self), self.host, self.port, backlog=4096
@@ -81,7 +86,7 @@ class ScriptedServer(ScriptState, Threaded):
         return self
 
     async def stop(self) -> None:
-        """Stop listening and drop every connection."""
+        """Stop listening and drop all connections."""
         if self._server is None:
             return
         self._server.close()
@@ -91,7 +96,9 @@ class ScriptedServer(ScriptState, Threaded):
         self._server = None
 
     async def __aenter__(self) -> Self:
+        """Start the server."""
         return await self.start()
 
     async def __aexit__(self, *exc: object) -> None:
+        """Stop the server."""
         await self.stop()

@@ -75,6 +75,7 @@ def main(
 
 
 async def _serve(server: ScriptedServer, until_eof: bool) -> None:
+    """Run a server until SIGTERM or, with ``until_eof``, until standard input closes."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, ended.set)
@@ -86,6 +87,7 @@ async def _serve(server: ScriptedServer, until_eof: bool) -> None:
 
 
 def _watch_input(ended: asyncio.Event) -> None:
+    """Set the event when standard input closes."""
     if not os.read(sys.stdin.fileno(), 4096):
         ended.set()
 

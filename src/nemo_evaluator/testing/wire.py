@@ -1,4 +1,4 @@
-"""The bytes a scripted server sends: heads, whole answers and event streams of each protocol."""
+"""The bytes that a scripted server sends: headers, whole answers and event streams of each protocol."""
 
 import email.utils
 import itertools
@@ -38,7 +38,7 @@ _SPOILED_CHOICES: Final[dict[Fault | None, Any]] = {
 
 
 def usage_of(say: Say, prompt_chars: int) -> JsonDict:
-    """The usage an answer reports: as scripted, or four characters to a token."""
+    """Return the usage that an answer reports: as scripted, else estimated at four characters per token."""
     if say.usage is not None:
         return say.usage
     prompt = max(1, prompt_chars // 4)
@@ -51,24 +51,24 @@ def usage_of(say: Say, prompt_chars: int) -> JsonDict:
 
 
 def answer_body(path: str, say: Say, model: str, prompt_chars: int) -> Any:
-    """The JSON value of a whole answer for the protocol of ``path``."""
+    """Return the JSON value of a whole answer for the protocol of ``path``."""
     if say.body is not None:
         return say.body
     if say.status >= 400:
         return error_body(path, say)
     choice = {"index": 0, "message": _chat_message(say), "finish_reason": say.finish_reason}
-    head = {**_head(model), "object": "chat.completion", "usage": usage_of(say, prompt_chars)}
-    body = speech_of(path).from_chat({**head, "choices": [choice]})
+    envelope = {**_head(model), "object": "chat.completion", "usage": usage_of(say, prompt_chars)}
+    body = speech_of(path).from_chat({**envelope, "choices": [choice]})
     if "choices" in body:
-        whole = [{**body["choices"][0], "logprobs": say.logprobs}]
-        body["choices"] = _SPOILED_CHOICES.get(say.fault, whole)
+        choices = [{**body["choices"][0], "logprobs": say.logprobs}]
+        body["choices"] = _SPOILED_CHOICES.get(say.fault, choices)
     elif say.fault is Fault.EMPTY_CHOICES:
         body["output"] = []
     return body
 
 
 def embeddings_of(body: JsonDict) -> JsonDict:
-    """Small vectors that tell their texts apart."""
+    """Return small vectors that differ between texts."""
     texts = body.get("input")
     if not isinstance(texts, list):
         texts = [texts]
@@ -76,7 +76,7 @@ def embeddings_of(body: JsonDict) -> JsonDict:
     for number, text in enumerate(texts):
         vector = [float(len(str(text))), float(number)]
         data.append({"object": "embedding", "index": number, "embedding": vector})
-    # Out of order on purpose: the client must sort by index.
+    # Out of order on purpose, because a client must sort by index.
     return {
         "object": "list",
         "data": data[::-1],
@@ -86,8 +86,8 @@ def embeddings_of(body: JsonDict) -> JsonDict:
 
 
 def speech_of(path: str) -> Speech:
-    """The protocol of a path, which converts answers and chunks of chat completions."""
-    return next(speech for end, speech in SPEECH.items() if path.endswith(end))
+    """Return the protocol of a path, which converts answers and chunks of chat completions."""
+    return next(speech for suffix, speech in SPEECH.items() if path.endswith(suffix))
 
 
 def _head(model: str) -> JsonDict:
@@ -95,16 +95,16 @@ def _head(model: str) -> JsonDict:
 
 
 def error_body(path: str, say: Say) -> JsonDict:
-    """The JSON value of an error for the protocol of ``path``."""
+    """Return the JSON value of an error for the protocol of ``path``."""
     message = say.message or f"scripted error {say.status}"
-    kind = "server_error" if say.status >= 500 else "invalid_request_error"
+    error_type = "server_error" if say.status >= 500 else "invalid_request_error"
     if path.endswith("/messages"):
-        return {"type": "error", "error": {"type": kind, "message": message}}
-    return {"error": {"message": message, "type": kind, "code": None, "param": None}}
+        return {"type": "error", "error": {"type": error_type, "message": message}}
+    return {"error": {"message": message, "type": error_type, "code": None, "param": None}}
 
 
 def error_event(path: str, say: Say) -> bytes:
-    """The server-sent event of an error in the middle of a stream."""
+    """Return the server-sent event of an error in the middle of a stream."""
     return b"".join(speech_of(path).translator().feed(error_body(path, say)))
 
 
@@ -119,7 +119,7 @@ def _chat_message(say: Say) -> JsonDict:
 
 
 def tool_calls_of(say: Say) -> list[JsonDict]:
-    """Tool calls in the OpenAI shape; ``arguments`` may be given as a value or as text."""
+    """Return the scripted tool calls in OpenAI's format; a script may give ``arguments`` as a value or as text."""
     calls = []
     for number, call in enumerate(say.tool_calls):
         arguments = call.get("arguments", {})
@@ -132,7 +132,7 @@ def tool_calls_of(say: Say) -> list[JsonDict]:
 
 
 def pieces(say: Say) -> list[str]:
-    """The answer text cut into chunks: ``say.chunks`` of them, or one per word."""
+    """Split the answer's text into ``say.chunks`` chunks, or one per word."""
     if not say.text:
         return []
     if say.chunks:
@@ -145,7 +145,7 @@ def pieces(say: Say) -> list[str]:
 def stream_events(
     path: str, say: Say, model: str, prompt_chars: int, *, usage: bool
 ) -> Iterator[bytes]:
-    """The server-sent events of an answer, one at a time.
+    """Yield the server-sent events of an answer.
 
     Args:
         path: The path of the request.
@@ -154,21 +154,21 @@ def stream_events(
         prompt_chars: The length of the prompt, for the reported usage.
         usage: Whether completions report their usage; the other protocols always do.
     """
-    reported: JsonDict | None = None
+    reported_usage: JsonDict | None = None
     if usage or not path.endswith("/completions"):
-        reported = usage_of(say, prompt_chars)
+        reported_usage = usage_of(say, prompt_chars)
     translator = speech_of(path).translator()
-    for chunk in _chunks(say, model, reported):
+    for chunk in _chunks(say, model, reported_usage):
         yield from translator.feed(chunk)
     yield from translator.end()
 
 
 def _chunks(say: Say, model: str, usage: JsonDict | None) -> Iterator[JsonDict]:
-    """The answer in the chunks of chat completions."""
-    head = {**_head(model), "object": "chat.completion.chunk"}
+    """Yield the answer as chunks of chat completions."""
+    envelope = {**_head(model), "object": "chat.completion.chunk"}
 
     def chunk(delta: JsonDict, finish: str | None = None) -> JsonDict:
-        return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+        return {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
     yield chunk({"role": "assistant", "content": ""})
     if say.reasoning is not None:
@@ -180,11 +180,11 @@ def _chunks(say: Say, model: str, usage: JsonDict | None) -> Iterator[JsonDict]:
             yield chunk({"tool_calls": [part]})
     yield chunk({}, say.finish_reason)
     if usage is not None:
-        yield {**head, "choices": [], "usage": usage}
+        yield {**envelope, "choices": [], "usage": usage}
 
 
 def _tool_call_parts(number: int, call: JsonDict) -> Iterator[JsonDict]:
-    """A tool call as it is streamed: its name first, then its arguments in two halves."""
+    """Yield a tool call as it is streamed: its name first, then its arguments in two halves."""
     name = call["function"]["name"]
     arguments: str = call["function"]["arguments"]
     start = {"index": number, "id": call["id"], "type": "function"}
@@ -195,22 +195,22 @@ def _tool_call_parts(number: int, call: JsonDict) -> Iterator[JsonDict]:
 
 
 def extra_lines(say: Say) -> bytes:
-    """The header lines that a script sets."""
+    """Return the header lines that the script sets."""
     lines = [f"{name}: {value}" for name, value in say.headers.items()]
-    wait = say.retry_after
-    if wait is not None:
-        if isinstance(wait, str) and wait.startswith("date+"):
-            wait = email.utils.formatdate(time.time() + float(wait[5:]), usegmt=True)
-        lines.append(f"Retry-After: {wait}")
+    retry_after = say.retry_after
+    if retry_after is not None:
+        if isinstance(retry_after, str) and retry_after.startswith("date+"):
+            retry_after = email.utils.formatdate(time.time() + float(retry_after[5:]), usegmt=True)
+        lines.append(f"Retry-After: {retry_after}")
     return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
 
 
 def head_of(say: Say, length: int) -> bytes:
-    """The status line and the headers of an answer whose body has so many bytes."""
+    """Return the status line and the headers of an answer whose body has ``length`` bytes."""
     reason = _REASONS.get(say.status, b"Scripted")
-    kind = b"text/html" if say.fault is Fault.WRONG_TYPE else b"application/json"
-    extra = b""
+    content_type = b"text/html" if say.fault is Fault.WRONG_TYPE else b"application/json"
+    script_headers = b""
     if say.headers or say.retry_after is not None:
-        extra = extra_lines(say)
+        script_headers = extra_lines(say)
     head = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n"
-    return head % (say.status, reason, kind, length, extra)
+    return head % (say.status, reason, content_type, length, script_headers)
