@@ -161,9 +161,9 @@ class ChainedRows(Rows):
         return self._ends[-1] if self._ends else 0
 
     def _read(self, index: int) -> JsonDict:
-        part = bisect_right(self._ends, index)
-        start = self._ends[part - 1] if part else 0
-        return self._parts[part][index - start]
+        part_number = bisect_right(self._ends, index)
+        start = self._ends[part_number - 1] if part_number else 0
+        return self._parts[part_number][index - start]
 
     def content_hash(self) -> str:
         """Return a digest of the digests of all parts."""

@@ -52,13 +52,13 @@ class DatasetRef:
             raise UsageError(
                 f"{uri!r}: unknown key {unknown[0]!r}", hint=did_you_mean(unknown[0], _KEYS)
             )
-        split, part = _split_part(values.get("split", "test"))
+        split, slice_text = _split_part(values.get("split", "test"))
         return cls(
             repo=repo,
             config=values.get("config"),
             split=split,
             revision=values.get("revision"),
-            part=part,
+            part=slice_text,
             file=values.get("file"),
         )
 

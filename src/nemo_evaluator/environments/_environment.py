@@ -56,8 +56,8 @@ class BenchmarkEnvironment(EvalEnvironment):
         check_requirements(definition.requirements, definition.name)
         self._config = {**definition.extra, **self.params}
         with one_write():
-            raw = self._open(definition.dataset, num_examples)
-        self._dataset: Rows = self._prepared(raw[:num_examples], "42")
+            source_rows = self._open(definition.dataset, num_examples)
+        self._dataset: Rows = self._prepared(source_rows[:num_examples], "42")
         if definition.score:
             self._runner: ScorerRunner | None = ScorerRunner(definition.score, self.name)
         else:
@@ -67,9 +67,9 @@ class BenchmarkEnvironment(EvalEnvironment):
             self._template: PromptTemplate | None = self._compile()
         else:
             self._template = None
-        count = definition.fewshot if num_fewshot is None else num_fewshot
-        if count > 0:
-            self._fewshot: FewShot | None = self._open_fewshot(count)
+        fewshot_count = definition.fewshot if num_fewshot is None else num_fewshot
+        if fewshot_count > 0:
+            self._fewshot: FewShot | None = self._open_fewshot(fewshot_count)
         else:
             self._fewshot = None
         self._seed_takes_fewshot = definition.seed_fn is not None and _takes(
@@ -104,7 +104,9 @@ class BenchmarkEnvironment(EvalEnvironment):
         if self._template is None:
             return await self._seed_by_function(row, idx)
         if self._fewshot is not None:
-            row["fewshot"] = self._fewshot.text({k: v for k, v in row.items() if k != "fewshot"})
+            row["fewshot"] = self._fewshot.text(
+                {name: value for name, value in row.items() if name != "fewshot"}
+            )
         elif self._has_fewshot_field:
             row["fewshot"] = ""
         prompt = self._template.render(row)
@@ -282,6 +284,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         arity = _positional_count(prepare_row) if prepare_row is not None else 0
 
         def change(row: JsonDict, idx: int) -> JsonDict:
+            """Return the prepared row."""
             for source, name in mapping.items():
                 if source in row:
                     row[name] = row[source]
@@ -326,13 +329,13 @@ class BenchmarkEnvironment(EvalEnvironment):
                 f"benchmark {self.name!r} has no prompt",
                 hint="give @benchmark a prompt, or a seed_fn",
             )
-        text = template_text(definition.prompt, definition.folder, self.name)
+        template_source = template_text(definition.prompt, definition.folder, self.name)
         columns = self._columns or {definition.target_field}
-        self._has_fewshot_field = "{fewshot}" in text and "fewshot" not in columns
+        self._has_fewshot_field = "{fewshot}" in template_source and "fewshot" not in columns
         # Without rows there are no columns to check, and no prompts to render.
         optional = frozenset({"fewshot"})
         if self._columns:
-            template = PromptTemplate(text, columns, self.name, optional)
+            template = PromptTemplate(template_source, columns, self.name, optional)
         else:
             template = PromptTemplate("", set[str](), self.name, optional)
         target = definition.target_field

@@ -170,11 +170,11 @@ def _scoring_text(path: Path) -> str:
 
     Files of nel count without descriptions and self-tests: better wording must not invalidate users' verdicts.
     """
-    text = path.read_text(encoding="utf-8", errors="replace")
+    source = path.read_text(encoding="utf-8", errors="replace")
     if not _is_own(path):
-        return text
-    lines = text.splitlines(keepends=True)
-    for node in ast.walk(ast.parse(text)):
+        return source
+    lines = source.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
         if node.func.id in _DESCRIBING:

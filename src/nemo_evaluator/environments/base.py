@@ -190,9 +190,9 @@ class EvalEnvironment(ABC):
         name = f"{own_class.__module__}.{own_class.__qualname__}"
         if file is None or own_class.__module__.startswith(_OURS):
             return name
-        text = file.read_text(encoding="utf-8", errors="replace")
+        source = file.read_text(encoding="utf-8", errors="replace")
         return digest(
-            [own_class.__qualname__, digest_parts(text), imported_sources([file]).digest()]
+            [own_class.__qualname__, digest_parts(source), imported_sources([file]).digest()]
         )
 
     async def sandbox_specs(self) -> list[SandboxSpec] | None:

@@ -75,6 +75,7 @@ def benchmark(
         )
 
     def decorate(function: F) -> F:
+        """Register an environment class for the scorer, and return the scorer unchanged."""
         file = source_file(function)
         folder = file.parent if file else Path.cwd()
         is_scorer = getattr(function, "_is_scorer", False) or inspect.signature(function).parameters

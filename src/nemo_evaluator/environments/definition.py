@@ -99,14 +99,14 @@ class BenchmarkDefinition:
     def description(self) -> str:
         """The description of the benchmark: the docstring of its module, else of its function."""
         module = inspect.getmodule(self.function) if self.function else None
-        module_text = inspect.getdoc(module) if module else None
-        return module_text or self.scoring
+        module_docstring = inspect.getdoc(module) if module else None
+        return module_docstring or self.scoring
 
     @property
     def scoring(self) -> str:
         """How answers are scored: the docstring of the benchmark's function."""
-        text = inspect.getdoc(self.function) if self.function else None
-        return text or ""
+        docstring = inspect.getdoc(self.function) if self.function else None
+        return docstring or ""
 
 
 def check_requirements(requirements: Sequence[str], benchmark: str) -> None:

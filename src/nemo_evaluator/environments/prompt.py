@@ -65,9 +65,9 @@ class PromptTemplate:
                 self._refuse(field_name, match, text, columns=columns)
                 literal.append(match[0])
         segments[-1][2].append(text[position:])
-        (_, _, head), *rest = segments
-        self._head = "".join(head)
-        self._rest = [(name, field, "".join(texts)) for name, field, texts in rest]
+        (_, _, head_texts), *field_segments = segments
+        self._head = "".join(head_texts)
+        self._rest = [(name, field, "".join(texts)) for name, field, texts in field_segments]
 
     def render(self, row: Mapping[str, Any]) -> str:
         """Return the prompt of a row.
@@ -77,12 +77,12 @@ class PromptTemplate:
         """
         parts = [self._head]
         try:
-            for name, format_field, text in self._rest:
+            for name, format_field, literal in self._rest:
                 value = row[name]
                 if format_field is not None:
                     value = _FORMATTER.vformat(format_field, (), {name: value})
                 parts.append(value if type(value) is str else str(value))
-                parts.append(text)
+                parts.append(literal)
         except KeyError as error:
             raise SeedError(
                 f"{self._where}: a row has no column {error}; it has {', '.join(row)}"

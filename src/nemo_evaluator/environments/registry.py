@@ -38,6 +38,7 @@ def register(name: str) -> Callable[[E], E]:
     """
 
     def decorate(environment: E) -> E:
+        """Register the class by its name and by the modules that define it."""
         key = name.lower()
         function = getattr(getattr(environment, "definition", None), "function", None)
         modules = (environment.__module__, getattr(function, "__module__", "") or "")
@@ -107,7 +108,7 @@ def _open_uri(uri: str, keywords: JsonDict) -> EvalEnvironment:
     """Open the environment of a URI."""
     scheme = uri.partition("://")[0]
     if scheme not in SCHEMES:
-        known_schemes = ", ".join(f"{known}://" for known in SCHEMES)
+        known_schemes = ", ".join(f"{known_scheme}://" for known_scheme in SCHEMES)
         hint = did_you_mean(scheme, SCHEMES.names(), f"known: {known_schemes}", form="{}://")
         raise UsageError(f"unknown scheme {scheme}:// in {uri!r}", hint=hint)
     environment: EvalEnvironment = SCHEMES.build(scheme, uri, **keywords)

@@ -98,13 +98,15 @@ class ServedBenchmark:
         if method != "POST" or path not in ("/seed_session", "/verify"):
             return 404, {"error": _NO_ROUTE}
         try:
-            raw = await read_body(receive)
-            body = orjson.loads(raw or b"{}")
+            raw_body = await read_body(receive)
+            body = orjson.loads(raw_body or b"{}")
         except orjson.JSONDecodeError:
             body = None
-        if raw is None or not isinstance(body, dict):
+        if raw_body is None or not isinstance(body, dict):
             return 400, {
-                "error": "the body is too large" if raw is None else "the body is not a JSON object"
+                "error": "the body is too large"
+                if raw_body is None
+                else "the body is not a JSON object"
             }
         try:
             if path == "/verify":

@@ -337,9 +337,11 @@ class Connection(asyncio.Protocol):
     def _reset(self) -> None:
         """Reset the TCP connection."""
         self._end()
-        socket_object = self._transport.get_extra_info("socket")
-        if socket_object is not None:
-            socket_object.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection_socket = self._transport.get_extra_info("socket")
+        if connection_socket is not None:
+            connection_socket.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
         self._transport.abort()
 
     def _get(self, path: str) -> None:

@@ -136,8 +136,11 @@ def pieces(say: Say) -> list[str]:
     if not say.text:
         return []
     if say.chunks:
-        size = max(1, -(-len(say.text) // say.chunks))
-        return [say.text[start : start + size] for start in range(0, len(say.text), size)]
+        chunk_length = max(1, -(-len(say.text) // say.chunks))
+        return [
+            say.text[start : start + chunk_length]
+            for start in range(0, len(say.text), chunk_length)
+        ]
     words = say.text.split(" ")
     return [word if number == 0 else f" {word}" for number, word in enumerate(words)]
 
@@ -176,8 +179,8 @@ def _chunks(say: Say, model: str, usage: JsonDict | None) -> Iterator[JsonDict]:
     for piece in pieces(say):
         yield chunk({"content": piece})
     for number, call in enumerate(tool_calls_of(say)):
-        for part in _tool_call_parts(number, call):
-            yield chunk({"tool_calls": [part]})
+        for call_part in _tool_call_parts(number, call):
+            yield chunk({"tool_calls": [call_part]})
     yield chunk({}, say.finish_reason)
     if usage is not None:
         yield {**envelope, "choices": [], "usage": usage}
@@ -212,5 +215,5 @@ def head_of(say: Say, length: int) -> bytes:
     script_headers = b""
     if say.headers or say.retry_after is not None:
         script_headers = extra_lines(say)
-    head = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n"
-    return head % (say.status, reason, content_type, length, script_headers)
+    template = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n"
+    return template % (say.status, reason, content_type, length, script_headers)

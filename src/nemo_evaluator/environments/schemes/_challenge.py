@@ -112,10 +112,10 @@ def stop_tests(tests: Path, target: Path, planted: list[str]) -> None:
         if path.suffix == ".py":
             path.write_text("raise AssertionError\n")
             continue
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
-        for span, _ in reversed(list(_inline_programs(text))):
-            text = f"{text[: span.start]}raise AssertionError{text[span.stop :]}"
-        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        script = path.read_text(encoding="utf-8", errors="surrogateescape")
+        for span, _ in reversed(list(_inline_programs(script))):
+            script = f"{script[: span.start]}raise AssertionError{script[span.stop :]}"
+        path.write_text(script, encoding="utf-8", errors="surrogateescape")
 
 
 def swap_rewards(tests: Path, target: Path) -> bool:
@@ -126,8 +126,8 @@ def swap_rewards(tests: Path, target: Path) -> bool:
     """
     shutil.copytree(tests, target, symlinks=True)
     script = target / "test.sh"
-    text = script.read_text(encoding="utf-8", errors="surrogateescape")
-    values = {match["value"][0] for match in _WRITES_REWARD.finditer(text)}
+    script_text = script.read_text(encoding="utf-8", errors="surrogateescape")
+    values = {match["value"][0] for match in _WRITES_REWARD.finditer(script_text)}
     if values != {"0", "1"}:
         return False
 
@@ -136,7 +136,9 @@ def swap_rewards(tests: Path, target: Path) -> bool:
         opposite = _OPPOSITE[match["value"][0]]
         return f"{match[0][:start]}{opposite}{match[0][start + len(match['value']) :]}"
 
-    script.write_text(_WRITES_REWARD.sub(swapped, text), encoding="utf-8", errors="surrogateescape")
+    script.write_text(
+        _WRITES_REWARD.sub(swapped, script_text), encoding="utf-8", errors="surrogateescape"
+    )
     return True
 
 
@@ -146,14 +148,14 @@ def _with_failures(
     """Return the source of a Python file or shell script with failures planted in its Python programs."""
     if suffix == ".py":
         return _planted(source, form, chance, earned_all=earned_all) or source
-    text = source.decode("utf-8", "surrogateescape")
-    for span, program in reversed(list(_inline_programs(text))):
+    script = source.decode("utf-8", "surrogateescape")
+    for span, program in reversed(list(_inline_programs(script))):
         changed_program = _planted(
             program.encode("utf-8", "surrogateescape"), form, chance, earned_all=earned_all
         )
         if changed_program is not None:
-            text = f"{text[: span.start]}{changed_program.decode('utf-8', 'surrogateescape')}{text[span.stop :]}"
-    return text.encode("utf-8", "surrogateescape")
+            script = f"{script[: span.start]}{changed_program.decode('utf-8', 'surrogateescape')}{script[span.stop :]}"
+    return script.encode("utf-8", "surrogateescape")
 
 
 def _inline_programs(text: str) -> Iterator[tuple[slice, str]]:
@@ -285,8 +287,8 @@ class _Planter:
             constant = node.value
         else:
             constant = None
-        text = self._text(node)
-        if type(constant) is int and text.isdigit() and not text.startswith("0"):
+        source_text = self._text(node)
+        if type(constant) is int and source_text.isdigit() and not source_text.startswith("0"):
             self._insert(self._end(node), str(self._chance.randint(1, 9)))
             return
         self._insert(self._start(node), "[")
@@ -301,18 +303,20 @@ class _Planter:
             self._insert(end, ")")
             return
         # nel does not know which tests partly successful work passes: a planted failure must not make another one pass.
-        text = self._text(node)
+        condition = self._text(node)
         self._insert(start, "(")
-        self._insert(end, f") and not ({text})")
+        self._insert(end, f") and not ({condition})")
 
     def _append_failure(self, function: Function) -> None:
         """Let a function without assertions fail at its end, unless it ends with ``return`` or ``raise``."""
-        last = function.body[-1]
-        first = function.body[0]
-        if first.lineno == function.lineno or isinstance(last, ast.Return | ast.Raise):
+        last_statement = function.body[-1]
+        first_statement = function.body[0]
+        if first_statement.lineno == function.lineno or isinstance(
+            last_statement, ast.Return | ast.Raise
+        ):
             return
-        indent = " " * first.col_offset
-        line_end = self._starts[last.end_lineno or last.lineno]
+        indent = " " * first_statement.col_offset
+        line_end = self._starts[last_statement.end_lineno or last_statement.lineno]
         if self._source[:line_end].endswith(b"\n"):
             newline = ""
         else:

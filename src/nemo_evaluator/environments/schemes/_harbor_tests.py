@@ -151,26 +151,26 @@ class TaskTests:
         """
         name = self.task.name
         read_result = await sandbox.exec(["sh", "-c", _READ], cwd="/")
-        file, _, text = read_result.stdout.partition("\n")
-        if file == "special":
+        file_name, _, content = read_result.stdout.partition("\n")
+        if file_name == "special":
             raise TamperError(f"the reward of {name} is not a plain file")
-        if file not in ("reward.json", "reward.txt"):
+        if file_name not in ("reward.json", "reward.txt"):
             tail = (result.stderr or result.stdout).strip()[-300:]
             raise ScorerError(
                 f"the tests of {name} left no reward (exit code {result.exit_code}): {tail}"
             )
-        if len(text) > _REWARD_BYTES:
+        if len(content) > _REWARD_BYTES:
             raise UnusableRewardError(
-                f"the tests of {name} wrote a {file} of more than {_REWARD_BYTES:,} bytes"
+                f"the tests of {name} wrote a {file_name} of more than {_REWARD_BYTES:,} bytes"
             )
         try:
-            if file == "reward.json":
-                value: Any = orjson.loads(text)
+            if file_name == "reward.json":
+                value: Any = orjson.loads(content)
             else:
-                value = float(text)
+                value = float(content)
         except ValueError as error:
             raise UnusableRewardError(
-                f"the tests of {name} wrote a {file} that cannot be read: {error}"
+                f"the tests of {name} wrote a {file_name} that cannot be read: {error}"
             ) from error
         if isinstance(value, dict):
             named_values: dict[Any, Any] | dict[str | Any, Any] = value
@@ -179,7 +179,7 @@ class TaskTests:
         rewards = {str(key): as_number(number) for key, number in named_values.items()}
         if not rewards or None in rewards.values():
             raise UnusableRewardError(
-                f"the tests of {name} wrote a reward that is not a finite number: {text[:200]}"
+                f"the tests of {name} wrote a reward that is not a finite number: {content[:200]}"
             )
         finite_rewards = {
             key: float(number) for key, number in rewards.items() if number is not None

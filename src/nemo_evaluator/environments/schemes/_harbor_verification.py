@@ -398,8 +398,8 @@ def _folders_named(task: HarborTask) -> Iterator[str]:
     """Yield the folders that a task's tests change to, or add to Python's search path."""
     for path in sorted((task.folder / "tests").rglob("*")):
         if path.is_file():
-            text = path.read_text(encoding="utf-8", errors="replace")
-            for match in _GOES_TO.finditer(text):
+            source = path.read_text(encoding="utf-8", errors="replace")
+            for match in _GOES_TO.finditer(source):
                 yield match[1]
     search_path = task.table("verifier", "env").get("PYTHONPATH")
     yield from str(search_path or "").split(":")

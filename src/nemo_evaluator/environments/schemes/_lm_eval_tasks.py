@@ -163,17 +163,17 @@ class LmEvalEnvironment(EvalEnvironment):
     async def seed(self, idx: int) -> SeedResult:
         """Return a document as a problem with all of its requests."""
         task, instances = self._dataset[idx]
-        first = instances[0]
+        first_instance = instances[0]
         requests: list[PromptRequest] = []
         for instance in instances:
             requests.extend(await self._requests(instance))
         return SeedResult(
-            prompt=str(first.args[0]),
-            expected_answer=str(task.doc_to_target(first.doc)),
+            prompt=str(first_instance.args[0]),
+            expected_answer=str(task.doc_to_target(first_instance.doc)),
             metadata={
                 "source": "lm-eval",
                 "category": task.task_name,
-                "doc_id": first.doc_id,
+                "doc_id": first_instance.doc_id,
                 "position": idx,
             },
             requests=requests,
@@ -247,8 +247,10 @@ class LmEvalEnvironment(EvalEnvironment):
     def scorer_fingerprint(self) -> str:
         """Identify the tasks' configurations, the metric and the version of lm-eval."""
         configs = [task.dump_config() for task in self._tasks.values()]
-        text = json.dumps(configs, sort_keys=True, default=lambda value: type(value).__name__)
-        return f"lm-eval {version('lm_eval')} {self.name} {self._metric} {digest(text)}"
+        configs_json = json.dumps(
+            configs, sort_keys=True, default=lambda value: type(value).__name__
+        )
+        return f"lm-eval {version('lm_eval')} {self.name} {self._metric} {digest(configs_json)}"
 
     async def _requests(self, instance: Any) -> list[PromptRequest]:
         """Convert a request of lm-eval to prompts for our client."""
@@ -267,9 +269,11 @@ def _answered(requests: list[Any], response: str) -> list[Any]:
 
     They are copies because lm-eval stores results in a request, and steps run concurrently.
     """
-    first = requests[0]
+    first_request = requests[0]
     is_single_text = (
-        len(requests) == 1 and _repeats(first) == 1 and first.request_type == "generate_until"
+        len(requests) == 1
+        and _repeats(first_request) == 1
+        and first_request.request_type == "generate_until"
     )
     results: list[Any] = [response] if is_single_text else json.loads(response)
     instances = []
@@ -280,10 +284,10 @@ def _answered(requests: list[Any], response: str) -> list[Any]:
         answered.filtered_resps = {}
         if instance.request_type == "loglikelihood_rolling":
             # A whole text is the only request of its document, and is split into several windows.
-            size = len(results) // repeats
+            windows_per_repeat = len(results) // repeats
             answered.resps = []
             for repeat in range(repeats):
-                windows = results[repeat * size : (repeat + 1) * size]
+                windows = results[repeat * windows_per_repeat : (repeat + 1) * windows_per_repeat]
                 answered.resps.append(sum(window[0] for window in windows))
         else:
             own_results = results[position : position + repeats]

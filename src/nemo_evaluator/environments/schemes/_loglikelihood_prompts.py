@@ -66,9 +66,9 @@ class LoglikelihoodPrompts:
         client = self._client
         if client is None:
             return
-        for text in _PROBES:
-            token = await client.next_token(await self._ids(text) if self._splits else text)
-            request = await self.pair(text, token.text or ".")
+        for context in _PROBES:
+            token = await client.next_token(await self._ids(context) if self._splits else context)
+            request = await self.pair(context, token.text or ".")
             assert request.scored_from is not None
             prompt_logprob = json.loads(
                 (await client.loglikelihood(request.prompt, request.scored_from)).content
@@ -84,7 +84,7 @@ class LoglikelihoodPrompts:
             ):
                 raise RequestRejectedError(
                     f"{client.endpoint.name}: the log-probabilities of prompts are not those of generation: "
-                    f"{token.text!r} after {text!r} has {prompt_logprob:.3f}, generated it has {token.logprob:.3f}",
+                    f"{token.text!r} after {context!r} has {prompt_logprob:.3f}, generated it has {token.logprob:.3f}",
                     hint="some servers (llama-cpp-python) are one token off; use vLLM, SGLang or llama-server, and "
                     "check that params.tokenizer is the model's",
                 )
@@ -187,8 +187,8 @@ def _tokenizer_file(where: str) -> Path:
         hf_hub_download(where, "tokenizer_config.json")
         return Path(hf_hub_download(where, "tokenizer.json"))
     except (OSError, HFValidationError) as error:
-        text = f"{where!r} is neither a tokenizer.json, nor the folder of one, nor a model of the hub that has one"
-        raise UsageError(text, hint=_GIVE) from error
+        message = f"{where!r} is neither a tokenizer.json, nor the folder of one, nor a model of the hub that has one"
+        raise UsageError(message, hint=_GIVE) from error
 
 
 def _first_token(tokenizer: Tokenizer, file: Path) -> int | None:
@@ -200,11 +200,11 @@ def _first_token(tokenizer: Tokenizer, file: Path) -> int | None:
     for name in ("bos_token", "eos_token"):
         token = config.get(name)
         if isinstance(token, dict):
-            text = token.get("content")
+            token_text = token.get("content")
         else:
-            text = token
-        if text:
-            token_id = tokenizer.token_to_id(text)
+            token_text = token
+        if token_text:
+            token_id = tokenizer.token_to_id(token_text)
         else:
             token_id = None
         if token_id is not None:

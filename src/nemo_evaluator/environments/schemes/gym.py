@@ -144,12 +144,12 @@ def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> Gy
         MissingExtraError: The URI names a module of NeMo Gym, which is not installed.
     """
     name = uri.partition("://")[2]
-    prefix, colon, rest = name.partition(":")
+    prefix, colon, target = name.partition(":")
     is_file = prefix.endswith(".py")
     if colon and prefix == "cmd":
-        command = ["bash", "-c", rest]
+        command = ["bash", "-c", target]
     elif colon and prefix == "module":
-        app = rest if ":" in rest else f"{rest}:app"
+        app = target if ":" in target else f"{target}:app"
         if app.partition(".")[0] == _GYM and importlib.util.find_spec(_GYM) is None:
             raise MissingExtraError("NeMo Gym", extra="gym")
         command = [sys.executable, "-m", "uvicorn", app, "--host", "127.0.0.1", "--port", "{port}"]
@@ -157,7 +157,7 @@ def managed_server(uri: str, token: Secret | None, startup_timeout: float) -> Gy
         hint = "write gym://host:port, gym://cmd:COMMAND, gym://module:PACKAGE or gym://BENCHMARK"
         raise UsageError(f"{uri} names no Gym server", hint=hint)
     else:
-        benchmark = f"{find_file(prefix)}{colon}{rest}" if is_file else name
+        benchmark = f"{find_file(prefix)}{colon}{target}" if is_file else name
         command = [
             sys.executable,
             "-m",

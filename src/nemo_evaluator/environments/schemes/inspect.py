@@ -195,9 +195,9 @@ class InspectEnvironment(EvalEnvironment):
         Raises:
             UsageError: Inspect cannot load the task.
         """
-        text = json.dumps(self._job | order)
+        request_json = json.dumps(self._job | order)
         completed = subprocess.run(
-            _CHILD, input=text, capture_output=True, text=True, check=False, env=os.environ
+            _CHILD, input=request_json, capture_output=True, text=True, check=False, env=os.environ
         )
         if completed.returncode:
             last_line = completed.stderr.strip().rpartition("\n")[2][:_SAID]

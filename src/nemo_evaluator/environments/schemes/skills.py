@@ -91,10 +91,10 @@ class SkillsEnvironment(EvalEnvironment):
             default_type = "math"
         else:
             default_type = ""
-        self._kind = kind = eval_type or declared.get("METRICS_TYPE") or default_type
-        if kind not in _PROMPTS:
-            unsupported = f"has the evaluation type {kind!r}, which nel does not score"
-            reason = unsupported if kind else "declares no evaluation type"
+        self._kind = evaluation_type = eval_type or declared.get("METRICS_TYPE") or default_type
+        if evaluation_type not in _PROMPTS:
+            unsupported = f"has the evaluation type {evaluation_type!r}, which nel does not score"
+            reason = unsupported if evaluation_type else "declares no evaluation type"
             raise UsageError(
                 f"skills://{name} {reason}",
                 hint=f"set params.eval_type to one of: {', '.join(_PROMPTS)}",
@@ -108,7 +108,7 @@ class SkillsEnvironment(EvalEnvironment):
                 f"available splits: {available_splits}; write the file with: ns prepare_data {name}"
             )
             raise UsageError(f"skills://{name}: {file} does not exist", hint=hint)
-        self._prompt = prompt or _PROMPTS[kind]
+        self._prompt = prompt or _PROMPTS[evaluation_type]
         self._dataset = open_rows(file)[:num_examples]
 
     async def seed(self, idx: int) -> SeedResult:

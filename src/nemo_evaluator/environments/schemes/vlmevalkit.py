@@ -122,8 +122,8 @@ class VlmEvalKitEnvironment(EvalEnvironment):
         if len(cells) == 1 and 0 < len(cells[0]) <= _LONGEST_INDEX:
             if self._by_index is None:
                 by_index: dict[str, int] = {}
-                for number, one in enumerate(self._rows):
-                    by_index[str(one.get("index"))] = number
+                for number, entry in enumerate(self._rows):
+                    by_index[str(entry.get("index"))] = number
                 self._by_index = by_index
             index = cells[0]
             if index not in self._by_index:
@@ -133,7 +133,7 @@ class VlmEvalKitEnvironment(EvalEnvironment):
             cells = [str(self._rows[self._by_index[index]].get("image") or "")]
         if not any(cells):
             raise SeedError(f"{self._table}: row {idx} has no picture")
-        return [_data_uri(one) for one in cells]
+        return [_data_uri(entry) for entry in cells]
 
 
 def _data_uri(encoded: str) -> str:
